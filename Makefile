@@ -15,6 +15,10 @@ unexport CONDA_PREFIX
 unexport PYTHONHOME
 unexport PYTHONPATH
 
+# Cargo's profile of what goes into .venv: release, or local, which compiles in a fraction of the time.
+PROFILE ?= release
+export MATURIN_PEP517_ARGS = --profile $(PROFILE)
+
 # Folders too, so that a deleted file is noticed.
 RUST := $(shell find crates/*/src crates/*/Cargo.toml) Cargo.toml Cargo.lock .cargo/config.toml
 CARGO_FLAGS := --locked --workspace
@@ -27,6 +31,7 @@ SCRIPTS = $(shell grep -lE "^\#!.*python" scripts/*)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
+demo: PROFILE := local
 demo: demo-takes $(VENV)/.built ## Run the voip-latency study in full; prints the claims table and the report's path
 	$(BIN)/tailback study voip-latency
 
@@ -70,7 +75,7 @@ validate: $(VENV)/.built ## Compare with a real kernel and with ns-2; with tshar
 	PYTHONPATH=validation $(BIN)/python -m tailback_validation.captures
 	$(BIN)/python scripts/algorithms_page
 
-identify: $(VENV)/.built ## Train what `tailback pcap identify` asks and judge it, in a quarter of an hour; writes docs/captures.md
+identify: $(VENV)/.built ## Train what `tailback pcap identify` asks and judge it, in a quarter of an hour; writes docs/identify.md
 	$(BIN)/python scripts/identify
 
 figures: $(VENV)/.built ## Draw the figures of the gallery, docs/applications.md, docs/queues.md and docs/links/ again
@@ -93,6 +98,8 @@ pages: $(VENV)/.built ## Write the pages made from the sources: columns, the sce
 	$(BIN)/python scripts/cards_in_pages
 	$(BIN)/python scripts/algorithms_page
 	$(BIN)/python scripts/security_page
+	$(BIN)/python scripts/instructions_page
+	$(BIN)/python scripts/commands_page
 
 docs: pages ## Build the documentation into site/; a dead link is an error
 	@scripts/explorer || echo 'the documentation is built without the explorer in it'
@@ -106,15 +113,17 @@ explorer: ## Build the explorer, the simulator in a web page: needs npm and rust
 explorer-test: explorer $(VENV)/.built ## Its tests, in Chromium too: the same bytes as outside, refusals, the page
 	@cd explorer && npm run --silent test && PYTHON=../$(BIN)/python npm run --silent e2e
 
-lint: $(VENV)/.built ## Formatting, clippy, ruff and mypy; a warning is an error
+lint: $(VENV)/.built ## Formatting, clippy, ruff, mypy and spelling; a warning is an error
 	cargo fmt --all --check
 	@# The determinism rules (crates/tailback-core/clippy.toml) bind the library; its tests may use a clock.
-	cargo clippy $(CARGO_FLAGS) --quiet --lib -- -D warnings
+	cargo clippy --locked --package tailback-core --quiet --lib -- -D warnings
 	cargo clippy $(CARGO_FLAGS) --quiet --all-targets -- -D warnings -A clippy::disallowed_methods -A clippy::disallowed_types
 	@# Scripts have no ending by which ruff would find them.
 	$(BIN)/ruff check --quiet . $(SCRIPTS)
 	$(BIN)/ruff format --check --quiet . $(SCRIPTS)
 	$(BIN)/mypy --no-error-summary
+	@# Words that it must not change are listed in pyproject.toml with their reasons.
+	@git ls-files --stage | awk '$$1 != "120000"' | cut -f 2 | xargs $(BIN)/codespell
 	scripts/check_licences
 
 check-rust: $(VENV)/.installed
@@ -123,7 +132,7 @@ check-rust: $(VENV)/.installed
 check-python: $(VENV)/.built
 	$(BIN)/pytest -n auto
 
-fmt: $(VENV)/.installed ## Format all sources and mend what the linters can
+fmt: $(VENV)/.installed ## Format all sources and fix what the linters can
 	cargo fmt --all
 	$(BIN)/ruff check --fix --quiet
 	$(BIN)/ruff format --quiet
@@ -143,7 +152,7 @@ release-check: $(VENV)/.installed ## Package the crates to be published and comp
 	@$(BIN)/python scripts/release_check
 
 journey: $(VENV)/.built ## A stranger's first hour from an installed wheel: build, install, run, sweep, look
-	$(BIN)/python tests/journey/journey.py
+	$(BIN)/python tests/journey/journey.py --profile $(PROFILE)
 
 fast: $(VENV)/.built ## The environment with an engine compiled by its own profile: a quarter faster, same results
 	@scripts/optimise
@@ -182,7 +191,8 @@ $(VENV)/.built: $(VENV)/.installed pyproject.toml papers/pyproject.toml $(RUST)
 	@$(BIN)/python -m pip install --no-deps --no-build-isolation --no-index --quiet --editable papers
 	@# What runs in the guests of `--engine vm`, where there are any.
 	@if [ "$$(uname -sm)" = 'Linux x86_64' ]; then \
-	    cargo rustc --release --locked --quiet --package tailback-live --features quic --bin tailback-guest -- -Cstrip=symbols && \
-	    install -m 755 target/release/tailback-guest python/tailback/vm/; fi
+	    cargo rustc --profile $(PROFILE) --locked --quiet --package tailback-live --features quic --bin tailback-guest -- -Cstrip=symbols && \
+	    install -m 755 target/$(PROFILE)/tailback-guest python/tailback/vm/; fi
 	@rm -f $(VENV)/.fast
+	@echo $(PROFILE) >$(VENV)/.profile
 	@touch $@

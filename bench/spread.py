@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--simulated", type=int, default=20, help="seconds a run")
-    parser.add_argument("--undisturbed", action="store_true", help="kill and slow nobody")
+    parser.add_argument("--undisturbed", action="store_true", help="kill and slow no worker")
     parser.add_argument("--threads", type=Path, help="a store of the same sweep on threads, instead of doing it")
     arguments = parser.parse_args()
     runs = arguments.points * arguments.seeds

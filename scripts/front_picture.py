@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 import tailback as tb
-from tailback.plots.style import BLUE, GREEN, VERMILLION, house_style, new_figure
+from tailback.plots.style import BLUE, GREEN, VERMILION, house_style, new_figure
 
 ROOT = Path(__file__).resolve().parents[1]
 CASES = {
-    "CUBIC, modem's buffer": ("cubic", "312kB", VERMILLION, "-"),
+    "CUBIC, modem's buffer": ("cubic", "312kB", VERMILION, "-"),
     "BBR, modem's buffer": ("bbr", "312kB", BLUE, "--"),
     "CUBIC, FQ-CoDel": ("cubic", "fq_codel", GREEN, "-."),
 }

@@ -1,9 +1,15 @@
 """What every test may rely on."""
 
+import os
 import signal
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+
+#: Seconds of processor time that a test may take, with what it starts and waits for. A busy machine does not change it
+#: much; what takes longer is marked slow, or made shorter.
+MOST_CPU_S = 60.0
 
 # Folders whose tests run real kernels by the machine's clock.
 TIMED = {Path(__file__).parent / "live", Path(__file__).parent / "vm"}
@@ -24,3 +30,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent in TIMED:
             item.add_marker(pytest.mark.flaky(reruns=2))
+
+
+def over_budget(seconds: float, is_slow: bool) -> str | None:
+    """Why a test fails that takes too long."""
+    if is_slow or seconds <= MOST_CPU_S:
+        return None
+    return (
+        f"it took {seconds:.0f} s of processor time, and a test may take {MOST_CPU_S:.0f}: shorten it, or mark it slow"
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that takes more processor time than it may."""
+    before = sum(os.times()[:4])
+    result = yield
+    said = over_budget(sum(os.times()[:4]) - before, item.get_closest_marker("slow") is not None)
+    if said is not None:
+        pytest.fail(said, pytrace=False)
+    return result

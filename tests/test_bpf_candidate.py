@@ -143,7 +143,7 @@ def test_without_clang_it_says_what_to_install(tmp_path: Path, monkeypatch: pyte
         source(tmp_path, "tp->snd_cwnd += 1 + 1 - 1")
 
 
-def test_a_scenario_names_the_file_beside_it_and_nobody_runs_it_unasked(
+def test_a_scenario_names_the_file_beside_it_and_needs_permission_to_run_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source(tmp_path)

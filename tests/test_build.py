@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -82,6 +83,24 @@ def test_make_knows_every_target_the_documents_name() -> None:
         code = re.findall(r"`make ([a-z -]+)`|^make ([a-z -]+?)(?:  |$)", document.read_text(), re.MULTILINE)
         named = {target for pair in code for target in " ".join(pair).split()}
         assert named <= targets, document.name
+
+
+def test_ci_compiles_by_the_quick_profile_and_once() -> None:
+    text = (ROOT / ".ci/run").read_text()
+    assert text.index("export PROFILE=local") < text.index("make env")
+    assert tomllib.loads((ROOT / "Cargo.toml").read_text())["profile"]["local"]["lto"] == "off"
+    made = (ROOT / "Makefile").read_text()
+    # The extension, the guests' program and the journey's wheel: none has a profile of its own.
+    assert made.count("$(PROFILE)") >= 4
+    recipe = made[made.index("$(VENV)/.built: ") :]
+    assert "--release" not in recipe
+
+
+def test_a_test_that_takes_too_long_fails_unless_it_is_marked_slow() -> None:
+    over = runpy.run_path(str(ROOT / "tests/conftest.py"))["over_budget"]
+    assert over(59.0, False) is None
+    assert over(600.0, True) is None
+    assert "took 61 s" in over(61.0, False)
 
 
 class Machine:
@@ -210,7 +229,7 @@ def test_what_is_missing_is_named_with_its_cure(
     assert command in cure
 
 
-def test_debian_without_venv_is_told_its_package(machine: Machine) -> None:
+def test_debian_without_venv_gets_the_name_of_its_package(machine: Machine) -> None:
     script = 'case "$2" in *ensurepip*) exit 1;; *print*) echo 3.12;; esac'
     machine.has("python3", script)
     done = machine.check()
@@ -218,7 +237,7 @@ def test_debian_without_venv_is_told_its_package(machine: Machine) -> None:
     assert "sudo apt-get install python3.12-venv" in done.stderr
 
 
-def test_everything_missing_is_told_at_once(machine: Machine) -> None:
+def test_everything_missing_is_reported_at_once(machine: Machine) -> None:
     for tool in ("python3", "cargo", "cc"):
         machine.lacks(tool)
     assert machine.check().stderr.count("missing: ") == 3

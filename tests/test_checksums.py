@@ -45,21 +45,21 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def told_by_result(folder: Path) -> list[Any]:
+def refused_by_result(folder: Path) -> list[Any]:
     opened = tb.open_result(folder)
     tables = {name: {key: column.tobytes() for key, column in opened.numpy(name).items()} for name in opened.tables}
     return [opened.resolved, opened.toml, opened.meta, tables, opened.files, opened.flow_summary()]
 
 
-def told_by_store(folder: Path) -> list[Any]:
+def refused_by_store(folder: Path) -> list[Any]:
     opened = tb.open_store(folder)
     frame = opened.frame()
     kept = [row["key"] for row in frame.to_dicts() if row["tables"]]
-    return [frame.to_dicts(), [told_by_result(opened.tables_folder(opened.find(key)["run"])) for key in kept]]
+    return [frame.to_dicts(), [refused_by_result(opened.tables_folder(opened.find(key)["run"])) for key in kept]]
 
 
 def flips(folder: Path, count: int, seed: int) -> Iterator[Path]:
-    """Flip one bit at a time, in every file in turn, and mend it again."""
+    """Flip one bit at a time, in every file in turn, and restore it."""
     draw = random.Random(seed)
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size]
     for number in range(count):
@@ -86,11 +86,11 @@ def noticed_or_harmless(read: Callable[[], Any], expected: Any) -> bool:
 
 def test_bits_flipped_in_a_result_are_noticed_or_harmless(result: tb.Result, tmp_path: Path) -> None:
     folder = result.save(tmp_path / "result")
-    expected = told_by_result(folder)
+    expected = refused_by_result(folder)
     assert len(list(folder.rglob("*"))) > 8
     noticed = 0
     for path in flips(folder, FLIPS, 1):
-        seen = noticed_or_harmless(lambda: told_by_result(folder), expected)
+        seen = noticed_or_harmless(lambda: refused_by_result(folder), expected)
         noticed += seen
         # White space of meta.json may differ and mean the same; nothing else may.
         assert seen != tb.verify(folder).ok, path
@@ -100,10 +100,10 @@ def test_bits_flipped_in_a_result_are_noticed_or_harmless(result: tb.Result, tmp
 
 
 def test_bits_flipped_in_a_store_are_noticed_or_harmless(store: Path) -> None:
-    expected = told_by_store(store)
+    expected = refused_by_store(store)
     noticed = 0
     for path in flips(store, FLIPS // 2, 2):
-        seen = noticed_or_harmless(lambda: told_by_store(store), expected)
+        seen = noticed_or_harmless(lambda: refused_by_store(store), expected)
         noticed += seen
         assert seen or path.name in ("meta.json", "store.json"), path
     assert noticed > 0.8 * FLIPS // 2

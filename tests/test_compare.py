@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 import tailback as tb
 from tailback import cli, compare
+from tailback.experiment.pairs import PairedMetric, that_matter
+from tailback.experiment.statistics import Interval
 from tailback.metrics import Rows
 from tailback.plots import timeseries
 from tailback.report.comparison import comparison
@@ -86,7 +88,7 @@ def test_the_page_has_both_scenarios_if_they_differ(pair: tuple[tb.Result, tb.Re
     assert "Scenario of long (TOML)" in page
     assert "Scenario of short (TOML)" in page
     assert "Over one another" in page
-    # A simulated run has no lateness to tell of.
+    # A simulated run has no lateness to report.
     assert "How punctual" not in page
     assert "Scenario of" not in comparison({"one": pair[0], "two": pair[0]})
 
@@ -102,3 +104,32 @@ def test_the_command_writes_what_the_ending_says(pair: tuple[tb.Result, tb.Resul
     assert done.exit_code != 0
     assert "ending" in str(done.exception)
     assert not (tmp_path / "both.doc").exists()
+
+
+def _row(metric: str, base: float, other: float) -> compare.Comparison:
+    return compare.Comparison(metric, "call", "", {"a": base, "b": other}, "a")
+
+
+def test_the_differences_that_matter_begin_with_what_people_notice() -> None:
+    rows = [_row("timeouts", 1.0, 9.0), _row("goodput", 8.0, 9.0), _row("delay, 95 %", 10.0, 11.0)]
+    rows += [_row("loss rate", 1.0, 1.0), _row("quality (G.107)", 4.0, 2.0)]
+    shown = [row.metric for row in compare.that_matter(rows)]
+    assert shown == ["quality (G.107)", "delay, 95 %", "goodput", "timeouts"]
+    assert len(compare.that_matter([_row("goodput", 1.0, float(number)) for number in range(2, 30)])) == 10
+
+
+def test_the_command_shows_ten_differences_and_all_of_them(pair: tuple[tb.Result, tb.Result], tmp_path: Path) -> None:
+    folders = [str(result.save(tmp_path / name)) for result, name in zip(pair, ("long", "short"), strict=True)]
+    few, everything = (CliRunner().invoke(cli.app, ["compare", *folders, *more]).stdout for more in ([], ["--all"]))
+    assert len(few.splitlines()) <= 11 < len(everything.splitlines())
+
+
+def test_pairs_show_what_differs_and_nothing_twice() -> None:
+    def row(metric: str, a: float, b: float, least: float) -> PairedMetric:
+        means = (Interval(value, value, value, 9, 0.95) for value in (a, b))
+        return PairedMetric(metric, *means, Interval(b - a, b - a - least, b - a + least, 9, 0.95))
+
+    rows = [row("jain", 1.0, 0.5, 0.1), row("up.retransmitted", 1.0, 9.0, 0.1), row("call.loss", 0.1, 0.2, 0.01)]
+    rows += [row("call.delay_p95_ms", 200.0, 50.0, 1.0), row("call.experience_p95_ms", 200.0, 50.0, 1.0)]
+    rows += [row("up.goodput_mbps", 9.0, 9.1, 0.5)]
+    assert [each.metric for each in that_matter(rows)] == ["call.delay_p95_ms", "call.loss", "up.retransmitted", "jain"]

@@ -100,7 +100,7 @@ def test_progress_rises_to_one() -> None:
     assert seen[0] > 0
 
 
-def test_progress_is_told_ten_times_a_second_at_most() -> None:
+def test_progress_is_reported_ten_times_a_second_at_most() -> None:
     times: list[float] = []
     cancel = _core.Cancel()
 

@@ -1,6 +1,7 @@
 """The documents' promises: a link leads somewhere, and what is named exists."""
 
 import inspect
+import json
 import re
 import runpy
 import subprocess
@@ -19,6 +20,11 @@ from tailback.experiment import studies
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+READMES = [
+    path for folder in ("crates", "papers", "python", "validation") for path in ROOT.glob(f"{folder}/**/README.md")
+]
+LINKED = sorted([*DOCUMENTS, *READMES, *ROOT.glob("docs/**/*.ipynb")])
+"""Documents whose links are followed; `bench/notes.md` is a part of a page."""
 
 
 def anchors(document: Path) -> set[str]:
@@ -27,9 +33,18 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def prose(document: Path) -> str:
+    """The text of a document without code; of a notebook its Markdown cells."""
+    text = document.read_text()
+    if document.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("document", LINKED, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_leads_somewhere(document: Path) -> None:
-    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = prose(document)
     targets = re.findall(r"\]\(([^)\s]+)\)", text)
     targets += re.findall(r"(?:src|href)=\"([^\"]+)\"", text)
     dead = []
@@ -43,20 +58,10 @@ def test_every_link_leads_somewhere(document: Path) -> None:
     assert dead == []
 
 
-def test_every_page_of_the_guide_is_once_in_its_menu() -> None:
+def test_a_page_leads_to_every_notebook() -> None:
     guide = ROOT / "docs"
-    menu = runpy.run_path(str(ROOT / "scripts/menu_in_docs.py"))["menu"](guide)
-
-    def pages(entries: list[Any]) -> list[str]:
-        return [
-            page
-            for entry in entries
-            for page in ([entry] if isinstance(entry, str) else pages(next(iter(entry.values()))))
-        ]
-
-    assert sorted(pages(menu)) == sorted(path.relative_to(guide).as_posix() for path in guide.glob("**/*.md"))
-    first = (guide / "index.md").read_text()
-    assert all(f"]({path.relative_to(guide)})" in first for path in guide.glob("**/*.ipynb"))
+    pages = "".join(path.read_text() for path in guide.glob("**/*.md"))
+    assert all(f"notebooks/{path.name})" in pages for path in guide.glob("**/*.ipynb"))
 
 
 def test_the_map_names_what_exists() -> None:
@@ -99,7 +104,7 @@ def wrong_in(call: str, command: Any) -> str | None:
     return next((name for name in given if name not in options), None)
 
 
-def test_every_command_that_may_run_code_is_told() -> None:
+def test_every_command_that_may_run_code_is_listed() -> None:
     text = " ".join((ROOT / "docs/security.md").read_text().split())
     asks = re.search(
         r"`--allow-code` of `tailback (.*?)\. In Python it is `allow_code=True` of `tb\.(.*?)\. Without", text
@@ -135,6 +140,12 @@ def test_every_command_line_names_a_command_and_its_options() -> None:
     assert wrong_in("results shwo KEY", tailback) == "shwo"
     wrong = {f"{path.relative_to(ROOT)}: {word}" for path, call in calls if (word := wrong_in(call, tailback))}
     assert wrong == PROSE
+
+
+def test_the_readme_is_short_and_shows_outputs() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 100
+    assert len(re.findall(r"^```console", text, re.MULTILINE)) >= 5
 
 
 def test_the_readme_names_files_that_exist() -> None:
@@ -217,7 +228,7 @@ def test_the_tables_and_types_of_the_schema_are_current() -> None:
 
 @pytest.mark.parametrize(
     ("page", "chapter"),
-    [("docs/stacks.md", "Which field does what"), ("docs/live.md", "Which fields of the stack hosts follow")],
+    [("docs/stacks.md", "Which field does what"), ("docs/live-hosts.md", "Which fields of the stack hosts follow")],
 )
 def test_every_field_of_a_stack_has_its_place(page: str, chapter: str) -> None:
     text = (ROOT / page).read_text().split(f"## {chapter}\n")[1].split("\n## ")[0]
@@ -244,3 +255,18 @@ def test_every_part_has_its_table() -> None:
     shown = set(re.findall(r"<!-- fields of (\w+) -->", (ROOT / "docs/scenario.md").read_text()))
     # These have a name or a start, and parameters: the text says so.
     assert set(schema()["parts"]) - shown == {"Queue", "Named", "Medium", "Preset", "Period"}
+
+
+def test_instructions_a_packet_are_those_that_are_kept() -> None:
+    made = runpy.run_path(str(ROOT / "scripts/instructions_page"))
+    for path in made["PAGES"]:
+        text = path.read_text()
+        assert made["written"](text) == text, f"{path.name} is old: run scripts/instructions_page"
+        assert made["table"]() in text
+
+
+def test_the_pages_of_commands_and_words_are_current() -> None:
+    made = runpy.run_path(str(ROOT / "scripts/commands_page"))
+    for path, write in ((made["COMMANDS"], made["commands"]), (made["GLOSSARY"], made["glossary"])):
+        assert path.read_text() == write(), f"{path.name} is old: run scripts/commands_page"
+    assert made["glossary"]().count("- **") == (ROOT / "explorer/src/glossary.ts").read_text().count("means:") - 1

@@ -80,7 +80,7 @@ def test_each_sentence_names_rows_that_are_there(result: tb.Result) -> None:
             assert table in result.tables, part
 
 
-def test_the_command_tells_the_same(result: tb.Result, tmp_path: Path) -> None:
+def test_the_command_prints_the_same(result: tb.Result, tmp_path: Path) -> None:
     result.save(tmp_path / "kept")
     done = CliRunner().invoke(cli.app, ["explain", str(tmp_path / "kept"), "--json"])
     assert done.exit_code == 0, done.output

@@ -11,7 +11,9 @@ import pytest
 import tailback as tb
 from tailback import _core, cli, hunting
 from tailback.examples import newreno
-from tailback.hunting import Case, Hunt, _simpler
+from tailback.hunting import Case, Hunt, weaknesses
+from tailback.hunting import search as searching
+from tailback.hunting.cases import simpler
 
 GENTLE = Path(__file__).parents[1] / "bpf" / "examples" / "gentle.bpf.c"
 
@@ -38,7 +40,7 @@ def test_bursts_that_come_back_as_the_timeout_does_lock_reno_in_it() -> None:
     def badness(period_ms: float) -> float:
         case = Case(20.0, 10.0, 0.06, burst_ms=58.0, period_ms=period_ms, burst_rate=1.3)
         runs = tb.run_many([case.scenario("reno", seed) for seed in (1, 2, 3)])
-        return min(lockout.badness(case, hunting._seen(case, run)) for run in runs)
+        return min(lockout.badness(case, weaknesses.seen_in(case, run)) for run in runs)
 
     assert badness(250.0) > 4.0
     assert badness(250.0) > 2 * badness(1500.0)
@@ -104,7 +106,7 @@ def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
 
 def test_parameters_are_varied_over_their_range() -> None:
     search = Hunt(tb.candidate("cubic"), vary=["beta"])
-    low, high = (search._case([0.5] * hunting._GENES + [u], None).params for u in (0.0, 1.0))
+    low, high = (search._case([0.5] * searching.GENES + [u], None).params for u in (0.0, 1.0))
     assert (low, high) == ((("beta", 0.1),), (("beta", 0.95),))
     with pytest.raises(tb.TailbackError, match="only the parameters of built-in algorithms"):
         Hunt(tb.candidate(newreno.NewReno), vary=["beta"])
@@ -117,7 +119,7 @@ def test_a_simpler_case_has_one_thing_less() -> None:
         reorder_packets=5, duration_s=12.0, params=(("beta", 0.3),),
     )  # fmt: skip
     seen = set()
-    while tries := list(_simpler(case)):
+    while tries := list(simpler(case)):
         assert all(each != case for each in tries)
         case = tries[0]
         assert case not in seen
@@ -143,7 +145,9 @@ def test_a_window_that_collapses_uses_little_of_a_path_that_needs_more(tmp_path:
     underuse = next(each for each in hunting.WEAKNESSES if each.name == "underuse")
     for rate, is_bad in ((20.0, False), (100.0, True)):
         case = Case(rate, 80.0, 0.4, duration_s=8.0)
-        mine, reno = (hunting._seen(case, tb.run(case.scenario(each, 1), allow_code=True)) for each in (cc, "reno"))
+        mine, reno = (
+            weaknesses.seen_in(case, tb.run(case.scenario(each, 1), allow_code=True)) for each in (cc, "reno")
+        )
         assert (underuse.badness(case, mine) >= 1.0 and underuse.is_well(case, mine, reno)) is is_bad
 
 
@@ -176,9 +180,9 @@ def test_what_shows_by_chance_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> 
     def twin(self: Hunt, case: Case, weakness: object, seed: int) -> tb.Scenario:
         return case.scenario("reno", seed).with_(name="reno")
 
-    monkeypatch.setattr(hunting, "_seen", seen)
+    monkeypatch.setattr(searching, "seen_in", seen)
     monkeypatch.setattr(Hunt, "_twin", twin)
-    scored = hunting._Scored(1.3, case, None)
+    scored = searching._Scored(1.3, case, None)
     assert not search._holds(scored, stall)
     # Every seed, and the twin with none.
     bad["share"] = 1
@@ -194,7 +198,7 @@ class _Silent:
 def test_queues_are_varied_by_what_they_count() -> None:
     search = Hunt(tb.candidate("cubic"))
     call = next(each for each in hunting.WEAKNESSES if each.name == "call")
-    genes = [0.5] * hunting._GENES
+    genes = [0.5] * searching.GENES
     genes[12] = 0.9
     limit = search._case(genes, call).scenario("cubic", 1).resolve()["links"][0]["queue"]["params"]
     assert set(limit) == {"limit_packets"}
@@ -234,7 +238,7 @@ def command(folder: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     return int(ended.value.code or 0)
 
 
-def test_the_command_tells_and_ends_with_one_if_it_found_something(
+def test_the_command_prints_it_and_ends_with_one_if_it_found_something(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(tmp_path, monkeypatch, "hunt", "bbr", "--weakness", "loss", "--runs", "40", "--json") == 1

@@ -136,7 +136,7 @@ def test_media_traces_and_schedules_are_reachable_from_toml() -> None:
         ({"link.there.medium": "wify"}, "link[0].medium.name", 'Did you mean "wifi"?'),
         ({"link.there.medium.rate_mbps": 11}, "link[0].medium.rate_mbps", "no such rate"),
         ({"link.there.medium.colour": "red"}, "link[0].medium.colour", "no parameter colour"),
-        ({"link.on.medium.channel": "air"}, "link[1].medium.channel", "nobody contends"),
+        ({"link.on.medium.channel": "air"}, "link[1].medium.channel", "no other station contends"),
         ({"link.on.queue": "1bdp"}, "link[1].queue", "no BDP"),
         ({"link.on.rate": "1mbit"}, "link[1].rate", "the medium decides already"),
         ({"link.back.trace": [3, 2]}, "link[2].trace", "back in time"),

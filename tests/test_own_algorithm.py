@@ -143,7 +143,7 @@ def test_hooks_are_called_when_their_time_comes():
     np.testing.assert_array_equal(result.column("polls", "cwnd"), builtin.column("polls", "cwnd"))
 
 
-def test_pauses_are_told():
+def test_pauses_are_reported():
     pauses, restarts = [], []
 
     class Patient(NewReno):
@@ -234,7 +234,7 @@ def test_an_error_in_a_probe_ends_the_run_too():
 
 
 @pytest.mark.parametrize("statement", ["pass", "control.ssthresh = float('inf')"])
-def test_a_window_must_be_told_where_to_land(statement):
+def test_a_window_needs_a_target(statement):
     with pytest.raises(tb.AlgorithmError, match=r"control\.ssthresh is unlimited after on_congestion: set it"):
         tb.run(dumbbell(tables=False), algorithms={"mine": failing(statement, "on_congestion")})
 
@@ -432,6 +432,6 @@ def test_an_edit_counts_though_the_file_has_its_size_and_its_time(tmp_path, monk
         os.utime(file, (1e9, 1e9))
         for known in [known for known in sys.modules if known.startswith("edited_")]:
             del sys.modules[known]
-        # Python itself writes down what it compiled, as `import` by somebody else does.
+        # Python itself writes down what it compiled, as an `import` elsewhere does.
         py_compile.compile(str(file), invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP) if gain == 1 else None
         assert load(reference).gain == gain

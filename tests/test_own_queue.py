@@ -325,9 +325,108 @@ def test_a_suite_of_queues_takes_a_class_as_its_candidate(tmp_path, monkeypatch)
     assert "allow" in str(tb.test(burst, candidate="my.py:Mine").unreadable[0].error)
 
 
-def test_the_tutorials_class_is_the_file_beside_it():
-    folder = Path(__file__).parents[1] / "docs" / "tutorials"
-    assert f"```python\n{(folder / 'my.py').read_text()}```" in (folder / "own-queue.md").read_text()
+BROKEN = """
+import time
+import tailback as tb
+
+class Faulty(tb.OwnQueue):
+    def __init__(self, **limits):
+        super().__init__(**limits)
+        self.last, self.count = None, 0
+
+    def dequeue(self, now):
+        self.count += 1
+        packet = super().dequeue(now)
+        if self.count < 50 or packet is None:
+            self.last = packet or self.last
+            return packet
+        return self.fault(packet)
+
+class Loses(Faulty):
+    def fault(self, packet): return super(Faulty, self).dequeue(0.0)
+
+class Twice(Faulty):
+    def fault(self, packet): return self.last
+
+class Invents(Faulty):
+    def fault(self, packet): return "a packet"
+
+class Never(tb.OwnQueue):
+    def dequeue(self, now): return None
+
+class Throws(tb.OwnQueue):
+    def enqueue(self, packet, now): raise ZeroDivisionError("by zero")
+
+class Reorders(tb.OwnQueue):
+    def dequeue(self, now): return self.packets.pop() if self.packets else None
+
+class Forever(tb.OwnQueue):
+    holds_back = True
+    def dequeue(self, now): return 1e9 if self.packets else None
+
+class Clock(tb.OwnQueue):
+    def dequeue(self, now):
+        self.at = time.monotonic()
+        return super().dequeue(now)
+
+class Bare:
+    def __init__(self): self.held = []
+    def enqueue(self, packet, now): self.held.append(packet)
+    def dequeue(self, now): return self.held.pop(0) if self.held else None
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "names_packet"),
+    [
+        ("Loses", "it was kept, and dequeue returns None although", True),
+        ("Twice", "it is returned although it left or was dropped before", True),
+        ("Invents", "dequeue returned 'a packet'", False),
+        ("Never", "dequeue returns None although 1 packet", True),
+        ("Throws", "ZeroDivisionError: by zero", True),
+        ("Reorders", "a class that means this says reorders = True", True),
+        ("Forever", "it waits until 1000000000 s, which is no time after now", False),
+    ],
+)
+def test_a_broken_candidate_of_a_suite_fails_by_queue_packet_time_and_rule(tmp_path, name, rule, names_packet):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    burst = Path(suites.__file__).parent / "aqm" / "burst.toml"
+    tested = tb.test(burst, candidate=f"{tmp_path}/broken.py:{name}", allow_code=True)
+    why = str(tested.scenarios[0].error)
+    assert tested.scenarios[0].verdict == "failed"
+    assert rule in why
+    assert f":{name} at link bottleneck failed in " in why
+    assert "s of simulated time" in why
+    assert ("packet " in why.partition("simulated time: ")[2].partition(":")[0]) == names_packet
+
+
+def test_a_candidate_of_a_suite_that_reads_the_clock_is_unreadable(tmp_path):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    burst = Path(suites.__file__).parent / "aqm" / "burst.toml"
+    tested = tb.test(burst, candidate=f"{tmp_path}/broken.py:Clock", allow_code=True)
+    assert "time.monotonic in Clock.dequeue" in str(tested.unreadable[0].error)
+
+
+def test_a_candidate_of_a_suite_takes_parameters_and_needs_no_limit(tmp_path):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    burst = Path(suites.__file__).parent / "aqm" / "burst.toml"
+    bare = tb.test(burst, candidate=f"{tmp_path}/broken.py:Bare", allow_code=True)
+    assert not bare.unreadable
+    assert bare.scenarios[0].seeds > 0
+    assert not tb.test(burst, candidate="codel,target=8ms").unreadable
+    for candidate, says in (
+        ("codel,max_p=0.1", "codel has no parameter max_p"),
+        ("codel,limit=0packets", "a queue of nothing drops every packet"),
+        ("kodel", "codel"),
+    ):
+        assert says in str(tb.test(burst, candidate=candidate).unreadable[0].error)
+
+
+def test_the_tutorials_class_runs_as_it_stands_in_the_page(tmp_path):
+    page = (Path(__file__).parents[1] / "docs" / "tutorials" / "own-queue.md").read_text(encoding="utf-8")
+    (tmp_path / "my.py").write_text(page.partition("```python\n")[2].partition("```")[0])
+    result = tb.run(dumbbell(f"python:{tmp_path}/my.py:Threshold", most_ms=5), allow_code=True)
+    assert result.column("links", "dropped")[0] > 0
 
 
 def test_the_class_of_a_file_is_loaded_as_a_queue(tmp_path):

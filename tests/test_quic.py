@@ -31,7 +31,7 @@ def beside_tcp(cc: str = "cubic", seed: int = 1, **fields: Any) -> tb.Scenario:
     )  # fmt: skip
 
 
-def test_both_share_the_link_and_tell_of_themselves() -> None:
+def test_both_share_the_link_and_report_their_states() -> None:
     result = tb.run(beside_tcp())
     received = result.numpy("flows")["bytes_received"]
     assert received.sum() * 8 / 4 / 20e6 > 0.8
@@ -180,7 +180,7 @@ def test_what_qvis_reads_has_its_header_its_names_and_a_packet_a_datagram(tmp_pa
         assert all(set(packet) == {"header", "raw"} and packet["raw"]["length"] > 0 for packet in packets)
 
 
-def test_captures_tell_connections_apart_and_count_what_the_path_did(tmp_path: Path) -> None:
+def test_captures_separate_connections_and_count_what_the_path_did(tmp_path: Path) -> None:
     result = tb.run(several())
     near, far = tb.capture.export_all(result, tmp_path)
     seen, delays = tb.capture.flows(near), tb.capture.owd(near, far).table.filter(from_to="A>B")

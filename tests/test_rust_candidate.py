@@ -155,7 +155,7 @@ def test_what_is_wrong_with_a_crate_is_said_before_anything_runs(
         crate(tmp_path, WRONG + "\n")
 
 
-def test_nobody_runs_it_unasked_and_a_result_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_needs_permission_to_run_and_a_result_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(TEMPLATE, tmp_path / "mine")
     file = tmp_path / "scenario.toml"
     file.write_text(beside_reno("rust:mine", duration="2s").to_toml())

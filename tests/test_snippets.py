@@ -125,7 +125,7 @@ def test_the_python_of_plots_runs_on_what_its_commands_write(here: Path) -> None
     assert (here / "all.pdf").exists()
 
 
-def test_the_python_of_the_explorer_tells_the_hash(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_python_of_the_explorer_prints_the_hash(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base = tb.dumbbell(rate="1mbit", rtt="16ms", flows=[tb.voip()], duration="1s")
     (here / "scenario.toml").write_text(base.to_toml())
     runs("explorer", {})

@@ -81,7 +81,7 @@ def test_a_file_of_changes_lies_in_the_scenarios_folder_unless_its_user_names_it
     assert named.resolve()["links"][0]["schedule"] == STEPS
 
 
-def test_what_is_wrong_in_a_file_of_changes_is_told_with_line_and_column(tmp_path: Path) -> None:
+def test_what_is_wrong_in_a_file_of_changes_is_reported_with_line_and_column(tmp_path: Path) -> None:
     file = written(tmp_path, "path.csv")
     for text, says in (
         (ROWS.replace("2.5", "fast"), 'line 3, column 5: "fast": this is not a number'),
@@ -98,7 +98,7 @@ def test_what_is_wrong_in_a_file_of_changes_is_told_with_line_and_column(tmp_pat
         mistaken.resolve()
 
 
-def test_a_duplex_link_tells_what_is_wrong_with_its_file_once(tmp_path: Path) -> None:
+def test_a_duplex_link_reports_what_is_wrong_with_its_file_once(tmp_path: Path) -> None:
     scenario = tb.Scenario.from_toml(written(tmp_path, "none.csv", "duplex = true\n"))
     with pytest.raises(tb.ScenarioError) as caught:
         scenario.resolve()

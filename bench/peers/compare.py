@@ -319,7 +319,9 @@ peer that takes over {BRIEF_S:.0f} s: one), alone of {bench.ROUNDS} ({once}: one
 
 {cases}
 
+<!-- peers: written by make bench-peers -->
 {side}
+<!-- end of peers -->
 
 The timed runs record nothing. Packets are data packets delivered to the receivers; loss and queue are those of the
 bottleneck; delay is one-way, of the call; Jain's index is over the bulk flows (where
@@ -334,9 +336,11 @@ set to end at 4 MB, as without it 10 simulated seconds did not end within two mi
 
 ## Alone
 
+<!-- alone: written by make bench-peers -->
 {alone}
 
 {chr(10).join(facts)}
+<!-- end of alone -->
 {tail}"""
 
 

@@ -51,7 +51,7 @@ for {set i 0} {$i < $count} {incr i} {
     lappend senders $tcp
 }
 
-# ns-2's UDP receivers tell no delays. A ping does, there and back; the way back is empty, so its share is known.
+# ns-2's UDP receivers report no delays. A ping does, there and back; the way back is empty, so its share is known.
 set delays {}
 set one_way_back [expr {$rtt / 2.0 + 200 * 8e3 / $rate}]
 Agent/Ping instproc recv {from rtt} {
@@ -87,7 +87,7 @@ proc finish {} {
         incr acked $mine
         set squares [expr {$squares + double($mine) * $mine}]
     }
-    # Nothing is acknowledged in the empty run that tells the start-up time; ns-2 traps a division by zero.
+    # Nothing is acknowledged in the empty run that measures the start-up time; ns-2 traps a division by zero.
     set jain [expr {$squares > 0 ? double($acked) * $acked / ([llength $senders] * $squares) : 0.0}]
     set out "\"data_packets\": $acked, \"jain\": $jain"
     if {$observe} {

@@ -29,7 +29,7 @@
 /* Times of the curve are in 1/1024 s. */
 #define SECOND 1024u
 #define LONGEST (256u * SECOND)
-/* HyStart: below this window nothing is judged; a round needs so many samples; ACKs no further apart are a train. */
+/* HyStart: least window to judge, least samples in a round, largest gap between the ACKs of a train. */
 #define LOW_WINDOW 16u
 #define SAMPLES 8
 #define TRAIN_GAP_US 2000u

@@ -23,7 +23,7 @@
 
 /* inet_connection_sock.icsk_ack.pending: an ACK waits for its timer. */
 #define ACK_IS_DELAYED 2
-/* tcp_congestion_ops.flags: speak ECN, and tell of every segment whether it was marked. */
+/* tcp_congestion_ops.flags: negotiate ECN, and report for every segment whether it was marked. */
 #define NEEDS_ECN 2
 
 struct dctcp {

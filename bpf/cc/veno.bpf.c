@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Veno: Reno that tells random loss from congestion by its own backlog in the queue.
+ * Veno: Reno that distinguishes random loss from congestion by its own backlog in the queue.
  *
  * Law and source: the Rust twin's, crates/tailback-core/src/cc/veno.rs.
  *

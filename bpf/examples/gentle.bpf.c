@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Gentle Reno: Reno that gives back an eighth of the window on congestion where delay tells that the queue is short,
+ * Gentle Reno: Reno that gives back an eighth of the window on congestion where delay shows that the queue is short,
  * and half of it otherwise. An example of a congestion control in one file, as people write them for the kernel.
  */
 #include "vmlinux.h"
@@ -15,7 +15,7 @@ extern void tcp_cong_avoid_ai(struct tcp_sock *tp, __u32 needed, __u32 acked) __
 extern __u32 tcp_reno_ssthresh(struct sock *sk) __ksym;
 extern __u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
 
-/* The queue is short while the RTT is at most so many sixteenths of the smallest. */
+/* The queue is short while the RTT is at most SHORT/16 of the smallest. */
 #ifndef SHORT
 #define SHORT 18
 #endif

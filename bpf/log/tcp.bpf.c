@@ -178,7 +178,7 @@ SEC("tp_btf/tcp_probe") int on_received(u64 *context)
 #define IP_HEADER 20
 #define TCP 6
 
-/* Attached only if somebody wants rows of what leaves. */
+/* Attached only if an instrument records what leaves. */
 SEC("tp_btf/net_dev_start_xmit") int on_sent(u64 *context)
 {
 	struct sk_buff *skb = (void *)context[0];

@@ -173,7 +173,7 @@ test('what the engine alone refuses has its place too', async () => {
 });
 
 test('what a picture does not record is checked all the same', async () => {
-  const problems = await refused(`${SHORT}\n[instruments]\nsegments = ["nobody"]\n`);
+  const problems = await refused(`${SHORT}\n[instruments]\nsegments = ["missing"]\n`);
   expect(problems).toMatchObject([{ path: 'instruments.segments[0]', line: 10 }]);
 });
 
@@ -207,7 +207,7 @@ test('a run is judged by its beginning, and one that would record too much is re
   expect(refused).toContain('rows');
 });
 
-test('a fast path that nobody fills is no long run', async () => {
+test('a fast path that no flow fills is no long run', async () => {
   const events = await page.evaluate(
     (toml) => window.engine.run(toml, { most: { seconds: 20, rows: 1e9 } }).then((out) => out.events),
     LONG.replace('1gbit', '10gbit').replace('name = "download"', 'app = "transfers"'),

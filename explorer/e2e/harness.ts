@@ -113,13 +113,13 @@ export async function explored(): Promise<{ page: Page; errors: string[]; close:
 
 /** Megabytes that a browser's pages and their workers hold. */
 export interface Held {
-  /** JavaScript's objects, */
+  /** Objects of JavaScript. */
   heap: number;
-  /** the memory of typed arrays, */
+  /** Typed arrays. */
   arrays: number;
-  /** of WebAssembly, */
+  /** Memory of WebAssembly. */
   wasm: number;
-  /** and what the process of the page has of the machine. */
+  /** Resident memory of the page's process. */
   resident: number;
 }
 

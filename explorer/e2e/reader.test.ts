@@ -73,7 +73,7 @@ test("a step keeps its numbers when the reader changes something, and the reader
 
 test('the last step has an answer with numbers, and the next tour', async () => {
   await onward(4);
-  expect(await page.locator('.pins').innerText()).toContain('Somebody downloads');
+  expect(await page.locator('.pins').innerText()).toContain('A download starts');
   await onward(5);
   await page.click('[data-do=start]');
   await expect.poll(() => page.locator('[data-choice=bytes]').isChecked()).toBe(true);
@@ -96,7 +96,7 @@ test('an event is explained in sight on a phone, on top of the tour, with the fi
   await page.setViewportSize({ width: 1280, height: 900 });
 });
 
-test('Escape ends the tour, and the scenario of before is offered', async () => {
+test('Escape ends the tour, and the earlier scenario is offered', async () => {
   await page.locator('#tour-title').focus();
   await page.keyboard.press('Escape');
   await page.waitForSelector('.tour', { state: 'detached' });

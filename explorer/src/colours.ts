@@ -2,7 +2,7 @@
 
 import { theme } from './theme';
 
-const [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, SOFT] = [
+const [BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, SOFT] = [
   '#0072B2',
   '#D55E00',
   '#009E73',
@@ -13,8 +13,8 @@ const [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, SOFT] = [
 ];
 /** Of the palette what stands out from the paper by 3 to 1, as lines must. */
 export const CYCLES = {
-  light: [BLUE, VERMILLION, GREEN, PURPLE, SOFT],
-  dark: [SKY, VERMILLION, GREEN, PURPLE, ORANGE, BLUE],
+  light: [BLUE, VERMILION, GREEN, PURPLE, SOFT],
+  dark: [SKY, VERMILION, GREEN, PURPLE, ORANGE, BLUE],
 };
 /** Beyond the palette the stroke distinguishes lines. */
 const DASHES: (number[] | undefined)[] = [undefined, [7, 4], [2, 3]];
@@ -29,6 +29,6 @@ export function stroke(index: number): Stroke {
   return { colour: cycle[index % cycle.length]!, dash: DASHES[Math.floor(index / cycle.length) % DASHES.length] };
 }
 
-/** The first link is drawn in the colour of text: it is nobody's. The others differ from it in colour and dashes. */
+/** The first link is drawn in the colour of text, which no flow has. The others differ from it in colour and dashes. */
 export const linkStroke = (rank: number, ink: string): Stroke =>
-  rank === 0 ? { colour: ink } : { colour: [GREEN, PURPLE, VERMILLION][(rank - 1) % 3]!, dash: [9, 4] };
+  rank === 0 ? { colour: ink } : { colour: [GREEN, PURPLE, VERMILION][(rank - 1) % 3]!, dash: [9, 4] };

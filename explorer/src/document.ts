@@ -13,7 +13,7 @@ export interface Document extends Fields {
 const known = new Map<string, Document>();
 const MOST_KNOWN = 4;
 
-/** What a text says; nobody changes it in place. */
+/** The scenario that a text describes. Callers must not change it in place. */
 export function read(text: string): Document {
   const found = known.get(text) ?? (parse(text) as Document);
   known.delete(text);
@@ -28,7 +28,7 @@ export function edit(text: string, change: (document: Document) => void): string
   change(document);
   const meant = plain(document) as object;
   const patched = patch(text, meant);
-  // The patch is a convenience: where it would say something else than was meant, the text is written anew.
+  // The patch keeps comments and layout. If its result differs from the meant scenario, the whole text is written again.
   const isSame = JSON.stringify(plain(read(patched)), sorted) === JSON.stringify(meant, sorted);
   return isSame ? patched : stringify(meant);
 }

@@ -105,7 +105,7 @@ export function edit(kind: string, how: (document: Document) => void): void {
   try {
     change(edited(toml.peek(), how), kind);
   } catch {
-    notice.value = 'The text in the editor is not a scenario at the moment. Mend it first, or take the last step back.';
+    notice.value = 'The text in the editor is not a scenario at the moment. Fix it first, or take the last step back.';
   }
 }
 
@@ -154,7 +154,7 @@ function arrive(text: string): void {
     future.push(...kept.future);
     toml.value = kept.now;
   } catch {
-    // As above.
+    // Storage is not available.
   }
 }
 

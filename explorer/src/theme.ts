@@ -27,6 +27,6 @@ effect(() => {
   try {
     localStorage.setItem(KEY, choice.value);
   } catch {
-    // As above.
+    // Storage is not available.
   }
 });

@@ -27,7 +27,7 @@ function contrast(one: string, other: string): number {
 }
 
 describe.each(Object.entries(themes))('%s', (name, of) => {
-  test.each(['ink', 'soft', 'accent', 'fair', 'bad', 'text-green', 'text-blue', 'text-vermillion'])(
+  test.each(['ink', 'soft', 'accent', 'fair', 'bad', 'text-green', 'text-blue', 'text-vermilion'])(
     '%s_can_be_read_on_every_ground',
     (text) => {
       for (const ground of ['paper', 'panel'])

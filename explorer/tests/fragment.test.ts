@@ -21,13 +21,13 @@ test('an_address_without_a_state_is_none', async () => {
 });
 
 test.each(['#s=', '#s=!!!', '#s=AAAA', '#s=eyJ0b21sIjoxfQ'])(
-  'a_broken_fragment_is_told_in_words: %s',
+  'a_broken_fragment_is_reported_in_words: %s',
   async (fragment) => {
     await expect(decode(fragment)).rejects.toThrow(/^The link is damaged/);
   },
 );
 
-test('a_fragment_cut_off_anywhere_is_told_in_words', async () => {
+test('a_fragment_cut_off_anywhere_is_reported_in_words', async () => {
   const whole = await encode({ toml: toml.repeat(5) });
   for (let length = 3; length < whole.length; length += 7) {
     await expect(decode(`#${whole.slice(0, length)}`)).rejects.toThrow(/^The link is damaged/);

@@ -73,6 +73,6 @@ test('conditions_are_judged_by_the_figures_of_the_run', () => {
   expect(holds('1 < 2 * 3', of)).toBe(true);
   expect(holds('flow.download.kept ~ 0.7', of)).toBe(true);
   expect(holds('flow.download.kept ~ 0.5', of)).toBe(false);
-  expect(() => holds('flow.nobody.mos > 1', of)).toThrow('no figure flow.nobody.mos');
+  expect(() => holds('flow.missing.mos > 1', of)).toThrow('no figure flow.missing.mos');
   expect(resolved(outcome).links).toHaveLength(2);
 });

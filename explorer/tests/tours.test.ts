@@ -19,7 +19,7 @@ test('there_are_tours_of_the_mechanisms_that_a_lecture_explains', () => {
   ]);
 });
 
-test('a_count_is_told_in_full_and_a_measure_in_three_digits', () => {
+test('a_count_is_written_in_full_and_a_measure_in_three_digits', () => {
   expect(filled('{a} and {b}', { a: 10072, b: 12.3456 }).map((part) => part.text).join('')).toBe('10072 and 12.3');
 });
 
@@ -80,7 +80,7 @@ describe.each(tours())('$id', ({ steps, question, summary, start, answer }) => {
     for (const number of written(answer.text).filter((each) => each !== '95')) expect.soft(known, number).toContain(number);
   }, 60_000);
 
-  test('a_readers_run_can_be_told_in_the_words_of_its_figures', () => {
+  test('a_readers_run_can_be_described_in_the_words_of_its_figures', () => {
     for (const name of [...steps.map((step) => step.text), answer.text].flatMap(named))
       expect.soft(said(name).what).toContain(': ');
   });

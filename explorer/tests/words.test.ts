@@ -36,7 +36,7 @@ describe('flows', () => {
     expect(views.map((view) => view.place)).toEqual([0, 1, 4]);
   });
 
-  test('alike_ones_are_told_by_their_sum_and_their_extremes', () => {
+  test('alike_ones_are_described_by_their_sum_and_their_extremes', () => {
     const { figure, meaning } = alike([flow('a', 1), flow('b', 3), flow('c', 2)]);
     expect(figure).toBe('6 Mbit/s');
     expect(meaning).toContain('each 1 to 3 Mbit/s; 6 segments');
@@ -83,7 +83,7 @@ describe('what_a_flow_had', () => {
 });
 
 describe('a_scenario', () => {
-  test('a_part_that_is_changed_in_the_text_is_told_with_its_changes', () => {
+  test('a_part_that_is_changed_in_the_text_is_reported_with_its_changes', () => {
     expect(changed('linux', 'name')).toBe('');
     expect(changed({ name: 'reno' }, 'name')).toBe('');
     expect(changed({ name: 'reno', max_ssthresh: 100 }, 'name')).toBe('max_ssthresh = 100');
@@ -96,7 +96,7 @@ describe('a_scenario', () => {
     expect(shorter(given, 9)).toBe('30s');
   });
 
-  test('paths_are_told_apart_by_rate_and_round_trip', () => {
+  test('paths_are_distinguished_by_rate_and_round_trip', () => {
     expect(pathWords(read('[dumbbell]\nrate = "10mbit"\nrtt = "80ms"'))).toBe('10 Mbit/s, 80 ms');
     expect(pathWords(read('path = "docsis"'))).toBe('docsis');
   });

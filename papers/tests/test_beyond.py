@@ -44,7 +44,7 @@ def outcome(algorithm: str, queue: str, mbps: float, harms: tuple[float, ...]) -
     return harm.Outcome(algorithm, queue, PATH, pl.DataFrame({"harm": harms, "mbps": [mbps] * len(harms)}))
 
 
-def test_nobody_on_the_frontier_is_beaten_in_both():
+def test_no_pair_on_the_frontier_is_beaten_in_both():
     rng = np.random.default_rng(1)
     found = [outcome("reno", "fifo", float(m), (float(h), float(h))) for m, h in rng.random((60, 2))]
     front = harm.OnPath(PATH, found).frontier

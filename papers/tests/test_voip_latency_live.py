@@ -35,7 +35,7 @@ def test_live_cells_are_a_linux_of_todays_and_keep_their_names() -> None:
 def test_a_live_study_judges_what_it_can_and_says_what_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen = []
 
-    def run(scenario: tb.Scenario, *, cancel: Any = None) -> tb.Result:
+    def run(scenario: tb.Scenario, **options: Any) -> tb.Result:
         seen.append(scenario.name)
         result = tb.run(scenario)
         result.meta["fit"] = len(seen) > 1

@@ -281,7 +281,7 @@ def test_pairs_belong_together_and_share_the_line():
     assert found["unfinished"] == 0
     assert found["cubic_first"] == [True, False, True, False]
     for cubic, rival in zip(found["cubic_mbps"], found["rival_mbps"], strict=True):
-        # Payload of 13 Mbit/s; whoever is done leaves the line to the other.
+        # Payload of 13 Mbit/s; the flow that is done leaves the line to the other.
         assert 0.9 * 12.5 < cubic + rival < 2 * 12.5
         assert max(cubic, rival) < 12.5
 

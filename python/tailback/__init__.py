@@ -19,12 +19,16 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from tailback.views import offer as _offer
+
 if TYPE_CHECKING:
-    from tailback import capture, presets, registry, traces
+    from tailback import capture, engines, presets, registry, traces
+    from tailback.against import Against, against_base
     from tailback.algorithms import Ack, Algorithm, Congestion, Control, algorithm
     from tailback.assess import Assessment, UnfitCandidate, assess
     from tailback.candidate import Candidate, candidate
-    from tailback.checksums import KeptWarning, Verified, verify
+    from tailback.checksums import KeptWarning, Verified
+    from tailback.engines import repeat
     from tailback.errors import (
         AlgorithmError,
         Cancelled,
@@ -55,7 +59,7 @@ if TYPE_CHECKING:
     from tailback.hunting import Finding, hunt
     from tailback.queues import OwnQueue, Packet
     from tailback.result import Result, open_result
-    from tailback.run import Cancel, repeat, run, run_each, run_many
+    from tailback.run import Cancel, run, run_each, run_many
     from tailback.scenario import (
         Condition,
         Dumbbell,
@@ -80,12 +84,14 @@ if TYPE_CHECKING:
         voip,
     )
     from tailback.units import Bytes, Duration, Rate, Size
+    from tailback.verifying import verify
 
     #: Version of tailback, package and engine alike.
     __version__: str
 
 __all__ = [
     "Ack",
+    "Against",
     "Algorithm",
     "AlgorithmError",
     "Assessment",
@@ -135,12 +141,14 @@ __all__ = [
     "Verified",
     "Wire",
     "__version__",
+    "against_base",
     "algorithm",
     "assess",
     "bulk",
     "candidate",
     "capture",
     "dumbbell",
+    "engines",
     "export",
     "flow",
     "grid",
@@ -177,11 +185,14 @@ _MODULES = (
     "scenario",
     "result",
     "run",
+    "engines",
     "experiment",
     "export",
     "expect",
     "assess",
     "hunting",
+    "verifying",
+    "against",
 )
 
 
@@ -198,6 +209,19 @@ class _Package(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Package
+
+_offer(
+    {
+        "library.sound": "tailback.isolated:demand_sound",
+        "result.experience": "tailback.experience:experience",
+        "result.films": "tailback.experience:films",
+        "result.figure": "tailback.plots:get",
+        "result.games": "tailback.experience:games",
+        "result.report": "tailback.report:write",
+        "study.claims": "tailback.report:claims_html",
+        "study.report": "tailback.report:write_study",
+    }
+)
 
 if not TYPE_CHECKING:
 

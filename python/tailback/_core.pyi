@@ -72,7 +72,7 @@ class Packet:
 
 @final
 class Ack:
-    """What an ACK tells an algorithm. Times are in seconds, amounts in bytes."""
+    """What an algorithm learns from an ACK. Times are in seconds, amounts in bytes."""
 
     @property
     def now_s(self) -> float:
@@ -91,7 +91,7 @@ class Ack:
         """Segments acknowledged, cumulatively or by SACK, now for the first time."""
     @property
     def lost_segments(self) -> int:
-        """Segments newly taken for lost."""
+        """Segments newly declared lost."""
     @property
     def marked(self) -> int:
         """Bytes the receiver reports as marked by ECN."""
@@ -156,10 +156,10 @@ class Congestion:
 
     @property
     def now_s(self) -> float:
-        """When."""
+        """Time of the congestion signal, in seconds."""
     @property
     def signal(self) -> Literal["loss", "ecn", "timeout"]:
-        """What."""
+        """Kind of the signal."""
     @property
     def is_repeated_timeout(self) -> bool:
         """A further timeout of data that timed out before."""
@@ -191,7 +191,7 @@ class PhaseChange:
 
     @property
     def now_s(self) -> float:
-        """When."""
+        """Time of the call, in seconds."""
     @property
     def before(self) -> Literal["open", "disorder", "cwr", "recovery", "loss"]:
         """The state it leaves."""
@@ -357,7 +357,7 @@ def run(
 
     `sink` is called with a table's name, its next columns and the names of `internals` so far while the run goes on;
     those rows are not returned.
-    `most` ends the run, as if its time were over, after about so many events, packets and rows. Raises
+    `most` ends the run, as if its time were over, after about that many events, packets and rows. Raises
     `ScenarioError` too, once more rows are recorded than `instruments.most_rows`.
     """
 
@@ -462,7 +462,7 @@ def vm_programs(
     """
 
 def live_doctor(seconds: float) -> str:
-    """What this machine can run live, as JSON; a timer's lateness is measured for so many seconds."""
+    """What this machine can run live, as JSON; a timer's lateness is measured for `seconds`."""
 
 def live_clean() -> list[str]:
     """Remove what dead live runs have left; returns what was done, in words."""
@@ -483,7 +483,7 @@ def scenario_resolve(scenario: Any, host: Any) -> dict[str, Any]:
     """The engine's form of a scenario; `host` answers for what lies outside it."""
 
 def scenario_translate(scenario: Any, path: str, value: str, problem: str, fix: str) -> Any:
-    """What an engine says of a place in its own form, said of the scenario's."""
+    """Maps an engine error back to the user's field."""
 
 def scenario_unresolve(resolved: Any) -> dict[str, Any]:
     """The general network of a resolved description, as a file would hold it."""

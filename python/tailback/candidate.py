@@ -24,8 +24,9 @@ from tailback import bpf, crates, native, registry
 from tailback.algorithms import Algorithm, algorithm, is_reference, registered, sources
 from tailback.checksums import digest
 from tailback.errors import ScenarioError, TailbackError, nearest
+from tailback.scenario import bulk, dumbbell
 
-__all__ = ["Candidate", "candidate", "flow_fields"]
+__all__ = ["Candidate", "candidate", "flow_fields", "table"]
 
 #: Of the files of BPF sources.
 _ENDING = ".bpf.c"
@@ -44,7 +45,7 @@ class Candidate:
     cc: str | dict[str, Any]
     #: "built-in", "python", "bpf", "rust" or "transport".
     kind: str
-    #: Must whoever runs it allow code? Then the caller of `candidate` has.
+    #: Whether a run needs permission to run code. The caller of `candidate` has then given it.
     allow_code: bool
     #: Of its name, its parameters and its source: equal for what behaves alike under one engine.
     digest: str
@@ -95,7 +96,7 @@ def candidate(
     """
     if isinstance(what, Candidate):
         return what
-    cc = _registered(what) if callable(what) else _table(what) if isinstance(what, str) else dict(what)
+    cc = _registered(what) if callable(what) else table(what) if isinstance(what, str) else dict(what)
     name = cc.get("name", cc.get("transport"))
     if not isinstance(name, str) or not name:
         raise TailbackError(f"the candidate {what!r} has no name. Write for example cubic, or cubic,beta=0.5")
@@ -164,25 +165,29 @@ def _registered(made_by: Callable[..., Algorithm]) -> dict[str, Any]:
     return {"name": name}
 
 
-def _table(text: str) -> dict[str, Any]:
-    """`name`, `name,key=value,…`, or a table in TOML."""
+def table(text: str, key: str = "name", example: str = "cubic,beta=0.5") -> dict[str, Any]:
+    """`name`, `name,parameter=value,…`, or a table in TOML; the name is under `key`.
+
+    >>> table("pie,target=20ms", "discipline")
+    {'discipline': 'pie', 'target': '20ms'}
+    """
     if text.lstrip().startswith("{"):
         try:
-            return dict(tomllib.loads(f"cc = {text}")["cc"])
+            return dict(tomllib.loads(f"given = {text}")["given"])
         except tomllib.TOMLDecodeError as error:
             raise TailbackError(f"the candidate {text} is no table in TOML: {error}") from None
     name, *rest = text.split(",")
-    table: dict[str, Any] = {"name": name.strip()}
+    found: dict[str, Any] = {key: name.strip()}
     for part in rest:
-        key, equals, value = part.partition("=")
-        if not equals or not key.strip():
-            raise TailbackError(f'the candidate "{text}": "{part}" is no parameter. Write for example cubic,beta=0.5')
+        parameter, equals, value = part.partition("=")
+        if not equals or not parameter.strip():
+            raise TailbackError(f'the candidate "{text}": "{part}" is no parameter. Write for example {example}')
         try:
-            table[key.strip()] = tomllib.loads(f"value = {value}")["value"]
+            found[parameter.strip()] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
             # A word: a name, or a quantity such as 5ms.
-            table[key.strip()] = value.strip()
-    return table
+            found[parameter.strip()] = value.strip()
+    return found
 
 
 def _known() -> list[str]:
@@ -202,8 +207,6 @@ def _unknown(name: str) -> str:
 
 def _checked(cc: dict[str, Any], allow_code: bool) -> dict[str, Any]:
     """The resolved description of a scenario with it; refuses what the engine would."""
-    from tailback.scenario import bulk, dumbbell
-
     try:
         scenario = dumbbell(rate="10mbit", rtt="40ms", flows=[bulk(cc)], duration="1s")
         return scenario.resolve(allow_code=allow_code)

@@ -7,7 +7,7 @@ over one another is `overview` of `tailback.plots`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from tailback.capture.matching import matched
 from tailback.errors import TailbackError, nearest
 from tailback.result import Result
 
-__all__ = ["Comparison", "NothingToCompare", "compare"]
+__all__ = ["Comparison", "NothingToCompare", "compare", "that_matter"]
 
 
 class NothingToCompare(TailbackError, ValueError):
@@ -43,6 +43,14 @@ class Comparison:
         """(value − baseline's)/baseline's; NaN if the baseline's is zero or either is missing."""
         base = self.values[self.baseline]
         return (self.values[label] - base) / base if base else math.nan
+
+    @property
+    def largest_change(self) -> float:
+        """The largest change of any result, without its sign; infinite where only the baseline's value is zero."""
+        changes = [abs(self.change(label)) for label in self.values if label != self.baseline]
+        if not self.values[self.baseline]:
+            return math.inf if any(value > 0 for value in self.values.values()) else 0.0
+        return max((each for each in changes if not math.isnan(each)), default=0.0)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: `values` and `change` by label."""
@@ -135,6 +143,26 @@ def _measures(flow: Mapping[str, Any]) -> list[tuple[str, str, Measure]]:
         return [*_TCP, *_ASKING]
     datagrams = registry.application(flow).datagrams
     return _PING if datagrams == "echo" else [*_UDP, *(_CALL if datagrams == "voice" else [])]
+
+
+#: In this order users ask: what people notice, what flows get, what is lost, what the link does.
+_FIRST = (
+    ("delay, 95 %", "response time, 95 %", "round trip, 95 %", "quality (G.107)"),
+    ("goodput",),
+    ("loss rate", "never answered"),
+    ("backlog, mean", "utilisation"),
+)
+
+
+def that_matter(rows: Sequence[Comparison], most: int = 10) -> list[Comparison]:
+    """At most `most` of the rows: what users ask for before what explains it, the largest change first."""
+    differing = [row for row in rows if row.largest_change]
+
+    def rank(row: Comparison) -> tuple[int, float]:
+        tier = next((number for number, names in enumerate(_FIRST) if row.metric in names), len(_FIRST))
+        return tier, -row.largest_change
+
+    return sorted(differing, key=rank)[:most]
 
 
 def _own_names(results: Mapping[str, Result], flow: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 __all__ = ["Declared", "folder", "lock", "place"]
 
-#: Held while something is compiled: nobody compiles what another thread already does.
+#: Held while something is compiled, so that no two threads compile the same source.
 lock = threading.Lock()
 
 

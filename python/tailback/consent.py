@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailback import registry
 from tailback.algorithms import is_reference
-from tailback.errors import Problem, ScenarioError
+from tailback.errors import Problem, ScenarioError, StoreError
 
 if TYPE_CHECKING:
     from tailback.scenario import Scenario
@@ -46,7 +46,10 @@ BOUNDARY: dict[str, dict[str, str]] = {
     "kernel path": {"boot": _KERNEL},
     "bucket": {},
     "trace": {},
-    "action input": {"run code": "`allow-code`, `algorithm`, `package`", "write outside": "`junit`"},
+    "action input": {
+        "run code": "`allow-code`, `algorithm`, `package`",
+        "write outside": "`junit`, `comment`, `page`, `history`",
+    },
     "working folder": {},
 }
 
@@ -54,11 +57,13 @@ _FIX = "Read that code first; then allow it with --allow-code, or allow_code=Tru
 
 
 def asked_for(resolved: Mapping[str, Any]) -> list[Problem]:
-    """The code that a resolved description names, as what would be said of it without permission; often nothing."""
+    """The code that a resolved description names, as the problems reported without permission; often none."""
     out = []
     disciplines = {str(link.get("queue", {}).get("discipline", "")) for link in resolved.get("links", ())}
     for name in sorted(filter(is_reference, disciplines)):
-        problem = f"the scenario asks to import and run {name.partition(':')[2]}"
+        kind, _, what = name.partition(":")
+        verb = "import" if kind == "python" else "compile"
+        problem = f"the scenario asks to {verb} and run {what}"
         out.append(Problem("queue.discipline", name, problem, _FIX))
     for index, flow in enumerate(resolved.get("flows", ())):
         place, tcp = f"flow[{index}]", flow.get("tcp") or {}
@@ -127,8 +132,6 @@ def allow_bucket(url: str) -> None:
 
 def demand_bucket_allowed(store: Path, url: str) -> None:
     """Raise `StoreError` unless the caller has named the bucket that a store says its tables are in."""
-    from tailback.experiment.store.locks import StoreError
-
     if url not in _allowed_buckets and url not in os.environ.get(_TABLES_AT, "").split():
         raise StoreError(
             f"{store} says that its tables are at {url}. If you trust this address, give it as --tables-at {url}, as "

@@ -1,10 +1,12 @@
-"""What can go wrong, said so that it can be mended: where, what was found, what is wrong, what would be right."""
+"""Errors that show how to fix them: the place, the value found, the problem, the right value."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+from tailback import _core
 
 __all__ = [
     "AlgorithmError",
@@ -14,6 +16,7 @@ __all__ = [
     "Problem",
     "ResultError",
     "ScenarioError",
+    "StoreError",
     "TailbackError",
     "UnitError",
     "nearest",
@@ -128,6 +131,10 @@ class Cancelled(TailbackError):
     """The run was cancelled through its `Cancel` token."""
 
 
+class StoreError(ResultError):
+    """A store that cannot be read, written or understood."""
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during several runs. `results` keeps what was finished, in order, `None` where nothing was."""
 
@@ -143,6 +150,4 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
     >>> nearest("qubic", ["newreno", "cubic", "htcp"])
     'cubic'
     """
-    from tailback import _core
-
     return _core.nearest(name, list(choices))

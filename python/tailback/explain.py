@@ -19,6 +19,7 @@ from tailback.metrics import MissingRows, Rows
 from tailback.metrics.rows import Floats
 from tailback.numbers import written
 from tailback.plots import flows as who
+from tailback.result.provenance import Provenance
 
 __all__ = ["Finding", "explain"]
 
@@ -40,7 +41,7 @@ Period = tuple[float, float]
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence."""
+    """One sentence of an explanation, with its evidence."""
 
     about: str
     """`delay`, `queue`, `loss`, `growth` or `share`."""
@@ -49,7 +50,7 @@ class Finding:
     """The table, how many of its rows, and of which flow."""
 
     def as_dict(self) -> dict[str, str]:
-        """For JSON."""
+        """The finding as plain values, for JSON."""
         return asdict(self)
 
 
@@ -374,7 +375,7 @@ def _differences(rows: Rows, flows: list[int]) -> list[str]:
 
 
 def _is_captured(rows: Rows) -> bool:
-    return str(rows.meta.get("engine", "")).startswith("capture")
+    return Provenance.of(rows.meta).is_captured
 
 
 def _crossing(rows: Rows, link: int) -> list[int]:

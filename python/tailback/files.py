@@ -1,7 +1,7 @@
 """Files and folders that appear whole or not at all, and the one rule for removing or replacing them.
 
-Only what tailback can prove to be its own goes: an unfinished folder by the mark it wrote into it and a lock that is
-free, a result by its sealed `meta.json`, which lists every file. No link is followed on the way, and whatever cannot
+Only what tailback can prove to be its own goes. An unfinished folder has the mark it wrote into it and a lock that is
+free; a result has its sealed `meta.json`, which lists every file. No link is followed on the way, and whatever cannot
 be proven stays.
 """
 
@@ -106,7 +106,7 @@ def whole_folder(path: Path, objection: Callable[[Path], str | None] = _holds_so
         partial.mkdir()
         with contextlib.suppress(ModuleNotFoundError, PermissionError):
             try_lock(held.enter_context(_open_folder(partial)))
-        # After the lock: whoever sees the mark and a free lock knows that its process has ended.
+        # After the lock: a process that sees the mark and a free lock knows that the owner has ended.
         (partial / _MARK).write_bytes(_MARKED)
         whole.mkdir()
         yield whole

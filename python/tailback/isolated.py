@@ -187,7 +187,7 @@ class _Worker:
 
 
 def serve(incoming: int, outgoing: int) -> None:
-    """Do runs until nobody wants more: the other side of `_Worker`."""
+    """Do runs until the pipe closes: the other side of `_Worker`."""
     # Ctrl-C is for who asked; the end of the pipe ends this.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _core.bpf_guard()

@@ -1,7 +1,8 @@
-"""Congestion controls in a kernel module: "module:tcp_mine.c", a folder with a Makefile, or a built "tcp_mine.ko".
+"""Kernel modules: "module:tcp_mine.c" or "module:sch_mine.c", a folder with a Makefile, or a built .ko.
 
-A module runs in a guest's kernel and nowhere else: `tailback.vm.build` builds it against that kernel's headers, and
-`--engine vm` loads it. See docs/tutorials/kernel-module.md.
+As `cc` a module brings a congestion control, as a queue's `discipline` a queue discipline. It runs in a guest's kernel
+and nowhere else: `tailback.vm.build` builds it against that kernel's headers, and `--engine vm` loads it. See
+docs/tutorials/kernel-module.md.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ PREFIX = "module:"
 #: Of a folder: what kbuild reads.
 _SUFFIXES = (".c", ".h", ".S")
 _MAKEFILES = ("Makefile", "Kbuild")
-#: A congestion control is some kilobytes; more is a folder named by mistake.
+#: A module's source is some kilobytes; more is a folder named by mistake.
 _MOST_BYTES = 4_000_000
 _BUILT = "base64 "
 
@@ -51,7 +52,7 @@ def read(name: str, folder: Path | None = None) -> str:
             contents = path.read_bytes()
             size += len(contents)
             if size > _MOST_BYTES:
-                raise TailbackError(f"{place} holds more than {_MOST_BYTES:,} bytes: that is no congestion control.")
+                raise TailbackError(f"{place} holds more than {_MOST_BYTES:,} bytes: that is no module.")
             at = path.name if path == place else path.relative_to(place).as_posix()
             is_built = path.suffix == ".ko"
             out[at] = _BUILT + base64.b64encode(contents).decode() if is_built else contents.decode("utf-8")

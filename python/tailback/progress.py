@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Bar", "Runs"]
 
-TELL_EVERY_S = 60.0
+REPORT_EVERY_S = 60.0
 
 
 class Bar:
@@ -67,7 +67,7 @@ class Runs:
     """
 
     def __init__(
-        self, title: str, *, shown: bool | Callable[[int, int], object] = True, every_s: float = TELL_EVERY_S
+        self, title: str, *, shown: bool | Callable[[int, int], object] = True, every_s: float = REPORT_EVERY_S
     ) -> None:
         self._title = title
         self._call = shown if callable(shown) else None
@@ -78,13 +78,13 @@ class Runs:
         self._spent, self._cost, self._found = 0.0, 0.0, 0.0
         self._over = threading.Event()
         # A run may take longer than a minute: the thread that finishes runs cannot keep the time.
-        self._teller = threading.Thread(target=self._tell, name="progress", daemon=True)
+        self._reporter = threading.Thread(target=self._report, name="progress", daemon=True)
 
     def __enter__(self) -> Self:
         self._began = time.monotonic()
         self._bar.__enter__()
         if self._lines:
-            self._teller.start()
+            self._reporter.start()
         return self
 
     def __exit__(
@@ -92,7 +92,7 @@ class Runs:
     ) -> None:
         self._over.set()
         if self._lines:
-            self._teller.join()
+            self._reporter.join()
         self._bar.__exit__(kind, error, trace)
 
     def update(
@@ -110,7 +110,7 @@ class Runs:
     def _failures(self) -> str:
         return f", {self._failed} failed" if self._failed else ""
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         while not self._over.wait(self._every_s):
             print(self._line(time.monotonic() - self._began), file=sys.stderr, flush=True)
 

@@ -2,7 +2,7 @@
 
 A file a connection and side, a record a line (draft-ietf-quic-qlog-main-schema: JSON text sequences). It is made of the
 rows: datagrams sent and received (table `packets`), metrics at each change and losses
-(table `stack_states`). What is inside the packets is not there: nobody kept it.
+(table `stack_states`). What is inside the packets is missing: no table keeps it.
 
 The drafts' own form is one; the other is what the viewer qvis reads, version 0.3. There a datagram stands as a packet
 of unknown type, for qvis draws nothing else.

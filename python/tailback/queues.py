@@ -7,6 +7,7 @@ A scenario names one as it names a congestion control of your own: by what it wa
 from __future__ import annotations
 
 import dis
+import inspect
 import random
 import types
 from collections import deque
@@ -15,7 +16,7 @@ from typing import Any
 
 from tailback._core import Packet
 
-__all__ = ["OwnQueue", "Packet", "clock_read", "is_queue"]
+__all__ = ["OwnQueue", "Packet", "clock_read", "is_queue", "limit_of", "parameters"]
 
 
 class OwnQueue:
@@ -65,6 +66,37 @@ class OwnQueue:
 def is_queue(made_by: object) -> bool:
     """Does a class have what a queue has?"""
     return all(callable(getattr(made_by, hook, None)) for hook in ("enqueue", "dequeue"))
+
+
+def parameters(made_by: Any) -> dict[str, Any]:
+    """Of a class's `__init__`: each parameter with its default; empty if it has none that can be read."""
+    try:
+        found = inspect.signature(made_by).parameters.values()
+    except (TypeError, ValueError):
+        return {}
+    return {each.name: each.default for each in found if each.kind is not inspect.Parameter.VAR_KEYWORD}
+
+
+def limit_of(made_by: Any) -> str:
+    """What a class takes as its limit: "packets", "bytes", or "" if none.
+
+    >>> class Bare:
+    ...     def enqueue(self, packet, now): ...
+    ...     def dequeue(self, now): ...
+    >>> limit_of(OwnQueue), limit_of(Bare)
+    ('packets', '')
+    """
+    named = parameters(made_by)
+    for counted in ("packets", "bytes"):
+        if f"limit_{counted}" in named:
+            return counted
+    try:
+        kinds = [each.kind for each in inspect.signature(made_by).parameters.values()]
+    except (TypeError, ValueError):
+        return ""
+    # `**limits` of a class on OwnQueue are handed on.
+    takes_any = inspect.Parameter.VAR_KEYWORD in kinds
+    return "packets" if takes_any and isinstance(made_by, type) and issubclass(made_by, OwnQueue) else ""
 
 
 #: Functions whose result depends on the machine and the moment, by module.

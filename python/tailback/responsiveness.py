@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tailback import _core, metrics
+from tailback import _core, metrics, registry
 from tailback.errors import Problem, ScenarioError, TailbackError
 from tailback.metrics import Rows
 from tailback.result import Result
@@ -108,7 +108,6 @@ def _model(
     flows: list[dict[str, Any]], resolved: Mapping[str, Any], client: str | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The flow that the load is like, and the ends and routes of a download."""
-    from tailback import registry
 
     def is_tcp(flow: Mapping[str, Any]) -> bool:
         card = registry.card("apps", flow.get("app", "bulk"))

@@ -50,7 +50,7 @@ OPPORTUNITY_BITS = 8 * 1504
 
 
 class TraceError(TailbackError):
-    """A trace that cannot be replayed: what is wrong, on which line, and what would mend it."""
+    """A trace that cannot be replayed: what is wrong, on which line, and how to fix it."""
 
     def __init__(self, problem: str, fix: str) -> None:
         super().__init__(f"{problem}. {fix}.")
@@ -87,7 +87,7 @@ def read(path: str | os.PathLike[str]) -> list[int]:
 def read_text(path: str | os.PathLike[str]) -> str:
     """The text of an ordinary file of at most 16 MiB; `TraceError` if it is none."""
     try:
-        # Not to wait for whoever writes to a pipe: it is refused.
+        # A pipe is refused, so opening one must not wait for its writer.
         with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise TraceError(f"{path} is no ordinary file", "Give the path of a trace file")

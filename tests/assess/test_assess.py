@@ -18,7 +18,8 @@ import tailback as tb
 from tailback import cli
 from tailback.assess import output, population, verdicts
 from tailback.assess import run as running
-from tailback.assess.measure import HARMS, Kept, harm, measure
+from tailback.assess.kept import Kept
+from tailback.assess.measure import HARMS, harm, measure
 from tailback.assess.run import InterruptedAssessment
 from tailback.assess.table import CONTROLS, EXPERIMENTS, STATISTICS, by_name
 from tailback.assess.verdicts import judge_cell, judge_controls
@@ -328,7 +329,7 @@ def test_a_run_that_failed_fails_its_cell() -> None:
     assert "AlgorithmError" in found[0].why
 
 
-def test_harm_is_also_told_by_what_the_harmed_does_to_itself() -> None:
+def test_harm_is_also_judged_by_what_the_harmed_does_to_itself() -> None:
     experiment = next(each for each in EXPERIMENTS if each.name == "widely-deployed")
     cell = next(each for each in experiment.cells if each.rival == "bbr")
     runs: dict[tuple[str, str], dict[int, Any]] = {
@@ -427,10 +428,10 @@ def test_the_user_says_how_many_seeds(store: Path) -> None:
 
 def test_the_dossier_repeats_itself(store: Path, tmp_path: Path) -> None:
     done = tb.assess("cubic,beta=0.5", quick=True, only=SMALL, store=store, out=tmp_path)
-    told = json.loads((tmp_path / "dossier.json").read_text())
-    assert told["candidate"] == "cubic beta=0.5"
-    assert told["command"] == "tailback assess cubic,beta=0.5 --quick --only high-delay"
-    assert told["cells"]["geo"]["command"] == "tailback run cells/geo.toml --seed 1"
+    reported = json.loads((tmp_path / "dossier.json").read_text())
+    assert reported["candidate"] == "cubic beta=0.5"
+    assert reported["command"] == "tailback assess cubic,beta=0.5 --quick --only high-delay"
+    assert reported["cells"]["geo"]["command"] == "tailback run cells/geo.toml --seed 1"
     goodput = tb.run(tmp_path / "cells" / "geo.toml").flow_summary()[0]["goodput_mbps"]
     row = next(each for each in done.criteria if each.found).found[0]
     assert row.candidate.low <= goodput <= row.candidate.high
@@ -487,7 +488,7 @@ def own(tmp_path: Path) -> Any:
     return write
 
 
-def test_a_candidate_that_crashes_is_told_with_its_traceback(own: Any, tailback: Any, tmp_path: Path) -> None:
+def test_a_candidate_that_crashes_is_reported_with_its_traceback(own: Any, tailback: Any, tmp_path: Path) -> None:
     code, out, err = tailback("assess", own("raise RuntimeError('no idea')"), "--allow-code", "--out", tmp_path / "d")
     assert (code, out) == (1, "")
     assert "no idea" in err
@@ -516,7 +517,7 @@ def test_the_command_ends_though_the_candidate_loops(own: Any) -> None:
 
 
 def test_a_candidate_that_never_sends_has_nothing_to_assess(own: Any) -> None:
-    with pytest.raises(tb.UnfitCandidate, match="as good as nothing"):
+    with pytest.raises(tb.UnfitCandidate, match="delivered nearly nothing"):
         tb.assess(
             own("pass\n    def on_established(self, now_s, srtt_s, control):\n        control.pacing_bps = 1"),
             allow_code=True,
@@ -546,7 +547,7 @@ def test_a_candidate_that_draws_from_something_else_than_its_seed_is_refused(own
         (["none.py:Mine"], 2, "--allow-code"),
     ],
 )
-def test_bad_input_is_told(tailback: Any, arguments: list[str], code: int, says: str) -> None:
+def test_bad_input_is_reported(tailback: Any, arguments: list[str], code: int, says: str) -> None:
     ran, out, err = tailback("assess", *arguments)
     assert (ran, out) == (code, "")
     assert says in err

@@ -8,7 +8,8 @@ import pytest
 
 import tailback as tb
 from tailback.assess import faults
-from tailback.assess.measure import HARMS, Kept
+from tailback.assess.kept import Kept
+from tailback.assess.measure import HARMS
 from tailback.assess.table import CONTROLS, EXPERIMENTS, FAULTS, by_name
 from tailback.assess.verdicts import judge_controls
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import tailback as tb
 from tailback.assess import population, sections
 from tailback.assess import run as running
 from tailback.assess.population import ALONE, PATHS, QUICK_PATHS, KeptPath, judge, paths
+from tailback.assess.table import BOOK
 from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED
 
 
@@ -121,7 +123,7 @@ def test_a_run_that_failed_is_an_error_of_its_path() -> None:
 
 def test_a_dossier_has_its_paths_and_their_scenarios(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(population, "QUICK_PATHS", 2)
-    monkeypatch.setattr(running, "CONTROLS", ())
+    monkeypatch.setattr(running, "book_of", lambda what, **_: replace(BOOK, controls=()))
     asked: dict[str, Any] = {"quick": True, "only": ["population"], "store": tmp_path / "s"}
     done = tb.assess("vegas", against=["reno"], out=tmp_path / "d", **asked)
     assert done.population is not None

@@ -83,11 +83,11 @@ def test_one_way_delays_are_the_rows_to_the_nanosecond(made):
             assert len(mine) == len(theirs)
             # Both stamps are whole nanoseconds below their instants.
             assert np.abs(mine - theirs).max() <= 1
-        told = found.table.filter(pl.col("from_to") == "A>B")
-        assert told["lost"].to_list() == [
+        reported = found.table.filter(pl.col("from_to") == "A>B")
+        assert reported["lost"].to_list() == [
             int((packets["fate"][packets["flow"] == flow] == 1).sum()) for flow in range(3)
         ]
-        assert told["duplicated"].sum() == told["reordered"].sum() == 0
+        assert reported["duplicated"].sum() == reported["reordered"].sum() == 0
 
 
 def test_a_capture_that_holds_each_packet_twice_is_paired_with_itself(made, tmp_path):
@@ -360,7 +360,7 @@ def test_fragments_belong_to_the_flow_of_the_first(tmp_path):
 # --- Bad input ----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_no_capture_is_told_so(tmp_path):
+def test_what_is_no_capture_is_reported_so(tmp_path):
     (tmp_path / "text").write_text("hello, world, this is no capture\n")
     with pytest.raises(CaptureError, match="is no capture: it begins with 68 65 6c 6c 6f"):
         capture.flows(tmp_path / "text")
@@ -382,7 +382,7 @@ def test_a_cut_capture_keeps_what_it_has_and_says_so(made, tmp_path):
     assert any("partial" in warning for warning in opened.meta["warnings"])
 
 
-def test_two_captures_of_the_same_side_are_told_so(made, tmp_path):
+def test_two_captures_of_the_same_side_are_reported_so(made, tmp_path):
     _, paths = made
     shutil.copy(paths["left"], tmp_path / "again.pcapng")
     found = capture.owd(paths["left"], tmp_path / "again.pcapng")

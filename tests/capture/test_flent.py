@@ -124,7 +124,7 @@ def test_a_file_as_flent_writes_it_is_read(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         (b"not json", "no JSON"),
         (b"[1]", "it has no version"),
@@ -135,10 +135,10 @@ def test_a_file_as_flent_writes_it_is_read(tmp_path: Path):
         (b"\x1f\x8b\x08\x00", "cannot be read"),
     ],
 )  # fmt: skip
-def test_what_is_no_file_of_flent_is_refused(tmp_path: Path, text: bytes, told: str):
+def test_what_is_no_file_of_flent_is_refused(tmp_path: Path, text: bytes, reported: str):
     path = tmp_path / "x.flent.gz"
     path.write_bytes(text)
-    with pytest.raises(CaptureError, match=told):
+    with pytest.raises(CaptureError, match=reported):
         capture.open_flent(path)
 
 

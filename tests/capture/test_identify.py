@@ -144,9 +144,11 @@ def test_the_command_prints_it(tmp_path: Path):
     words = [sys.executable, "-c", "from tailback.cli import main; main()", "pcap", "identify", str(path)]
     text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     assert "bbr" in text
-    told = json.loads(subprocess.run([*words, "--json"], capture_output=True, text=True, check=True).stdout)
-    assert told["rows"][0]["looks_like"] == "bbr"
-    assert sum(told["votes"][0][name] for name in told["votes"][0] if name != "flow") == pytest.approx(1.0, abs=0.2)
+    reported = json.loads(subprocess.run([*words, "--json"], capture_output=True, text=True, check=True).stdout)
+    assert reported["rows"][0]["looks_like"] == "bbr"
+    assert sum(reported["votes"][0][name] for name in reported["votes"][0] if name != "flow") == pytest.approx(
+        1.0, abs=0.2
+    )
 
 
 def test_the_model_is_arrays_and_small():
@@ -173,6 +175,6 @@ def test_a_forest_votes_and_answers_as_its_arrays_say():
     )  # fmt: skip
     shares = it.shares(np.array([[1.0], [1.5]]))
     assert shares == pytest.approx(np.array([[0.749, 0.251], [0.251, 0.749]]), abs=1e-3)
-    # 0.749 of the votes are right 0.498 of the time, which is too seldom; together they always are.
+    # 0.749 of the votes are right 0.498 of the time, which is too rare; together they always are.
     assert it.answer(shares[0]) == ("both", pytest.approx(1.0))
     assert it.answer(np.array([0.9, 0.1]))[0] == "a"

@@ -181,7 +181,7 @@ def test_failures_are_exit_code_one(tailback: Any, small: Path, tmp_path: Path) 
     assert names(tmp_path / "full") == ["thesis.tex"]
 
 
-def test_a_result_folder_that_cannot_be_written_is_told_before_the_run(
+def test_a_result_folder_that_cannot_be_written_is_reported_before_the_run(
     tailback: Any, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tailback._core.run", lambda *_, **__: pytest.fail("it ran"))
@@ -202,7 +202,7 @@ def test_lists_name_everything_with_its_source(tailback: Any, what: str) -> None
 
 
 @pytest.mark.parametrize("what", ["algorithms", "links", "queues", "apps"])
-def test_lists_for_people_tell_parameters_defaults_and_units(tailback: Any, what: str) -> None:
+def test_lists_for_people_have_parameters_defaults_and_units(tailback: Any, what: str) -> None:
     rows = tailback("list", what, "--json").data[what]
     for row in rows:
         shown = tailback("list", what, row["name"]).out
@@ -276,8 +276,8 @@ def _command(*arguments: str | Path) -> subprocess.Popen[str]:
     # The line on standard error says that all imports are done: a signal then meets the command, not Python.
     code = (
         "import sys, tailback._core, tailback.run, tailback.result, tailback.progress; from tailback.cli import main; "
-        "print('ready', file=sys.stderr, flush=True) if '--tell' in sys.argv else None; "
-        "sys.argv = [a for a in sys.argv if a != '--tell']; main()"
+        "print('ready', file=sys.stderr, flush=True) if '--ready' in sys.argv else None; "
+        "sys.argv = [a for a in sys.argv if a != '--ready']; main()"
     )
     program = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -288,7 +288,7 @@ def _command(*arguments: str | Path) -> subprocess.Popen[str]:
 def test_ctrl_c_is_130_and_leaves_earlier_results(saved: Path, small: Path, tmp_path: Path, ending: str) -> None:
     before = {path.name: path.read_bytes() for path in saved.iterdir()}
     long = ("--set", "duration=500h", "--set", "instruments.segments=[]", "--set", "instruments.packets=[]")
-    with _command("--tell", "run", small, *long, "--out", saved) as child:
+    with _command("--ready", "run", small, *long, "--out", saved) as child:
         assert child.stderr is not None
         assert child.stderr.readline() == "ready\n"
         time.sleep(1.5)
@@ -309,10 +309,9 @@ def test_a_result_of_a_kernel_says_the_whole_command(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tailback import vm
-    from tailback.cli import runs
 
     monkeypatch.setattr(vm, "check", lambda *_, **__: None)
-    monkeypatch.setattr(runs, "_run_on", lambda _, scenario, *__: tb.run(scenario))
+    monkeypatch.setattr(vm, "run", lambda scenario, **_: tb.run(scenario))
     words = ["run", str(small), "--engine", "sim,vm", "--kernel", "debian-6.12", "--set", "duration=1s", "--seed", "3"]
     done = CliRunner().invoke(cli.app, [*words, "--most-rows", "9999", "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output

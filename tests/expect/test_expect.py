@@ -74,6 +74,8 @@ def sides(text: str, run: dict[str, float], baseline: dict[str, float] | None = 
         ("a.goodput_mbps >= 4000kbit", (6.0, 4.0)),
         ("a.goodput_mbps / b.goodput_mbps in 0.5..2", (2.0, 0.5, 2.0)),
         ("a.goodput_mbps in 1mbit..(2 * b.goodput_mbps)", (6.0, 1.0, 6.0)),
+        # The ends are compared in one unit: 20 ms come before half a second.
+        ("call.delay_p95_ms in 20..0.5s", (40.0, 20.0, 500.0)),
         ("a.goodput_mbps - b.goodput_mbps - 1 > -2 * 3", (2.0, -6.0)),
         ("bottleneck.loss < 2%", (0.01, 0.02)),
         ("bulk-1.loss < 1", (0.5, 1.0)),
@@ -112,6 +114,7 @@ def test_baseline_alone_is_the_left_side_of_the_other_run() -> None:
         ("1 < 2", 1, "measures nothing"),
         ("jain in 0.5", 12, "the range has one end"),
         ("jain in 2..1", 9, "ends before it begins"),
+        ("call.delay_p95_ms in 20ms..0.01s", 22, "ends before it begins"),
         ("(jain < 1", 7, "not closed"),
         ("jain < baseline", 8, "no baseline is named"),
         ("jain ! 1", 6, '"!" has no place here'),
@@ -297,7 +300,7 @@ def test_a_window_counts_what_happens_in_it(result: tb.Result) -> None:
     assert measured(result, start_s=0.0)("bottleneck.loss") == pytest.approx(whole("bottleneck.loss"), rel=0.05)
 
 
-def test_what_is_not_recorded_is_told_by_its_instrument() -> None:
+def test_what_is_not_recorded_is_reported_with_its_instrument() -> None:
     plain = tb.dumbbell(rate="5mbit", rtt="40ms", flows=[tb.bulk("reno", name="a"), tb.voip()], duration="2s")
     names = measurable(plain.resolve())
     assert names["voip.delay_p95_ms"] == 'packets = ["voip"]'
@@ -343,7 +346,7 @@ def undecided() -> str:
 
 
 @pytest.mark.parametrize(("files", "code"), [("p", 0), ("pf", 1), ("pu", 3), ("pfu", 1), ("pb", 2), ("pfub", 2)])
-def test_the_exit_code_tells_the_worst(tailback: Any, tmp_path: Path, files: str, code: int) -> None:
+def test_the_exit_code_is_the_worst(tailback: Any, tmp_path: Path, files: str, code: int) -> None:
     texts = {"p": PASSES, "f": FAILS, "u": undecided() if "u" in files else "", "b": "duration = \n[expect]"}
     for file in files:
         (tmp_path / f"{file}.toml").write_text(texts[file])
@@ -397,7 +400,7 @@ def test_on_github_lines_are_annotated_and_the_summary_is_added_to(
     assert "| `call.delay_p95_ms < 1ms` |" in summary.read_text()
 
 
-def test_a_folder_without_expectations_is_told(tailback: Any, tmp_path: Path) -> None:
+def test_a_folder_without_expectations_is_reported(tailback: Any, tmp_path: Path) -> None:
     (tmp_path / "plain.toml").write_text(SCENARIO.split("[expect]")[0])
     ran = tailback("test", tmp_path)
     assert ran.code == 2
@@ -536,7 +539,7 @@ def test_the_example_passes_and_its_control_fails(tailback: Any) -> None:
 def test_the_action_runs_what_its_inputs_say(tmp_path: Path, text: str, code: int) -> None:
     """The script of `action.yml`, as the runner would start it: inputs as variables, a path with a space among them."""
     action = yaml.safe_load((Path(__file__).parents[2] / "action.yml").read_text())
-    step = action["runs"]["steps"][-1]
+    step = next(step for step in action["runs"]["steps"] if step.get("name") == "Test")
     folder = tmp_path / "with space"
     folder.mkdir()
     (folder / "a.toml").write_text(text.replace('"reno"', '"cubic"'))
@@ -545,8 +548,13 @@ def test_the_action_runs_what_its_inputs_say(tmp_path: Path, text: str, code: in
         "paths": f"{folder}\n", "algorithm": "mine=mine.py:Mine", "set": 'flow.a.cc=mine\nname="$(touch hacked)"',
         "candidate": "", "allow-code": "false", "as-declared": "false", "junit": "report.xml",
     }  # fmt: skip
-    assert set(given) | {"package"} == set(action["inputs"])
-    env = {name: given[value.split("inputs.")[1].split(" ")[0]] for name, value in step["env"].items()}
+    named = {
+        each.get("name"): {name: value.split("inputs.")[1].split(" ")[0] for name, value in each["env"].items()}
+        for each in action["runs"]["steps"]
+        if "env" in each
+    }
+    assert {value for env in named.values() for value in env.values()} == set(action["inputs"])
+    env = {name: given[value] for name, value in named["Test"].items()}
     env |= {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "summary.md", "PYTHONPATH": os.pathsep.join(sys.path)}
     env["PATH"] = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     script = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
@@ -560,7 +568,7 @@ def test_the_action_runs_what_its_inputs_say(tmp_path: Path, text: str, code: in
 
 def test_the_action_judges_a_candidate_by_a_suite_and_names_what_lies_in_no_repository(tmp_path: Path) -> None:
     action = yaml.safe_load((Path(__file__).parents[2] / "action.yml").read_text())
-    step = action["runs"]["steps"][-1]
+    step = next(step for step in action["runs"]["steps"] if step.get("name") == "Test")
     (tmp_path / "mine.py").write_text("from tailback.examples.newreno import NewReno as Mine\n")
     env = dict.fromkeys(step["env"], "") | {
         "PATHS": "hystart/exit-20ms", "GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "summary.md",

@@ -58,7 +58,7 @@ def test_a_cell_of_the_grid_that_was_not_run_is_no_gap():
     with pytest.raises(NotRun, match="reno"):
         data.array("rate", 1, algorithm="reno", delay_ms=DELAYS)
     assert np.isnan(data.array("rate", 1, strict=False, algorithm="reno", delay_ms=80))
-    # Not in the grid: nobody was to run it.
+    # Not in the grid, so no run was due.
     assert np.isnan(data.array("rate", 1, algorithm="vegas", delay_ms=5))
     with pytest.raises(NotRun, match="vegas"):
         data.array("rate", 1, whole=True, algorithm="vegas", delay_ms=5)

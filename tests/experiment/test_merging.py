@@ -113,7 +113,7 @@ def test_the_newest_row_does_not_hide_one_with_tables(tmp_path: Path) -> None:
     assert plain.store.result(plain.frame["key"].item()).rows("flows") == 1
 
 
-def test_other_numbers_of_the_same_run_are_told_with_both_rows_and_nothing_is_written(tmp_path: Path) -> None:
+def test_other_numbers_of_the_same_run_are_reported_with_both_rows_and_nothing_is_written(tmp_path: Path) -> None:
     here = filled(tmp_path / "here", row("a", x=1.0, y=2.0, point=3, seed=4, wall_s=1.0), row("b", x=1.0))
     there = filled(
         tmp_path / "there", row("a", finished=2.0, x=1.5, y=2.0, point=7, seed=4, wall_s=9.0), row("c", x=1.0)

@@ -154,7 +154,7 @@ def test_a_store_says_where_its_tables_are(tmp_path: Path) -> None:
         assert not (tmp_path / "wrong").exists()
 
 
-def test_a_bucket_that_is_not_there_is_told_before_the_first_run(s3: str, tmp_path: Path) -> None:
+def test_a_bucket_that_is_not_there_is_reported_before_the_first_run(s3: str, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"there is no none\. Make it first"):
         Store(tmp_path / "store", tables_at=s3.replace("s3://lab/", "s3://none/"))
     assert not (tmp_path / "store").exists()

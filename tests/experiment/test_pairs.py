@@ -123,7 +123,7 @@ def test_what_was_finished_before_control_c_is_compared(
     assert "3 of 60 pairs" in err
 
 
-def test_the_command_tells_each_metric(lossy: Path, tailback: Any) -> None:
+def test_the_command_prints_each_metric(lossy: Path, tailback: Any) -> None:
     code, out, err = tailback("compare", lossy, lossy, "--pairs", "3", "--json")
     assert (code, err) == (0, "")
     printed = json.loads(out)
@@ -157,7 +157,7 @@ def test_seeds_that_change_nothing_are_reported(lossy: Path, tailback: Any) -> N
         (["none.toml", "none.toml"], "No such file"),
     ],
 )
-def test_bad_input_is_told(lossy: Path, tailback: Any, arguments: list[str], says: str) -> None:
+def test_bad_input_is_reported(lossy: Path, tailback: Any, arguments: list[str], says: str) -> None:
     words = [word.format(file=lossy, folder=lossy.parent) for word in arguments]
     code, out, err = tailback("compare", *words)
     assert (code, out) == (2, "")

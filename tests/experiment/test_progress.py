@@ -1,4 +1,4 @@
-"""Progress: a bar on a terminal, a line a minute elsewhere, nothing when nobody asked."""
+"""Progress: a bar on a terminal, a line a minute elsewhere, nothing unless the caller asks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_runs_found_in_the_store_say_nothing_about_the_rest():
         assert runs._line(120.0) == "x: 4 of 5 runs, 1 failed in 2 min, about 2 min left"
 
 
-def test_nothing_is_printed_when_nobody_asked(monkeypatch):
+def test_nothing_is_printed_unless_the_caller_asks(monkeypatch):
     shown = io.StringIO()
     monkeypatch.setattr(sys, "stderr", shown)
     with Runs("x", shown=False, every_s=0.001) as runs:

@@ -164,7 +164,7 @@ def test_at_its_bound_an_algorithm_is_decided_no_more_often_than_by_students_t(s
 # --- Folding ----------------------------------------------------------------------------------------------------
 
 
-def test_a_swept_number_tells_rows_apart_and_a_failed_run_does_not_count() -> None:
+def test_a_swept_number_separates_rows_and_a_failed_run_does_not_count() -> None:
     runs = pl.DataFrame(
         {
             "dumbbell.wire.loss": [0.0, 0.0, 0.0, 0.01, 0.01, 0.01],

@@ -95,7 +95,7 @@ def tiny(extract: Any = None, revision: str = "1") -> Study:
         return new_figure(height=1.0)[0]
 
     claim = Claim("T-1", "it moves <fast>", "", "1", " Mbit/s", "goodput", goodput, AtLeast(0.5, 0.1), "f")
-    other = Claim("T-2", "nobody looked", "", "1", "", "nothing", lambda _d, _s: None, AtMost(1, 2), "f")
+    other = Claim("T-2", "not looked at", "", "1", "", "nothing", lambda _d, _s: None, AtMost(1, 2), "f")
     return Study(
         name="tiny",
         title="A tiny study",
@@ -180,7 +180,7 @@ def test_a_damaged_line_of_the_store_is_run_again(tmp_path):
     study, store = tiny(), tb.Store(tmp_path / "runs")
     with store.writer():
         study.run(tmp_path, seeds=1, progress=False)
-        # As a writer that was killed leaves it: a journal that nobody has folded.
+        # As a writer that was killed leaves it: a journal that was never folded.
         for part in store.parts():
             rows = pl.read_parquet(part).to_dicts()
             part.unlink()

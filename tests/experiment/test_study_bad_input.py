@@ -56,7 +56,7 @@ def test_a_folder_of_this_version_reads_back(tmp_path):
     [{"format": 9}, {"claims": [{"id": "old"}]}, {"tables": [{"title": "no columns"}]}, {"meta": None, "claims": None}],
     ids=["layout", "claims", "tables", "nothing"],
 )
-def test_a_folder_of_another_version_is_left_alone_and_named_with_the_command_that_mends_it(tmp_path, changes):
+def test_a_folder_of_another_version_is_left_alone_and_named_with_the_command_that_fixes_it(tmp_path, changes):
     folder = stored(tmp_path, **changes)
     before = (folder / "study.json").read_bytes()
     with pytest.raises(ResultError, match=r"tailback study aqm-pairs --out") as raised:
@@ -72,7 +72,7 @@ def test_a_damaged_folder_says_so(tmp_path, text):
         studies.load(tmp_path)
 
 
-def test_the_report_command_tells_of_a_folder_of_another_version_without_a_traceback(tmp_path):
+def test_the_report_command_names_a_folder_of_another_version_without_a_traceback(tmp_path):
     done = tailback("report", str(stored(tmp_path, format=9)))
     assert done.returncode != 0
     assert "layout 9" in done.stderr

@@ -197,7 +197,7 @@ def test_what_every_target_does_anyway_is_not_left_out() -> None:
 # --- What is left out, and what is refused ------------------------------------------------------------------------
 
 
-def test_what_cannot_be_said_is_told_in_comments_and_in_the_list() -> None:
+def test_what_cannot_be_said_is_reported_in_comments_and_in_the_list() -> None:
     scenario = home(
         tb.bulk(
             {"name": "cubic", "beta": 0.8}, "freebsd-14" if "freebsd-14" in registry.names("stacks") else "freebsd-9"
@@ -261,7 +261,7 @@ def test_nothing_is_left_out_of_what_is_the_targets_own() -> None:
         ("netem", home(tb.flow("web")), "flow", "Add a bulk transfer, a call or a ping"),
     ],
 )
-def test_where_nothing_sensible_would_be_left_the_field_and_the_fix_are_told(
+def test_where_nothing_sensible_would_be_left_the_field_and_the_fix_are_reported(
     target: str, scenario: tb.Scenario, field: str, fix: str
 ) -> None:
     with pytest.raises(ScenarioError) as caught:
@@ -278,7 +278,7 @@ def test_a_medium_has_no_rate_to_export() -> None:
             tb.export(scenario, target)
 
 
-def test_an_unknown_target_is_told_with_the_nearest() -> None:
+def test_an_unknown_target_is_reported_with_the_nearest() -> None:
     with pytest.raises(TailbackError, match=r'no export as "ns2". Did you mean "ns3"'):
         tb.export(home(), "ns2")
 

@@ -316,7 +316,7 @@ class Case:
         self.maybe(part, 0.5, "until", self.instant)
         out: Table = {"conditions": ["goodput_mbps >= 0", part]}
         self.maybe(out, 0.5, "baseline", lambda: self.named(self.random.choice(self.known.algorithms), "name"))
-        self.maybe(out, 0.2, "baseline_flows", lambda: self.random.choice(("all", ["nobody"])))
+        self.maybe(out, 0.2, "baseline_flows", lambda: self.random.choice(("all", ["missing"])))
         self.maybe(out, 0.2, "from", self.instant)
         self.maybe(out, 0.2, "until", self.instant)
         self.maybe(out, 0.3, "confidence", self.share)
@@ -326,12 +326,12 @@ class Case:
 
 
 def case(seed: int) -> Table:
-    """The scenario of a seed, the same as long as registry and generator stay; four in five have been mended."""
+    """The scenario of a seed, the same as long as registry and generator stay; four in five have been repaired."""
     tables = Case(seed).scenario()
-    return tables if seed % 5 == 0 else mended(tables)
+    return tables if seed % 5 == 0 else repaired(tables)
 
 
-def mended(tables: Table) -> Table:
+def repaired(tables: Table) -> Table:
     """Without what its errors name: so much is random that nearly every scenario would be refused for something."""
     for _ in range(40):
         try:

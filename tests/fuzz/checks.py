@@ -61,12 +61,12 @@ def _not_conserved(tables: dict[str, Any], resolved: dict[str, Any]) -> str | No
     made = int(links["duplicated"].sum())
     if np.any(flows["packets_received"] + flows["packets_dropped"] > flows["packets_sent"] + made):
         return "more packets of a flow ended than began"
-    # Other people's stacks tell whole packets as acknowledged, headers and frames included; and a receiver may lie.
+    # Other projects' stacks report whole packets as acknowledged, headers and frames included; and a receiver may lie.
     tcp = [flow.get("tcp") or {} for flow in resolved["flows"]]
-    is_told = np.array([not (of.get("transport") or of.get("stack_params", {}).get("acks_ahead")) for of in tcp])
-    connected = np.isfinite(flows["established_s"]) & is_told
+    is_reported = np.array([not (of.get("transport") or of.get("stack_params", {}).get("acks_ahead")) for of in tcp])
+    connected = np.isfinite(flows["established_s"]) & is_reported
     if np.any(flows["bytes_acked"][connected] > flows["bytes_received"][connected]):
-        return "bytes were acknowledged that nobody received"
+        return "bytes were acknowledged that were never received"
     return None
 
 

@@ -4,7 +4,7 @@ Builds the source distribution, from it the wheel, installs that with the locked
 environment, and then types what the README says, in an empty folder. Whatever a command prints that it should not,
 whatever is missing from the wheel, and whatever a browser complains about ends the journey with exit code 1.
 
-    python tests/journey/journey.py [--keep FOLDER] [--wheel WHEEL]
+    python tests/journey/journey.py [--keep FOLDER] [--wheel WHEEL] [--profile PROFILE]
 
 With `--keep` the folder, with the screenshots of the pages in it, stays.
 """
@@ -50,7 +50,7 @@ def call(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def build(folder: Path) -> Path:
+def build(folder: Path, profile: str) -> Path:
     step("source distribution, and the wheel from it")
     maturin = Path(sys.executable).with_name("maturin")
     environment = {**os.environ, "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))}
@@ -69,7 +69,9 @@ def build(folder: Path) -> Path:
         "python/tailback/examples/scenarios",
     ):
         demand((source / place).exists(), f"the source distribution lacks {place}")
-    call(maturin, "build", "--release", "--strip", "true", "--out", folder / "dist", cwd=source, env=environment)
+    call(
+        maturin, "build", "--profile", profile, "--strip", "true", "--out", folder / "dist", cwd=source, env=environment
+    )
     (wheel,) = (folder / "dist").glob("*.whl")
     demand(wheel.name.startswith("tailback_lab-"), f"the wheel is called {wheel.name}")
     outside = re.compile("papers|validation|truth.*(csv|parquet|json)")
@@ -111,8 +113,8 @@ def journey(tailback: Path, work: Path) -> None:
     for cc in ("reno", "cubic", "htcp", "bbr"):
         tb("run", "home.toml", "--set", f"flow.bulk.cc={cc}", "--set", "duration=20s", "--out", f"results/{cc}")
     four = [f"results/{cc}" for cc in ("reno", "cubic", "htcp", "bbr")]
-    told = json.loads(tb("compare", *four, "--baseline", "results/cubic", "--out", "four.html", "--json").stdout)
-    demand(all(len(row["values"]) == 4 for row in told["metrics"]), "compare has not all four")
+    reported = json.loads(tb("compare", *four, "--baseline", "results/cubic", "--out", "four.html", "--json").stdout)
+    demand(all(len(row["values"]) == 4 for row in reported["metrics"]), "compare has not all four")
     tb("plot", *four, "--figure", "all", "--out", "four.png")
     tb("report", "results/cubic", "--out", "cubic.html")
 
@@ -248,6 +250,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keep", type=Path, help="a folder to work in, which stays")
     parser.add_argument("--wheel", type=Path, help="a wheel that was built already")
+    parser.add_argument("--profile", default="release", help="Cargo's profile for the wheel")
     asked = parser.parse_args()
     # A shell starts background jobs, and so all that they start, with Ctrl-C ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -257,7 +260,7 @@ def main() -> int:
         work = folder / "work"
         work.mkdir(parents=True)
         try:
-            tailback = install(folder, asked.wheel or build(folder))
+            tailback = install(folder, asked.wheel or build(folder, asked.profile))
             journey(tailback, work)
             explore(tailback, work)
             papers(tailback, folder, work)

@@ -114,7 +114,7 @@ def test_a_run_whose_applications_starve_is_unfit() -> None:
     # The last processor is the emulator's: the path stays punctual, and only the applications get too little.
     others = sorted(os.sched_getaffinity(0))[:-1]
     if not others:
-        pytest.skip("one processor: whoever starves applications starves the path as well")
+        pytest.skip("one processor: a load that starves applications starves the path as well")
     spawn = multiprocessing.get_context("spawn")
     hogs = [spawn.Process(target=starve, args=({one}, time.monotonic() + 4.0)) for one in others]
     for hog in hogs:

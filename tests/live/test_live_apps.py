@@ -91,7 +91,7 @@ def test_exchanges_are_those_of_the_simulator(both: tuple[tb.Result, tb.Result])
 
 
 @needs_live
-def test_nobody_is_answered_faster_than_light(both: tuple[tb.Result, tb.Result]) -> None:
+def test_no_answer_is_faster_than_light(both: tuple[tb.Result, tb.Result]) -> None:
     _, real = both
     # A handshake and an exchange; of a transfer only the one-way trip after the handshake.
     for flow, least in (("probe", 0.040), ("web", 0.040), ("files", 0.030), ("calls-back", 0.020)):

@@ -47,7 +47,7 @@ def test_the_same_file_does_the_same_in_the_simulator_and_on_the_kernel(name: st
 
 def test_what_the_kernel_refuses_is_said_with_the_verifiers_reason(tmp_path: Path) -> None:
     text = (EXAMPLES / "gentle.bpf.c").read_text()
-    # A field that no BPF program may write; natively nobody minds.
+    # A field that no BPF program may write; compiled natively it may.
     text = text.replace("gentle->rtt_us = 0;", "gentle->rtt_us = 0; tcp_sk(sk)->srtt_us = 8;")
     (tmp_path / "bad.bpf.c").write_text(text)
     bad = tb.candidate(str(tmp_path / "bad.bpf.c"), allow_code=True)

@@ -61,17 +61,17 @@ def test_iperf3_runs_as_its_scenario_file_says() -> None:
     given = tb.Scenario.from_toml(SCENARIOS / "iperf3.toml")
     result = live.run(given.with_({"duration": "4s", "flow.iperf3.cc": cc}), allow_code=True)
     assert [row["status"] for row in result.program_summary()] == [0, 0]
-    told = json.loads(result.files["iperf3/client.out"])["end"]
+    found = json.loads(result.files["iperf3/client.out"])["end"]
     # Twins go by the run's mark and their name; the kernel's own by their name alone.
-    assert told["sender_tcp_congestion"] == cc or told["sender_tcp_congestion"].startswith("tb")
-    assert cc in told["sender_tcp_congestion"]
-    assert figures(result, "iperf3")["received_mbps"] == told["sum_received"]["bits_per_second"] / 1e6
+    assert found["sender_tcp_congestion"] == cc or found["sender_tcp_congestion"].startswith("tb")
+    assert cc in found["sender_tcp_congestion"]
+    assert figures(result, "iperf3")["received_mbps"] == found["sum_received"]["bits_per_second"] / 1e6
     assert 0 < figures(result, "iperf3")["received_mbps"] < 10
     # What the kernel counts of the flow is what iperf3 says, and the few words of its control connection.
-    assert 0 <= total(result, "iperf3", "bytes_received") - told["sum_received"]["bytes"] < 10_000
+    assert 0 <= total(result, "iperf3", "bytes_received") - found["sum_received"]["bytes"] < 10_000
     assert total(result, "iperf3", "connections") == 2
-    assert total(result, "iperf3", "packets_sent") * 1448 > told["sum_received"]["bytes"]
-    # Of connections that are others' the state log tells, if there is one.
+    assert total(result, "iperf3", "packets_sent") * 1448 > found["sum_received"]["bytes"]
+    # The state log has the connections of other programs, if there is one.
     if FOUND["bpf_twins"]:
         assert result.where_flow("polls", "iperf3")["cwnd"].max() > 10 * 1448
 
@@ -84,10 +84,10 @@ def test_nginx_and_curl_run_as_their_scenario_file_says(tmp_path: Path) -> None:
     assert ends(result)["curl", "client"]["status"] == 0, result.meta["notes"]
     assert ends(result)["curl", "server"]["end"] == "stopped"
     assert ends(result)["curl", "client"]["started_s"] >= 0.2
-    told = figures(result, "curl")
-    assert (told["transfers"], told["failed"], told["downloaded_bytes"]) == (10, 0, 1_000_000)
+    found = figures(result, "curl")
+    assert (found["transfers"], found["failed"], found["downloaded_bytes"]) == (10, 0, 1_000_000)
     # A request there and the first byte back.
-    assert told["time_starttransfer_s"] >= 0.040
+    assert found["time_starttransfer_s"] >= 0.040
     # Content, and headers.
     assert 1_000_000 < total(result, "curl", "bytes_returned") < 1_010_000
     assert total(result, "curl", "connections") == 1
@@ -111,7 +111,7 @@ def every_end() -> tb.Result:
         scenario(
             exec_(
                 "sh -c 'echo rate 12.5; echo {cc} {seed} {duration} {port} {client_addr} {server_addr} >&2; pwd'",
-                name="told", cc="reno", parse="regex", params={"pattern": r"rate (?P<rate_mbps>[\d.]+)"},
+                name="found", cc="reno", parse="regex", params={"pattern": r"rate (?P<rate_mbps>[\d.]+)"},
             ),
             exec_("sh -c 'echo one >&2; echo broken >&2; exit 3'", name="failed", parse="iperf3"),
             exec_(f"sh -c \"{stubborn}\"", name="stubborn", params={"grace": 0.2}),
@@ -125,9 +125,9 @@ def every_end() -> tb.Result:
 
 @needs_live
 def test_placeholders_stand_for_the_flows_own(every_end: tb.Result) -> None:
-    out, err = every_end.files["told/client.out"].decode(), every_end.files["told/client.err"].decode()
+    out, err = every_end.files["found/client.out"].decode(), every_end.files["found/client.err"].decode()
     assert err.split() == ["reno", "1", "1", "5001", "10.0.0.1", "10.0.0.2"]
-    assert figures(every_end, "told") == {"rate_mbps": 12.5}
+    assert figures(every_end, "found") == {"rate_mbps": 12.5}
     # Its folder was the run's own, and is gone.
     folder = Path(out.split()[-1])
     assert folder.is_relative_to(LEASES)
@@ -135,10 +135,10 @@ def test_placeholders_stand_for_the_flows_own(every_end: tb.Result) -> None:
 
 
 @needs_live
-def test_how_each_program_ended_is_told(every_end: tb.Result) -> None:
+def test_how_each_program_ended_is_reported(every_end: tb.Result) -> None:
     found = {flow: (row["end"], row["status"]) for (flow, _), row in ends(every_end).items()}
     assert found == {
-        "told": ("exited", 0),
+        "found": ("exited", 0),
         "failed": ("exited", 3),
         "stubborn": ("killed", None),
         "late": ("stopped", None),
@@ -152,7 +152,7 @@ def test_how_each_program_ended_is_told(every_end: tb.Result) -> None:
     assert "killed" in notes["stubborn"]
     assert "still at work" in notes["late"]
     assert "signal 9" in notes["shot"]
-    assert "told" not in notes
+    assert "found" not in notes
     assert "iperf3" in next(note for note in every_end.meta["notes"] if "not read" in note)
 
 
@@ -241,9 +241,9 @@ def test_parsers_read_what_programs_write_and_say_what_they_cannot() -> None:
         {"time_total": 1, "time_connect": 0.1, "num_connects": 1, "http_code": 200, "speed_download": 125_000},
         {"time_total": 3, "time_connect": 0.0, "num_connects": 0, "http_code": 404, "speed_download": 250_000},
     ]
-    told = programs.curl("x { y\n" + "".join(map(json.dumps, lines)))
-    assert (told["transfers"], told["failed"], told["time_total_s"], told["time_total_max_s"]) == (2, 1, 2, 3)
-    assert (told["time_connect_s"], told["speed_mbps"]) == (0.1, 1.5)
+    found = programs.curl("x { y\n" + "".join(map(json.dumps, lines)))
+    assert (found["transfers"], found["failed"], found["time_total_s"], found["time_total_max_s"]) == (2, 1, 2, 3)
+    assert (found["time_connect_s"], found["speed_mbps"]) == (0.1, 1.5)
     for wrong in (
         lambda: programs.iperf3("iperf 3.12"),
         lambda: programs.iperf3('{"end": {}}'),

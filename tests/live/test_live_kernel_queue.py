@@ -27,13 +27,13 @@ def test_the_kernels_queue_carries_a_transfer_or_the_kernel_has_none(queue: str)
     try:
         result = live.run(one)
     except tb.TailbackError as error:
-        told = str(error)
+        reported = str(error)
     else:
-        told = ""
-    if told:
-        # What is loaded is up to the machine; what to do about it is told.
-        assert "this kernel has no" in told
-        assert "modprobe sch_" in told
+        reported = ""
+    if reported:
+        # What is loaded is up to the machine; the error says what to do about it.
+        assert "this kernel has no" in reported
+        assert "modprobe sch_" in reported
         return
     assert result.numpy("flows")["bytes_received"].sum() > 300_000
     if limit:

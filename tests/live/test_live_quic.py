@@ -38,7 +38,7 @@ def scenario(*flows: tb.Flow, duration: str = "3s", **options: Any) -> tb.Scenar
 def both() -> tuple[tb.Result, tb.Result]:
     """One run of two stacks and a TCP, simulated and live: bulk, several connections, several questions on one."""
     every = scenario(
-        # It ends by itself: quinn does not tell its peer of a stop with a full window (docs/studies/stacks.md).
+        # It ends by itself: quinn announces no stop while its window is full (docs/studies/stack-defects.md).
         tb.bulk("cubic", transport="quinn", name="theirs", bytes="500kB"),
         tb.bulk("cubic", name="ours", stop="1500ms"),
         tb.flow(
@@ -107,7 +107,7 @@ def test_ecn_bits_travel_both_ways_and_an_mtu_is_kept(tmp_path: Path) -> None:
     assert set(captures["ecn"]) == {"ect0"}, "they ask for ECN from the first datagram on"
     assert captures["marked"].sum() > 0
     for stack, mtu in MTUS.items():
-        # A mark is congestion though nothing was lost: the receiver has seen it and the sender was told.
+        # A mark is congestion though nothing was lost: the receiver has seen it and reported it to the sender.
         states = result.where_flow("stack_states", stack)
         sender = ~states["at_receiver"]
         assert states["congestion_events"][sender].max() > 0, stack

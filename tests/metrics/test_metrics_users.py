@@ -218,7 +218,7 @@ def test_the_lowest_tenth_is_cut_and_the_quartiles_are_a_half_apart():
         metrics.truncated_mean(values, 0.6, 0.4)
 
 
-def test_a_result_tells_what_caller_reader_and_ping_feel():
+def test_a_result_shows_what_caller_reader_and_ping_feel():
     result = tb.run(
         tb.dumbbell(
             rate="10mbit", rtt="80ms", duration="12s",

@@ -94,9 +94,9 @@ def test_only_what_can_be_drawn_is_listed(folders):
 def test_three_results_are_compared_with_the_baseline(folders):
     done = invoke("compare", *folders, "--baseline", folders[2], "--json")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["baseline"] == "cubic"
-    (delay,) = [row for row in told["metrics"] if (row["metric"], row["of"]) == ("delay, 95 %", "call")]
+    reported = json.loads(done.stdout)
+    assert reported["baseline"] == "cubic"
+    (delay,) = [row for row in reported["metrics"] if (row["metric"], row["of"]) == ("delay, 95 %", "call")]
     assert set(delay["values"]) == {"reno", "reno-long", "cubic"}
     assert delay["change"]["reno-long"] > 0.5
     assert "cubic" not in delay["change"]

@@ -71,7 +71,7 @@ def test_utilisation_is_one_figure_everywhere(results: dict[str, tb.Result]) -> 
     assert metrics.utilisation(result) == row["utilisation"]
 
 
-def test_a_page_tells_of_the_medium(results: dict[str, tb.Result]) -> None:
+def test_a_page_describes_the_medium(results: dict[str, tb.Result]) -> None:
     page = report.single(results["adsl1"])
     assert ">nan" not in page
     assert ">adsl<" in page.replace("</td>", "<")

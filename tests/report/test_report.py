@@ -105,7 +105,7 @@ def test_a_studys_report_says_how_to_run_it_again(study_page):
     assert "duration = " in page
 
 
-def test_a_study_tells_one_time_everywhere(study_page, capsys):
+def test_a_study_states_one_time_everywhere(study_page, capsys):
     from rich.console import Console
 
     result, page = study_page
@@ -141,7 +141,7 @@ def test_claims_show_in_notebooks(study_page):
     assert "T-1" in study_page[0]._repr_html_()
 
 
-def test_a_ping_whose_packets_nobody_recorded_does_not_hinder_the_report():
+def test_a_ping_whose_packets_were_not_recorded_does_not_hinder_the_report():
     """A flow over UDP has no packets' delays if only its echoes were recorded."""
     result = tb.run(
         tb.dumbbell(

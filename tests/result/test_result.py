@@ -212,7 +212,7 @@ def test_the_file_is_kept_as_it_was_written_beside_what_was_run(tmp_path: Path) 
     assert (changed.written, changed.scenario.flows[0].cc.name, changed.scenario.seed) == (text, "cubic", 3)
     assert tb.Scenario.from_toml(tmp_path / "two/normal.toml").to_json() == changed.scenario.to_json()
     assert tb.verify(tmp_path / "two").damaged == []
-    # Changed in Python it is what nobody has written.
+    # A scenario that Python changed has no text of its own, so it is written out.
     assert tb.run(as_written.scenario.with_(seed=2)).written.startswith("seed = 2\n")
 
 

@@ -418,7 +418,7 @@ def test_the_nearest_name_is_proposed(old: str, new: str, suggested: str) -> Non
     assert suggested in problem(HELLO.replace(old, new, 1)).fix
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_every_problem_is_reported_at_once() -> None:
     found = problems(HELLO.replace("10mbit", "0mbit").replace("60s", "soon").replace('"voip"', '"voip"\nstart = 1'))
     assert [item.field for item in found] == ["duration", "dumbbell.rate", "flow[1].start"]
     assert [item.line for item in found] == [2, 4, 12]
@@ -506,12 +506,12 @@ def test_a_queues_name_alone_is_that_discipline_with_its_defaults():
     assert tb.Scenario.parse_toml(made.to_toml()) == made
 
 
-def test_a_queue_that_is_neither_size_nor_name_is_told_the_nearest():
+def test_a_queue_that_is_neither_size_nor_name_gets_the_nearest_name():
     with pytest.raises(tb.ScenarioError, match=r'dumbbell.queue.*neither.*Did you mean "fq_codel"'):
         tb.dumbbell(rate="10mbit", rtt="80ms", queue="fqcodel", flows=[tb.bulk()], duration="1s")
 
 
-def test_a_value_set_over_a_file_is_not_told_with_the_files_line(tmp_path: Path) -> None:
+def test_a_value_set_over_a_file_is_not_reported_with_the_files_line(tmp_path: Path) -> None:
     file = tmp_path / "one.toml"
     file.write_text('duration = "1s"\n[dumbbell]\nrate = "9mbit"\nrtt = "9ms"\n[[flow]]\napp = "bulk"\ncc = "cubic"\n')
     with pytest.raises(tb.ScenarioError) as refused:

@@ -80,7 +80,7 @@ def test_suites_go_by_name_wherever_a_path_does(tmp_path: Path, monkeypatch: pyt
     assert suites.shown("mine/one.toml") == "mine/one.toml"
 
 
-def test_a_word_that_is_no_suite_gets_the_suites_told() -> None:
+def test_a_word_that_is_no_suite_gets_the_list_of_suites() -> None:
     printed = str(tb.test("l4z").unreadable[0].error)
     assert "neither a suite nor a file" in printed
     assert "l4s" in printed
@@ -194,7 +194,7 @@ def test_the_command_says_broken_and_ends_with_four(tmp_path: Path, tailback: An
     assert (code, printed["broken"], len(printed["scenarios"])) == (4, ["one"], 2)
 
 
-def test_a_manifest_that_cannot_be_read_is_told_and_the_scenarios_run(tmp_path: Path) -> None:
+def test_a_manifest_that_cannot_be_read_is_reported_and_the_scenarios_run(tmp_path: Path) -> None:
     folder = suite(tmp_path / "mine", "> 0")
     (folder / "suite.toml").write_text('title = "x"\njudged = "y"\nsource = "z"\n[[control]]\nscenario = "two"\n')
     tested = tb.test(folder)
@@ -210,8 +210,8 @@ def test_a_manifest_that_cannot_be_read_is_told_and_the_scenarios_run(tmp_path: 
     assert not tested.passed
 
 
-def test_conditions_on_what_an_algorithm_tells_of_itself(tmp_path: Path) -> None:
-    """Startup lasts a third of a second on this path; Reno tells nothing, which fails and is no error."""
+def test_conditions_on_what_an_algorithm_reports_of_itself(tmp_path: Path) -> None:
+    """Startup lasts a third of a second on this path; Reno reports nothing, which fails and is no error."""
     bbr, no_internals = suites.find("bbr").folder / "01-startup-plateau.toml", tmp_path / "no.toml"
     measure = testing.measured(tb.run(tb.Scenario.from_toml(bbr)))
     assert measure("subject.own_mode_enters_1") == 1
@@ -296,7 +296,7 @@ def test_what_applies_to_some_scenarios_only_is_counted(tmp_path: Path, tailback
     assert len(tb.test(folder, candidate="reno,beta=7").unreadable) == 2
 
 
-def test_a_condition_that_fails_tells_the_command_and_the_seed(tmp_path: Path, tailback: Any) -> None:
+def test_a_condition_that_fails_prints_the_command_and_the_seed(tmp_path: Path, tailback: Any) -> None:
     folder = suite(tmp_path / "mine", "> 4.6", control="vegas")
     spread = (folder / "one.toml").read_text().replace("[expect]", '[randomness]\nstart_spread = "1s"\n[expect]')
     (folder / "one.toml").write_text(spread)
@@ -338,9 +338,9 @@ def test_a_declared_failure_is_no_surprise_and_its_end_is_one(tmp_path: Path, ta
     assert tailback("test", str(known))[0] == 1
     assert tailback("test", str(known), "--as-declared")[0] == 0
     # It passes by now: the declaration is old.
-    mended = declaring(tmp_path / "mended", "> 1", DECLARED)
-    assert tailback("test", str(mended))[0] == 0
-    code, _, err = tailback("test", str(mended), "--as-declared")
+    repaired = declaring(tmp_path / "repaired", "> 1", DECLARED)
+    assert tailback("test", str(repaired))[0] == 0
+    code, _, err = tailback("test", str(repaired), "--as-declared")
     assert (code, "passed, and its suite declares failed" in " ".join(err.split())) == (1, True)
     # And what is not declared must pass.
     worse = declaring(tmp_path / "worse", "> 9", "")

@@ -75,7 +75,7 @@ def test_guests_run_what_is_not_kept_and_a_lost_one_again(tmp_path: Path, monkey
     ends: list[Callable[[], tb.Result]] = [_hang, lambda: tb.run(second.scenario(False))]
     asked: list[str] = []
 
-    def run(scenario: tb.Scenario, *, kernel: str) -> tb.Result:
+    def run(scenario: tb.Scenario, *, kernel: str, dilation: int = 1) -> tb.Result:
         asked.append(str(scenario.name))
         return ends.pop(0)()
 

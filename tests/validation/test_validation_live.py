@@ -1,4 +1,4 @@
-"""The agreement of simulator and live kernel: how it is judged, kept and told."""
+"""The agreement of simulator and live kernel: how it is judged, kept and reported."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_what_is_missing_comes_back_missing() -> None:
     assert math.isnan(live.known()[0].epoch_s_live)
 
 
-def test_the_section_tells_every_row_and_explains_misses(place: Path) -> None:
+def test_the_section_has_every_row_and_explains_misses(place: Path) -> None:
     assert live.section({}) == []
     live.keep([row("reno"), row("cdg", goodput=8.0)])
     text = "\n".join(live.section({"live": {"cdg": {"goodput_mbps": "Dice."}}}))
@@ -87,7 +87,7 @@ def test_the_path_is_the_one_of_the_page() -> None:
     assert resolved["duration_ps"] == 60 * 10**12
 
 
-def test_a_row_is_of_three_runs_and_tells_their_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_is_of_three_runs_and_shows_their_spread(monkeypatch: pytest.MonkeyPatch) -> None:
     # Three live runs and what each gave: goodput, the call's delay, and epochs in two of them.
     goodputs, epochs = iter([9.0, 9.5, 10.0]), iter([2.0, math.nan, 2.5])
 

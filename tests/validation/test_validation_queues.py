@@ -62,7 +62,7 @@ def test_runs_of_another_kernel_do_not_count(tmp_path: Path, monkeypatch: pytest
     assert len(queues.compared(tmp_path, "k", [cell])) == 1
     asked: list[str] = []
 
-    def hang(scenario: tb.Scenario, *, kernel: str) -> None:
+    def hang(scenario: tb.Scenario, *, kernel: str, **options: object) -> None:
         asked.append(kernel)
         raise vm.LostRun("the guest hangs")
 
@@ -74,7 +74,7 @@ def test_runs_of_another_kernel_do_not_count(tmp_path: Path, monkeypatch: pytest
         json.dumps({"cell": dataclasses.asdict(cell), "kernel": {"release": "9.9.9", "build": "#1"}})
     )
     assert queues.compared(tmp_path, "k", [cell]) == []
-    told: list[str] = []
-    queues.run_cells([cell], "k", tmp_path, announce=told.append)
+    reported: list[str] = []
+    queues.run_cells([cell], "k", tmp_path, announce=reported.append)
     assert asked == ["k", "k"]
-    assert "tries again: the guest hangs" in told[0]
+    assert "tries again: the guest hangs" in reported[0]

@@ -152,7 +152,7 @@ def test_rows_are_kept_one_by_one_and_a_lost_machine_keeps_none(
     asked: list[str] = []
     ends: list[Exception | tb.Result] = [vm.LostRun("the guest hangs"), tb.run(cells[0].scenario())]
 
-    def run(scenario: tb.Scenario, *, kernel: str) -> tb.Result:
+    def run(scenario: tb.Scenario, *, kernel: str, dilation: int = 1) -> tb.Result:
         asked.append(kernel)
         end = ends.pop(0)
         if isinstance(end, Exception):
@@ -184,7 +184,7 @@ def test_a_row_run_again_says_whether_it_came_out_otherwise(tmp_path: Path, monk
     cells = sampled.design(2)
     results = {cell.scenario().name: tb.run(cell.scenario()) for cell in cells}
 
-    def run(scenario: tb.Scenario, *, kernel: str) -> tb.Result:
+    def run(scenario: tb.Scenario, *, kernel: str, dilation: int = 1) -> tb.Result:
         result = results[scenario.name]
         result.meta["kernel"] = dict(KERNEL)
         return result
@@ -209,7 +209,7 @@ def test_cells_beyond_chance_run_again_with_the_simulators_draws(
     (cell,) = sampled.design(1)
     asked: list[tb.Scenario] = []
 
-    def hang(scenario: tb.Scenario, *, kernel: str) -> tb.Result:
+    def hang(scenario: tb.Scenario, *, kernel: str, dilation: int = 1) -> tb.Result:
         asked.append(scenario)
         raise vm.LostRun("the guest hangs")
 
@@ -226,3 +226,12 @@ def test_the_command_finds_the_package_beside_it_from_anywhere(tmp_path: Path) -
     command = [Path(sys.executable).parent / "tailback", "validate", "--engine", "vm", "--kernel", "no-such"]
     ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert 'there is no kernel "no-such"' in ended.stderr
+
+
+def test_a_kernels_name_may_say_how_fast_its_guest_is(tmp_path: Path) -> None:
+    assert kernel_rows.speed("debian-6.1") == ("debian-6.1", 1)
+    assert kernel_rows.speed("debian-6.1*4") == ("debian-6.1", 4)
+    files = {sampled.rows_of(tmp_path, kernel).file.name for kernel in ("debian-6.1", "debian-6.1*4")}
+    assert files == {"sampled-debian-6.1.csv", "sampled-debian-6.1_x4.csv"}
+    with pytest.raises(tb.TailbackError, match=r"a whole number, as in debian-6.1\*4"):
+        kernel_rows.speed("debian-6.1*fast")

@@ -57,7 +57,7 @@ def test_an_exact_kernel_parts_nowhere_and_a_slow_one_is_found(monkeypatch: pyte
     here = SimpleNamespace(name="k", about=KERNEL, is_that_of=lambda kept: True)
     monkeypatch.setattr(kernels, "find", lambda name: here)
 
-    def run(scenario: tb.Scenario, *, kernel: str) -> tb.Result:
+    def run(scenario: tb.Scenario, *, kernel: str, dilation: int = 1) -> tb.Result:
         algorithm = scenario.resolve()["flows"][0]["tcp"]["cc"]
         if algorithm == "vegas":
             raise vm.GuestError("overloaded")

@@ -33,7 +33,7 @@ def write_image(folder: Path, name: str, build: str, contents: bytes = b"") -> N
     head = bytearray(0x400)
     head[0x202:0x206] = b"HdrS"
     struct.pack_into("<H", head, 0x20E, 0x100)
-    text = f"{name} (somebody) {build}".encode()
+    text = f"{name} (builder) {build}".encode()
     head[0x300 : 0x300 + len(text)] = text
     (folder / name).write_bytes(head + contents)
 
@@ -70,14 +70,16 @@ def test_a_change_is_a_difference_whose_interval_leaves_zero_out(tmp_path: Path)
     assert "| cc cubic | goodput_mbps | 3.15 | 3.651 | +15.9 % |" in page
 
 
-def test_what_is_kept_is_not_run_again_and_a_refusal_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_is_not_run_again_and_a_refusal_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs = compared.runs_of(sweep())
     for run in runs[:3]:
         for kernel in KERNELS:
             _keep(tmp_path, run, kernel, goodput_mbps=1.0)
     asked = []
 
-    def refuse(resolved: dict[str, object], *, kernel: str) -> None:
+    def refuse(resolved: dict[str, object], *, kernel: str, dilation: int = 1) -> None:
         asked.append((resolved["seed"], kernel))
         raise vm.GuestError("the guest was overloaded")
 
@@ -101,7 +103,7 @@ def test_a_run_of_another_kernel_of_that_name_is_run_again(
     runs = compared.runs_of(sweep())[:2]
     asked: list[str] = []
 
-    def carry(resolved: dict[str, object], *, kernel: str) -> tb.Result:
+    def carry(resolved: dict[str, object], *, kernel: str, dilation: int = 1) -> tb.Result:
         asked.append(kernel)
         return _result(kernel, images)
 
@@ -134,23 +136,23 @@ def test_a_machine_that_was_lost_says_nothing_and_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = compared.runs_of(sweep())[:1]
-    told: list[str] = []
+    reported: list[str] = []
 
-    def hang(resolved: dict[str, object], *, kernel: str) -> None:
+    def hang(resolved: dict[str, object], *, kernel: str, dilation: int = 1) -> None:
         raise vm.LostRun("the guest hangs")
 
     monkeypatch.setattr(vm, "run", hang)
-    compared.run_grid(runs, KERNELS, tmp_path, announce=told.append)
-    assert len(told) == 2
-    assert "the next call tries again: the guest hangs" in told[0]
+    compared.run_grid(runs, KERNELS, tmp_path, announce=reported.append)
+    assert len(reported) == 2
+    assert "the next call tries again: the guest hangs" in reported[0]
     assert not list(tmp_path.rglob("*.json"))
     # Before, a hang was kept as if the guest had refused; such rows name no kernel.
     file = runs[0].file(tmp_path, "one")
     file.parent.mkdir()
     file.write_text(json.dumps({"refused": "the guest hangs"}))
     assert compared.changes(runs, KERNELS, tmp_path)[1] == []
-    compared.run_grid(runs, KERNELS, tmp_path, announce=told.append)
-    assert len(told) == 4
+    compared.run_grid(runs, KERNELS, tmp_path, announce=reported.append)
+    assert len(reported) == 4
 
 
 def test_the_command_says_that_nothing_is_compared_yet_and_counts_as_the_page(

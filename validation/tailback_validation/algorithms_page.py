@@ -47,10 +47,10 @@ def cards_part() -> str:
     cards = registry.load().algorithms
     rows = [f"| [`{card.name}`](#{card.name}) | {_cell(card.title)} | {_cell(card.law)} |" for card in cards]
     head = ["## What there is", "", "| Name | | Law |", "|---|---|---|", *rows, ""]
-    return "\n".join(head) + "\n" + "\n".join(_told(card) for card in cards)
+    return "\n".join(head) + "\n" + "\n".join(_section(card) for card in cards)
 
 
-def _told(card: Card) -> str:
+def _section(card: Card) -> str:
     lines = [f"### {card.name}", "", f"{card.title}: {card.law}.", "", f"Source: {card.source}."]
     if card.live_twin:
         lines[-1] += f" Live twin: `{card.live_twin}`."

@@ -196,7 +196,7 @@ Written by `make validate`; do not edit. The same files are given to `tailback p
 runs with loss, reordering and a slow way back, and real ones by tcpdump (`docs/captures`). Of each the connection of
 most payload. Counts have to be equal; round trips may differ by {RTT_MS} ms from tcptrace, which prints tenths, and
 their samples by {SAMPLES}. At the receiver a segment that fills a gap was either overtaken, or lost and sent again;
-neither program tells, so there the sum is compared; RTTs, and what tshark takes for sent again, at the sender.
+neither program says which, so there the sum is compared. RTTs, and what tshark counts as sent again, at the sender.
 
 **{met} of {len(rows)} numbers agree.**{missing}
 

@@ -11,7 +11,7 @@ import tailback as tb
 
 __all__ = ["Sharing", "measure"]
 
-#: The link, its queue, and the round trips: one BDP of the longer one, so that nobody starves for want of buffer.
+#: The link, its queue, and the round trips: one BDP of the longer one, so that no flow starves for want of buffer.
 RATE = "10mbit"
 SHORT_MS, LONG_MS = 40, 160
 SEEDS = (1, 2, 3, 4, 5, 6, 7)

@@ -1,7 +1,7 @@
 """Study voip-latency judged from captures alone: its runs are captured at both ends, and all is taken from the files.
 
 What a capture cannot show is inferred: the window from the flight, the backlog from the delay of the download's
-packets, drops from packets that came no more. The path itself (rate, queue limit) is known, as it was to whoever built
+packets, drops from packets that came no more. The path itself (rate, queue limit) is known, as it was in
 the testbed. Claims that need the queue's own log (000-L2, 000-L10) cannot be judged so and are left out.
 
     PYTHONPATH=validation .venv/bin/python -m tailback_validation.from_captures
@@ -201,7 +201,7 @@ def compare(announce: Any = print) -> tuple[list[Compared], dict[str, tuple[Summ
 
 
 def main() -> None:
-    """Print a table; the exit status tells whether every verdict is the same."""
+    """Print a table; the exit status is 0 if every verdict is the same."""
     compared, found = compare(lambda text: print(text, file=sys.stderr, flush=True))
     for it in compared:
         same = "same" if it.is_same else "NOT THE SAME"

@@ -16,12 +16,13 @@ from importlib import resources
 from pathlib import Path
 
 import tailback as tb
+from tailback.errors import TailbackError
 from tailback.files import whole_file
 from tailback.result import Result
 from tailback.vm import kept, kernels
 from tailback.vm.machine import LostRun
 
-__all__ = ["Row", "Rows", "guest_digest", "run"]
+__all__ = ["Row", "Rows", "file_name", "guest_digest", "run", "speed"]
 
 Measure = Callable[[Result], dict[str, float]]
 
@@ -111,6 +112,19 @@ def guest_digest() -> str:
     return hashlib.sha256(resources.files("tailback.vm").joinpath("tailback-guest").read_bytes()).hexdigest()[:12]
 
 
+def speed(kernel: str) -> tuple[str, int]:
+    """A kernel's name, and how many times faster its guest's processor is: `debian-6.1*4` has a dilation of 4."""
+    name, star, dilation = kernel.partition("*")
+    if star and not dilation.isdecimal():
+        raise TailbackError(f"{kernel}: behind the * stands the dilation, a whole number, as in {name}*4")
+    return name, int(dilation or 1)
+
+
+def file_name(study: str, kernel: str) -> str:
+    """The name of the file of a study's rows on a kernel, given by name or path and perhaps with a dilation."""
+    return f"{study}-{kernel.strip('/').replace('/', '_').replace('*', '_x')}.csv"
+
+
 def run(
     rows: Rows,
     wanted: Iterable[tuple[object, int, tb.Scenario]],
@@ -126,7 +140,8 @@ def run(
     A guest that refuses a scenario is a row; a machine that was lost is reported and tried again by the next call. With
     `again` rows that are there are run once more and replaced; returns the cells whose measures came out otherwise.
     """
-    here = kernels.find(kernel)
+    name, dilation = speed(kernel)
+    here = kernels.find(name)
     changed = []
     for cell, draw, scenario in wanted:
         before = rows.find(cell, draw, scenario, here)
@@ -136,7 +151,7 @@ def run(
             break
         began = time.monotonic()
         try:
-            found = kept.attempt(scenario, here, measure)
+            found = kept.attempt(scenario, here, measure, dilation=dilation)
         except LostRun as lost:
             report(f"{cell}.{draw} on {kernel}: lost, the next call tries again: {lost}")
             continue

@@ -18,13 +18,16 @@ from typing import Any
 import numpy as np
 
 import tailback as tb
+from tailback import engines
 from tailback.files import whole_file, write_text
 from tailback.result import Result
 from tailback.vm import kept, kernels
+from tailback.vm.machine import LostRun
 
 __all__ = ["BOUNDS", "RUNS", "QueueCell", "cells", "compared", "measure", "run_cells", "write"]
 
-RUNS = ("sim", "model", "kernel")
+IN_GUESTS = ("model", "kernel")
+RUNS = ("sim", *IN_GUESTS)
 DISCIPLINES = ("codel", "fq_codel", "pie", "red")
 RATES_MBPS = (4, 12)
 RTTS_MS = (20, 80)
@@ -54,7 +57,7 @@ _MECHANISMS = {
     ),
     "fq_codel": (
         "The same edge at 12 Mbit/s, as its CoDel has the same target: with 5.1 ms the simulator has 11.432 Mbit/s, "
-        "4.10 and 8.10 ms, 41 drops. Before this page was written anew the model's quantum was 1514 bytes, one full "
+        "4.10 and 8.10 ms, 41 drops. Before this page was rewritten the model's quantum was 1514 bytes, one full "
         "packet with a header that packets here do not have, so a new flow sent two packets ahead of the others: "
         "the call's 95 % at 80 ms was 5.1 ms at 4 Mbit/s and 1.8 at 12, where the kernel has 2.9 and 1.0."
     ),
@@ -74,7 +77,7 @@ _MECHANISMS = {
         "average decay over idle time only if it is asked for a packet when it has none, and HTB does not ask an "
         "empty class. With the lines of `queue/red.rs` that begin the idle time taken out, the simulator has 2.27, "
         "7.22, 1.67 and 3.57 Mbit/s on the four paths of 80 ms, in their order below, where the kernel has 2.21, "
-        "9.27, 1.73 and 4.41. So whoever puts RED into a class of HTB, as is often done, has another RED than its "
+        "9.27, 1.73 and 4.41. So RED in a class of HTB, which is common, is another RED than its "
         "paper's. The one-packet steps at 20 ms were not looked into."
     ),
 }
@@ -91,7 +94,7 @@ class QueueCell:
 
     @property
     def name(self) -> str:
-        """For files."""
+        """Name for files."""
         return f"{self.discipline}-{self.rate_mbps}mbit-{self.rtt_ms}ms-{'ecn' if self.ecn else 'drop'}"
 
     def scenario(self, run: str) -> tb.Scenario:
@@ -158,8 +161,6 @@ def run_cells(
 
     A run of another kernel of that name counts for nothing, and one whose machine was lost is tried again next time.
     """
-    from tailback import vm
-
     began = time.monotonic()
     here = kernels.find(kernel)
     for number, cell in enumerate(chosen, 1):
@@ -171,8 +172,8 @@ def run_cells(
                 return
             scenario = cell.scenario(run)
             try:
-                result = tb.run(scenario) if run == "sim" else vm.run(scenario, kernel=kernel)
-            except vm.LostRun as error:
+                result = (engines.Vm(kernel) if run in IN_GUESTS else engines.Sim()).run(scenario)
+            except LostRun as error:
                 announce(f"{cell.name}, {run}: lost, the next call tries again: {error}")
                 continue
             found = {
@@ -187,13 +188,13 @@ def run_cells(
 
 
 def _file(folder: Path, cell: QueueCell, run: str, kernel: str) -> Path:
-    place = folder / "sim" if run == "sim" else kept.folder_of(folder, f"{kernel}-{run}")
+    place = kept.folder_of(folder, f"{kernel}-{run}") if run in IN_GUESTS else folder / run
     return place / f"{cell.name}.json"
 
 
 def _read(file: Path, run: str, kernel: kernels.Kernel) -> dict[str, Any] | None:
     """What is kept of a run on this kernel, or simulated, if anything is."""
-    if run != "sim":
+    if run in IN_GUESTS:
         return kept.read(file, kernel)
     found: dict[str, Any] | None = json.loads(file.read_text()) if file.is_file() else None
     return found

@@ -16,7 +16,7 @@ import numpy as np
 
 import tailback as tb
 from tailback.result import Result
-from tailback_validation.kernel_rows import Rows, run
+from tailback_validation.kernel_rows import Rows, file_name, run
 
 __all__ = [
     "ALGORITHMS",
@@ -72,7 +72,7 @@ FLOOR_S = 0.001
 """A delay's error is relative to the kernel's, or to this if that is smaller: a queue that is hardly there."""
 
 DRAWS = 20
-"""Times the simulator runs a cell again with other random numbers, to tell a wrong model from another draw."""
+"""Times the simulator runs a cell again with other random numbers, to distinguish a wrong model from another draw."""
 DRAW_SPREAD = "20ms"
 """In those runs each flow starts up to this much later, because a path without loss draws nothing else."""
 
@@ -199,8 +199,8 @@ def simulated(cells: Sequence[Cell]) -> dict[int, list[dict[str, float]]]:
 
 
 def rows_of(folder: Path, kernel: str) -> Rows:
-    """What `kernel`, a name or a path, has measured in the cells."""
-    return Rows(folder / f"sampled-{kernel.strip('/').replace('/', '_')}.csv")
+    """What `kernel`, a name or a path and perhaps a dilation, has measured in the cells."""
+    return Rows(folder / file_name("sampled", kernel))
 
 
 def run_cells(

@@ -21,7 +21,7 @@ import tailback as tb
 from tailback.experiment.store import engine_fingerprint
 from tailback.files import whole_file
 from tailback.result import Result
-from tailback_validation.kernel_rows import Rows, run
+from tailback_validation.kernel_rows import Rows, file_name, run
 
 __all__ = ["ALGORITHMS", "FLOORS", "Cell", "Parted", "cells", "measure", "parted", "study"]
 
@@ -164,7 +164,7 @@ def study(
 
     No run begins after `seconds`. Returns how many cells there are and those that part, fit for JSON.
     """
-    rows = Rows(folder / f"standing-{kernel.strip('/').replace('/', '_')}.csv")
+    rows = Rows(folder / file_name("standing", kernel))
     wanted = ((cell.name, start, cell.scenario(start)) for cell in cells() for start in range(KERNELS_STARTS))
     run(rows, wanted, kernel, measure, report=report, until=time.monotonic() + seconds)
     there = {cell: found for cell in cells() if (found := _kernels(rows, cell)) is not None}

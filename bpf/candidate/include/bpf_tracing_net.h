@@ -40,7 +40,7 @@ static __always_inline struct tcp_sock *tcp_sk(const struct sock *sk)
 	return (struct tcp_sock *)sk;
 }
 
-/* Sequence numbers wrap: the sign of the difference tells. */
+/* Sequence numbers wrap, so the sign of their difference decides. */
 static __always_inline bool before(__u32 one, __u32 other)
 {
 	return (__s32)(one - other) < 0;

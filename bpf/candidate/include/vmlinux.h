@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * What a congestion control in BPF may know of the kernel: the types and fields that the simulator fills in, by the
- * kernel's names. Whoever includes "vmlinux.h" gets this one, in the simulator and on a live kernel alike, where CO-RE
+ * kernel's names. An algorithm that includes "vmlinux.h" gets this one, in the simulator and on a live kernel alike, where CO-RE
  * finds each field's place; so a field that a simulation could not answer for does not compile. Names are facts; no
  * kernel code is here.
  */

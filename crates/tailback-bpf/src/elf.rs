@@ -46,7 +46,7 @@ pub fn ops(file: &[u8]) -> Option<Section> {
 }
 
 /// Give the congestion control of an object this name in the kernel. The struct begins with it (`vmlinux.h`). Older
-/// libbpf knows no section ".struct_ops.link": it becomes ".struct_ops", and whoever registers it makes the link.
+/// libbpf knows no section ".struct_ops.link": it becomes ".struct_ops", and the code that registers it makes the link.
 pub fn rename(object: &mut [u8], name: &str) -> bool {
     let Some(section) = ops(object) else { return false };
     let Some(place) = object[section.place].get_mut(..16) else { return false };

@@ -34,7 +34,7 @@ pub fn at_ns() -> u64 {
     AT_NS.load(Ordering::Relaxed)
 }
 
-/// It returned.
+/// The hook returned: clears the watch.
 #[inline]
 pub fn end() {
     HOOK.store(ptr::null_mut(), Ordering::Release);

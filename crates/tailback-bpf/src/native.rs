@@ -160,7 +160,7 @@ unsafe impl Send for Library {}
 // SAFETY: as above; the handle and the functions are only read.
 unsafe impl Sync for Library {}
 
-/// A handle that is closed unless somebody keeps it.
+/// A handle that is closed unless the caller keeps it.
 struct Handle(*mut c_void);
 
 impl Drop for Handle {
@@ -205,7 +205,7 @@ impl Handle {
         let copy = path.with_extension(format!("{}-{number}.so", std::process::id()));
         fs::copy(path, &copy).map_err(|error| format!("the compiled library cannot be copied: {error}"))?;
         let opened = Handle::open(&copy);
-        // It stays mapped; a file that is left behind harms nobody.
+        // It stays mapped; a file that is left behind does no harm.
         let _ = fs::remove_file(&copy);
         opened
     }

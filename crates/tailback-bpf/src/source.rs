@@ -42,7 +42,7 @@ impl Scratch {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("tailback-bpf-{}-{number}", std::process::id()));
-        // Fails if somebody made it before us.
+        // Fails if another process made it before us.
         fs::create_dir(&path)?;
         Ok(Scratch(path))
     }
@@ -50,7 +50,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left behind harms nobody.
+        // What is left behind does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_line() {
+    fn a_mistake_is_reported_with_its_line() {
         let said = source("int a;\nint b = c;\n").library().unwrap_err();
         assert!(said.contains("mine.bpf.c:2:"), "{said}");
         let said = source("u32 f(struct tcp_sock *tp) { return tp->reordering; }\n").library().unwrap_err();

@@ -61,7 +61,7 @@ pub struct Packet {
     pub t_ns: u64,
     /// From: an IPv4 address is mapped into IPv6.
     pub from: [u8; 16],
-    /// To.
+    /// Destination address, mapped like `from`.
     pub to: [u8; 16],
     /// Ports, or zero.
     pub ports: [u16; 2],

@@ -80,9 +80,9 @@ const FRAGMENTS: usize = 4096;
 /// The flows of a capture so far.
 #[derive(Debug, Default)]
 pub struct Flows {
-    /// Them.
+    /// Flows in order of first packet.
     pub all: Vec<Flow>,
-    /// Everything else.
+    /// Counts of the frames that belong to no flow.
     pub skipped: Skipped,
     /// Packets of flows.
     pub packets: u64,
@@ -150,7 +150,7 @@ impl Flows {
             return None;
         }
         if self.packet.is_fragment || self.packet.is_later_fragment {
-            self.mend_fragment()?;
+            self.repair_fragment()?;
         } else if self.packet.is_short && self.packet.ports == [0, 0] {
             self.skipped.headless += 1;
             return None;
@@ -186,7 +186,7 @@ impl Flows {
     }
 
     /// Later fragments have no ports: they take those of the first.
-    fn mend_fragment(&mut self) -> Option<()> {
+    fn repair_fragment(&mut self) -> Option<()> {
         let packet = &mut self.packet;
         self.skipped.fragments += 1;
         let key = (packet.from, packet.to, packet.ip_id, packet.protocol);

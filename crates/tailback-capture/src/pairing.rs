@@ -94,7 +94,7 @@ impl Pairs {
     }
 }
 
-/// What became of one direction of a flow. Which point it comes from is not known here: both are counted.
+/// The result for one direction of a flow. Which point it comes from is not known here: both are counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Count {
     /// Pairs.
@@ -130,7 +130,7 @@ pub struct Lost {
     pub is_second: Vec<bool>,
 }
 
-/// Everything found.
+/// Result of pairing two captures.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The pairs.

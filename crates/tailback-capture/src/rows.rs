@@ -79,7 +79,7 @@ pub struct Bins {
     pub packets: Vec<u64>,
 }
 
-/// Everything read.
+/// Rows that were read from a capture.
 #[derive(Debug, Default)]
 pub struct Rows {
     /// The flows.

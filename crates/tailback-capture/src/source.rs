@@ -276,7 +276,7 @@ impl Source {
 enum Step {
     /// A frame; its visitor wants more.
     Frame(bool),
-    /// Something else.
+    /// A block that holds no frame.
     Other,
     /// The end.
     Over,

@@ -19,22 +19,22 @@ const SOON_NS: u64 = 3_000_000;
 /// Count, sum and extremes of samples in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Samples {
-    /// How many.
+    /// Number of samples.
     pub count: u64,
-    /// Their sum,
+    /// Sum of the samples.
     pub sum: f64,
-    /// the sum of their squares,
+    /// Sum of the squares of the samples.
     pub squares: f64,
-    /// the smallest
+    /// Smallest sample.
     pub min: u64,
-    /// and the largest.
+    /// Largest sample.
     pub max: u64,
 }
 
 impl Samples {
     const NONE: Samples = Samples { count: 0, sum: 0.0, squares: 0.0, min: u64::MAX, max: 0 };
 
-    /// One more.
+    /// Adds a sample.
     pub fn push(&mut self, ns: u64) {
         let value = ns as f64;
         self.count += 1;
@@ -196,7 +196,7 @@ impl Default for Track {
 /// What a segment turned out to be.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// Its class.
+    /// Class of the segment.
     pub class: Class,
     /// Offset of its first byte: 0 is the first byte of payload if the SYN was seen, else the first byte seen.
     pub seq: i64,
@@ -489,7 +489,7 @@ struct Opening {
     side: u8,
 }
 
-/// Both directions.
+/// A connection, followed in both directions.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
     /// What the client sent, and what the server sent.

@@ -64,7 +64,7 @@ fn column(tables: &Tables, table: &str, column: &str) -> Vec<f64> {
     }
 }
 
-/// Resident memory in MB now and at its highest, where the system tells.
+/// Resident memory in MB, now and at its highest, where the system reports it.
 fn memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let of = |key: &str| {

@@ -43,7 +43,7 @@ pub trait Stack: Debug + Send + Sync {
 /// What a connection is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
-    /// When.
+    /// Simulated time.
     pub now: Time,
     /// Congestion control, one of the stack's.
     pub cc: &'a str,
@@ -97,7 +97,7 @@ pub struct Progress {
     pub is_acknowledged: bool,
     /// The connection is over: it says nothing any more, or no more than that it is over.
     pub is_closed: bool,
-    /// It ended though nobody closed it.
+    /// It ended although neither side closed it.
     pub has_failed: bool,
 }
 
@@ -160,15 +160,15 @@ impl Default for State {
 pub struct StackFault {
     /// The stack, by the name in the scenario.
     pub stack: String,
-    /// Its version.
+    /// Version of the stack.
     pub version: String,
     /// The scenario.
     pub scenario: String,
-    /// Its seed.
+    /// Seed of the scenario.
     pub seed: u64,
     /// The flow.
     pub flow: String,
-    /// When.
+    /// Time of the fault.
     pub at: Time,
     /// What it did.
     pub what: String,

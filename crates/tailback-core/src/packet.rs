@@ -47,7 +47,7 @@ pub struct Packet {
     pub hop: u8,
     /// True on the way back from the flow's receiver to its sender.
     pub is_reverse: bool,
-    /// Which of the flow's connections or streams it belongs to, as far as eight bits tell: what ports say to a hash.
+    /// Low eight bits of the number of its connection or stream within the flow. A hash uses them like ports.
     pub conversation: u8,
     /// When it entered the queue it is in: sojourn is measured from here.
     pub enqueued: Time,

@@ -50,11 +50,11 @@ pub enum Kind {
 /// The value a parameter has when the scenario does not give it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum DefaultValue {
-    /// This number.
+    /// A default number.
     Number(f64),
-    /// This switch position.
+    /// A default switch position.
     Flag(bool),
-    /// This name.
+    /// A default name.
     Name(&'static str),
     /// Decided by another parameter, usually `variant`; the text says how, for people.
     Depends(&'static str),
@@ -345,7 +345,7 @@ impl<'a> Checked<'a> {
     }
 }
 
-/// The error for a registry name nobody has: `kind` says what was asked for, such as `congestion control`.
+/// The error for a name that the registry lacks: `kind` says what was asked for, such as `congestion control`.
 pub fn unknown_name(kind: &str, found: &str, field_path: &str, known: &[&str]) -> ScenarioError {
     ScenarioError {
         field: field_path.into(),

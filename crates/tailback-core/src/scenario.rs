@@ -25,7 +25,7 @@ pub enum Value {
 /// Parameters by name, in name order.
 pub type Params = BTreeMap<String, Value>;
 
-/// One experiment.
+/// One experiment: network, flows, instruments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
@@ -107,7 +107,7 @@ pub struct PolicerSpec {
 pub struct MediumSpec {
     /// Registry name.
     pub name: String,
-    /// Its parameters.
+    /// Parameters by name.
     #[serde(default)]
     pub params: Params,
     /// Of a medium that stations contend for: links that name the same channel share it. `None`: the link has it
@@ -123,7 +123,7 @@ pub struct MediumSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepSpec {
-    /// When.
+    /// Time of the step.
     pub at_ps: u64,
     /// Rate from then on; zero is an outage.
     #[serde(default)]
@@ -147,7 +147,7 @@ pub struct TraceSpec {
 pub struct QueueSpec {
     /// Registry name.
     pub discipline: String,
-    /// Its parameters.
+    /// Parameters of the discipline.
     #[serde(default)]
     pub params: Params,
     /// The queue inside it, for a discipline that shapes another.
@@ -311,9 +311,9 @@ pub struct FlowSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Period {
-    /// From here,
+    /// Start of the period.
     pub start_ps: u64,
-    /// until here; `None`: to the end of the run.
+    /// End of the period; `None`: the end of the run.
     #[serde(default)]
     pub stop_ps: Option<u64>,
 }
@@ -324,7 +324,7 @@ pub struct Period {
 pub struct AppSpec {
     /// Registry name: `bulk`, `voip`, …
     pub kind: String,
-    /// Its parameters.
+    /// Parameters of the application.
     #[serde(default)]
     pub params: Params,
 }
@@ -343,7 +343,7 @@ pub struct TcpSpec {
     pub receiver_stack: Option<String>,
     /// Congestion control by registry name.
     pub cc: String,
-    /// Its parameters.
+    /// Parameters of the congestion control.
     #[serde(default)]
     pub cc_params: Params,
     /// Further algorithms: the flow's connections use `cc` and these in turn.
@@ -368,7 +368,7 @@ pub struct TcpSpec {
 pub struct CcSpec {
     /// Registry name.
     pub cc: String,
-    /// Its parameters.
+    /// Parameters of the congestion control.
     #[serde(default)]
     pub cc_params: Params,
 }
@@ -417,13 +417,13 @@ pub struct Instruments {
     /// Points at which every packet's headers are captured: a node, or a link's name with `.in` (before its queue) or
     /// `.out` (at its far end).
     pub captures: Vec<String>,
-    /// Record from here,
+    /// Start of the recording.
     pub from_ps: u64,
-    /// until here; `None`: to the end.
+    /// End of the recording; `None`: the end of the run.
     pub until_ps: Option<u64>,
 }
 
-/// What is wrong with a description, where, and what would mend it.
+/// What is wrong with a description, where, and how to fix it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScenarioError {
     /// Path of the field: `links[0].queue.params.limit_bytes`.

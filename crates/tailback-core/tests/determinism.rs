@@ -66,7 +66,7 @@ fn instruments_change_nothing() {
 }
 
 #[test]
-fn what_is_polled_or_seldom_is_the_same_where_each_packet_is_recorded() {
+fn polls_and_rare_events_are_the_same_where_each_packet_is_recorded() {
     let mut scenario = busy();
     scenario.flows.extend([flow("web", "web", Some(tcp("reno", "linux"))), flow("ping", "ping", None)]);
     scenario.instruments = Instruments {
@@ -102,7 +102,7 @@ fn segments_that_leave_together_are_those_that_leave_one_by_one() {
         let mut scenario = dumbbell(200_000_000, 20 * MS, Some(200_000), 5, vec![one, other]);
         scenario.links[0].wire.loss = if cc == "cubic" { 1e-4 } else { 0.0 };
         let together = run(&scenario);
-        // Whoever records segments looks at each by itself, and at its sender.
+        // A run that records segments looks at each by itself, and at its sender.
         scenario.instruments.segments = vec!["one".into(), "other".into()];
         let singly = run(&scenario);
         for table in ["flows", "links", "congestion", "engine"] {

@@ -21,7 +21,7 @@ const MBPS: u64 = 1_000_000;
 /// The five paths: one bottleneck each, and what makes it worth looking at.
 fn paths(cc: &str) -> [(&'static str, Scenario); 5] {
     let alone = |stack| vec![bulk(cc, stack)];
-    // One bandwidth-delay product, nobody else: the law itself.
+    // One bandwidth-delay product and no other flow: the law itself.
     let plain = dumbbell(10 * MBPS, 80 * MS, Some(100_000), SECONDS, alone("linux"));
     // A long fat path with a tenth of a product: many losses an episode, long epochs.
     let shallow = dumbbell(40 * MBPS, 150 * MS, Some(75_000), SECONDS, alone("linux"));

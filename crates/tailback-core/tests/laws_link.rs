@@ -38,7 +38,7 @@ fn links_without_rate_only_delay() {
 }
 
 #[test]
-fn counters_tell_busy_time_and_mean_backlog() {
+fn counters_hold_busy_time_and_mean_backlog() {
     // Three packets of 1.2 ms each: the second waits 1.2 ms, the third 2.4 ms: 3.6 ms · 1500 B in 3.6 ms.
     let mut link = build(&plain());
     let burst: Vec<_> = (0..3).map(|i| (ms(0), packet(i, 0, 1500))).collect();

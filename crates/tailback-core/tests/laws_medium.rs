@@ -255,7 +255,7 @@ fn homeplug_repeats_bad_blocks_and_keeps_order() {
 }
 
 #[test]
-fn nobody_sends_in_the_beacons_region() {
+fn no_station_sends_in_the_beacons_region() {
     let params = [("beacon_region_us", number(5000.0)), ("beacon_ms", number(20.0))];
     let (_, book) = saturated(3, "homeplug", &params, 1500, 5);
     let period = Duration::from_ms(20).as_ps();

@@ -244,7 +244,7 @@ fn every_discipline_acts_on_a_lasting_overload() {
         let shape = format!("{spec:?}");
         let (_, fate) = run(&mut build(&LinkSpec { queue: spec, ..plain() }), &arrivals);
         assert_eq!(fate.is_empty(), is_unlimited, "{shape}");
-        // Three of eight packets are too many: whoever drops must drop about as many in the end.
+        // Three of eight packets are too many: a discipline that drops must drop about as many in the end.
         let with_limit = shape.contains("limit") && !shape.contains("inner: Some");
         if with_limit && fate.marks.is_empty() {
             assert!((4000..=5100).contains(&fate.drops.len()), "{shape}: {} drops", fate.drops.len());

@@ -198,7 +198,7 @@ fn after_an_outage(frto: &str) -> (f64, f64, f64) {
 
 #[test]
 fn after_an_outage_frto_repeats_only_what_timed_out() {
-    // Nothing was lost. Without timestamps and D-SACK only F-RTO can tell, by the ACK of data sent once.
+    // Nothing was lost. Without timestamps and D-SACK only F-RTO can detect that, by the ACK of data sent once.
     for frto in ["basic", "sack", "at-once"] {
         let (repeated, timeouts, received) = after_an_outage(frto);
         assert!(timeouts >= 1.0 && repeated == timeouts, "{frto}: {repeated} after {timeouts} timeouts");
@@ -435,7 +435,7 @@ fn under_random_marks_pragues_window_is_the_drafts_and_the_wait_for_a_mark() {
 
 #[test]
 fn prague_without_marks_is_no_worse_a_neighbour_than_newreno() {
-    // A drop-tail queue tells nothing but losses, which halve: beside NewReno half of the link, within the factor of two
+    // A drop-tail queue signals nothing but losses, which halve: beside NewReno half of the link, within the factor of two
     // that RFC 5348 calls reasonably fair.
     let mut other = bulk("reno", "linux");
     other.name = "other".into();
@@ -460,8 +460,8 @@ fn l4s_is_refused_to_senders_that_do_not_scale_their_response() {
         let mut sender = bulk(cc, "linux");
         set(&mut sender, "ecn", Value::Name("l4s".into()));
         let said = complaint(sender);
-        let tells = ["flows[0].tcp.cc", cc, "ecn = \"l4s\"", "RFC 9331 section 4.3", "dctcp"];
-        assert!(tells.iter().all(|part| said.contains(part)), "{said}");
+        let parts = ["flows[0].tcp.cc", cc, "ecn = \"l4s\"", "RFC 9331 section 4.3", "dctcp"];
+        assert!(parts.iter().all(|part| said.contains(part)), "{said}");
     }
     let mut deaf = bulk("dctcp", "linux");
     set(&mut deaf, "ecn", Value::Name("l4s".into()));
@@ -587,7 +587,7 @@ fn acks_ahead_of_the_data_hide_losses_from_the_sender() {
     // 1.31 mss/(RTT √p) is 3.8 Mbit/s; without losses the link is full, and a hundredth is missing for ever.
     assert!(
         reductions > 30 && unseen == 0,
-        "{reductions} reductions, {unseen} of a sender that is told no loss"
+        "{reductions} reductions, {unseen} of a sender that learns of no loss"
     );
     assert!(
         lying > 3.0 * honest && lying > 0.93 * 20e6 / 8.0 * 30.0,

@@ -362,7 +362,7 @@ fn a_repeated_timeout_never_raises_ssthresh() {
 }
 
 #[test]
-fn nobody_grows_without_being_limited_by_the_window() {
+fn no_algorithm_grows_without_being_limited_by_the_window() {
     for (name, algorithm) in everyone() {
         let mut model = settled(algorithm, 50);
         // Linux's Vegas does grow so (`tcp_vegas_cong_avoid` asks only where it falls back to Reno).

@@ -84,7 +84,7 @@ impl Pair {
             let arrival = self.wire.first_key_value().map_or(Time::NEVER, |(key, _)| key.0);
             let wakes = [self.ends[0].next_wake(), self.ends[1].next_wake()];
             let next = arrival.min(wakes[0]).min(wakes[1]);
-            assert_ne!(next, Time::NEVER, "{} of {bytes} B, and nobody waits for anything", self.got());
+            assert_ne!(next, Time::NEVER, "{} of {bytes} B, and neither end waits for anything", self.got());
             assert!(next >= self.now, "time ran back");
             self.now = next;
             if arrival == next {

@@ -297,7 +297,7 @@ fn media_traces_schedules_and_tunnels_say_when_they_are_overloaded() {
 }
 
 #[test]
-fn nobody_there_is_given_up_and_forgotten() {
+fn a_peer_that_is_not_there_is_given_up_and_forgotten() {
     let mut scenario = alone(GBIT, 40 * MS, 400, app("web", &[("rate", 5.0)]));
     scenario.links[0].wire.loss = 1.0;
     scenario.flows[0].stop_ps = Some(10 * SECOND);

@@ -245,7 +245,7 @@ fn what_cannot_be_a_tunnel_is_refused_by_field() {
     type Change = fn(&mut Scenario);
     let cases: [(&str, Change); 9] = [
         ("links[2].medium.flow", |s| s.links[2].medium.as_mut().unwrap().flow = None),
-        ("links[2].medium.flow", |s| s.links[2].medium.as_mut().unwrap().flow = Some("nobody".into())),
+        ("links[2].medium.flow", |s| s.links[2].medium.as_mut().unwrap().flow = Some("missing".into())),
         ("links[2].medium.flow", |s| s.links[2].medium.as_mut().unwrap().flow = Some("bulk".into())),
         ("links[3].medium.flow", |s| {
             (s.links[3].from, s.links[3].to) = ("left".into(), "right".into());

@@ -97,7 +97,7 @@ mod tests {
     use tailback_core::packet::{Ecn, FlowId};
 
     #[test]
-    fn a_port_tells_the_pair_it_was_given_for() {
+    fn a_port_identifies_the_pair_it_was_given_for() {
         for pairs in [1, 7, 1000] {
             for pair in [0, pairs / 2, pairs - 1] {
                 let all: Vec<u16> = ports(pair, pairs, 12_345).collect();

@@ -243,7 +243,7 @@ impl<'a> Flow<'a> {
         self.wake.min(switch).min(call).min(look).min(hosted)
     }
 
-    /// Tell the application of every time that has come.
+    /// Reports to the application every time that has come.
     fn keep_time(&mut self, now: Time) -> io::Result<()> {
         while let Some(due) = self.plan.switches.front().copied().filter(|due| *due <= now) {
             self.plan.switches.pop_front();
@@ -328,7 +328,7 @@ impl<'a> Flow<'a> {
                 end.wants_drained = false;
                 Cue::Drained(connection)
             } else if end.has_news_of_peer() {
-                end.has_told = true;
+                end.has_reported = true;
                 Cue::PeerFinished(connection)
             } else if end.is_closed() {
                 end.is_over = true;
@@ -412,7 +412,7 @@ impl<'a> Flow<'a> {
             fresh.push(socket);
         }
         for socket in fresh {
-            // Whoever has given up meanwhile has no name any more.
+            // A peer that has given up meanwhile has no port any more.
             let port = sys::peer_port(socket.as_fd()).unwrap_or(0);
             let Some(&connection) = self.by_port.get(&port) else { continue };
             let tcp = self.plan.tcp.as_ref().expect("only TCP accepts");
@@ -440,7 +440,7 @@ impl<'a> Flow<'a> {
             let length = match sys::receive(both[which].as_fd(), &mut buffer) {
                 Ok(Some(length)) => length,
                 Ok(None) => return Ok(()),
-                // The path reported a loss; whoever sends datagrams does not mind.
+                // The path reported a loss, which a sender of datagrams ignores.
                 Err(_) => continue,
             };
             if self.plan.wants_datagrams && length >= NUMBER_BYTES {

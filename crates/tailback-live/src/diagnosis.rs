@@ -124,7 +124,7 @@ impl Diagnosis {
         }
     }
 
-    /// Were so many connections over at once that some went untold?
+    /// Whether too many connections closed at once, so that some were not reported.
     pub fn has_missed(&self) -> bool {
         self.missed
     }

@@ -23,7 +23,7 @@ const NAP: Duration = Duration::from_millis(1);
 /// One thing looked at.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// Its name.
+    /// Name of the check.
     pub name: &'static str,
     /// Is it as it should be?
     pub ok: bool,

@@ -79,7 +79,7 @@ impl Frames for Buffers {
 enum Read {
     /// Something was read.
     Packet,
-    /// Nothing waits.
+    /// No packet waits.
     Nothing,
     /// Something was sent then, and can be read in a moment.
     NotYet(Time),

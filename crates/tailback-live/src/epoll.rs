@@ -31,7 +31,7 @@ impl Epoll {
         Ok(Epoll { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    /// Tell of every change at this socket by `token`. It leaves the set when it is closed.
+    /// Report every change at this socket by `token`. It leaves the set when it is closed.
     pub fn add(&self, socket: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
         let mut event = libc::epoll_event { events: events as u32, u64: token };

@@ -38,7 +38,8 @@ struct Job {
     scenario: Scenario,
     /// What the flows' programs find here, if there are any.
     programs: Option<Surroundings>,
-    /// The user's own modules, each with a congestion control; loaded after the kernel's, in this order.
+    /// The user's own modules, each with a congestion control or a queue discipline; loaded after the kernel's, in this
+    /// order.
     #[serde(default)]
     own: Vec<OwnModule>,
 }
@@ -46,7 +47,7 @@ struct Job {
 /// What programs find in a guest beside their files, which lie where they look for them.
 #[derive(Deserialize)]
 struct Surroundings {
-    /// Their variables.
+    /// Environment variables of the programs.
     environment: BTreeMap<String, String>,
     /// What `{here}` stands for.
     here: PathBuf,
@@ -73,8 +74,10 @@ impl Surroundings {
 /// A kernel module of the user's own.
 #[derive(Deserialize)]
 struct OwnModule {
-    /// What the scenario calls its congestion control: "module:tcp_mine.c".
-    cc: String,
+    /// What the scenario calls it: "module:tcp_mine.c".
+    name: String,
+    /// The name that its queue discipline registers; none if it brings a congestion control.
+    queue: Option<String>,
     /// Where the scenario names it first.
     field: String,
     /// Its file below the folder.
@@ -118,7 +121,7 @@ pub fn main() {
 }
 
 fn work(letter: &mut Letter) -> Result<(), LiveError> {
-    letter.tell(State::Started, 0);
+    letter.report(State::Started, 0);
     let folder = PathBuf::from(FOLDER);
     let text = fs::read(folder.join("job.json")).doing("reading the job")?;
     let job: Job = serde_json::from_slice(&text)
@@ -130,7 +133,8 @@ fn work(letter: &mut Letter) -> Result<(), LiveError> {
     let mut log = KernelLog::open()?;
     let mut modules = BTreeMap::new();
     for own in &job.own {
-        modules.insert(own.cc.clone(), load(own, &folder, &mut log)?);
+        let registered = load(own, &folder, &mut log)?;
+        modules.insert(own.name.clone(), registered);
     }
     settle()?;
     if let Some(programs) = &job.programs {
@@ -145,7 +149,7 @@ fn work(letter: &mut Letter) -> Result<(), LiveError> {
     let manner = Manner { here, twins, place, candidates, modules, stacks, in_front: None };
     let before = Busy::now();
     let outcome = run::run_as::<LiveError>(&job.scenario, &manner, |fraction| {
-        letter.tell(State::Running, (fraction * 1e6) as u64);
+        letter.report(State::Running, (fraction * 1e6) as u64);
         Ok(())
     })?;
     let about = json!({
@@ -160,16 +164,18 @@ fn work(letter: &mut Letter) -> Result<(), LiveError> {
     letter.put_outcome(&outcome, about)
 }
 
-/// Load a module of the user's own; the name under which the kernel knows its congestion control.
+/// Load a module of the user's own; the name under which the kernel knows what it brings.
 fn load(own: &OwnModule, folder: &Path, log: &mut KernelLog) -> Result<String, LiveError> {
     let before = twins::in_kernel();
     let file = fs::File::open(folder.join(&own.file)).doing("opening a module of your own")?;
     let params = CString::new(own.params.as_str()).unwrap_or_default();
-    let refuse = |problem: String, fix: &str| {
-        Err(LiveError::refuse(format!("{}.cc", own.field), &own.cc, problem, fix))
-    };
+    let refuse =
+        |problem: String, fix: &str| Err(LiveError::refuse(own.field.clone(), &own.name, problem, fix));
     if let Err(error) = sys::load_module(&file, &params) {
         let fix = match error.raw_os_error() {
+            Some(libc::EEXIST) if own.queue.is_some() => {
+                "The kernel has a queue discipline of that name loaded or built in: give yours another .id"
+            }
             Some(libc::EEXIST) => {
                 "The kernel has a congestion control of that name built in: give yours another .name"
             }
@@ -178,7 +184,7 @@ fn load(own: &OwnModule, folder: &Path, log: &mut KernelLog) -> Result<String, L
                 "A symbol it needs is not in this kernel, or it registers kfuncs, which needs type information that \
                  a module built here has not: leave register_btf_kfunc_id_set out"
             }
-            Some(libc::EINVAL) => {
+            Some(libc::EINVAL) if own.queue.is_none() => {
                 "A congestion control needs .ssthresh, .undo_cwnd, and .cong_avoid or .cong_control"
             }
             _ => "Its own init function returned this error",
@@ -186,6 +192,9 @@ fn load(own: &OwnModule, folder: &Path, log: &mut KernelLog) -> Result<String, L
         let said = log.warnings();
         let said = if said.is_empty() { String::new() } else { format!("; it says: {}", said.join(" / ")) };
         return refuse(format!("the guest's kernel does not load the module: {error}{said}"), fix);
+    }
+    if let Some(queue) = &own.queue {
+        return Ok(queue.clone());
     }
     let new: Vec<String> = twins::in_kernel().into_iter().filter(|name| !before.contains(name)).collect();
     match &new[..] {
@@ -223,7 +232,7 @@ fn stacks() -> Stacks {
 
 /// Set up a machine that has a single run on it.
 fn settle() -> Result<(), LiveError> {
-    // Nobody else is here whom a real-time thread could starve.
+    // There is no other process here that a real-time thread could starve.
     fs::write("/proc/sys/kernel/sched_rt_runtime_us", "-1")
         .doing("allowing real-time threads all the time")?;
     Ok(())

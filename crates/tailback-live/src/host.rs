@@ -89,7 +89,7 @@ impl Host {
     /// Make a host; `mark` is the run's.
     pub fn make(name: &str, mark: &str, settings: &Settings) -> Result<Self, LiveError> {
         let device = format!("{mark}-tun");
-        // A thread of its own: whoever enters a namespace stays there.
+        // A thread of its own: a thread that enters a namespace stays there.
         let made = std::thread::scope(|scope| {
             scope.spawn(|| make(&device, settings)).join().expect("making a host does not panic")
         });

@@ -22,7 +22,7 @@ impl<T> Default for Journal<T> {
 }
 
 impl<T> Journal<T> {
-    /// One more.
+    /// Appends a value.
     pub fn push(&mut self, value: T) {
         if self.length % PIECE == 0 {
             self.pieces.push(Vec::with_capacity(PIECE));
@@ -31,7 +31,7 @@ impl<T> Journal<T> {
         self.length += 1;
     }
 
-    /// How many.
+    /// Number of values.
     pub fn len(&self) -> usize {
         self.length
     }

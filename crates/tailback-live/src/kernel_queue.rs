@@ -35,9 +35,9 @@ const NUMBERS: usize = 1 << 16;
 pub struct Wanted {
     /// The link's number and name.
     pub link: u32,
-    /// Its name.
+    /// The link's name.
     pub name: String,
-    /// Its rate.
+    /// The link's rate.
     pub rate_bps: u64,
     /// The discipline.
     pub discipline: Discipline,
@@ -63,19 +63,23 @@ pub fn wanted(scenario: &Scenario) -> Result<Vec<Wanted>, LiveError> {
         if link.tick_hz.is_some() {
             return refuse(".tick_hz", "a kernel's queue is served at once, not on a timer");
         }
-        let discipline = options::discipline(name, &link.queue, card, &field, rate_bps)?;
+        let mut discipline = options::discipline(name, &link.queue, card, &field, rate_bps)?;
+        discipline.is_own = outside::is_module(&link.queue.discipline);
         out.push(Wanted { link: number as u32, name: link.name.clone(), rate_bps, discipline });
     }
     Ok(out)
 }
+
+/// Flow, direction and connection; of some disciplines also whether the packet is of L4S (ECT(1) or CE).
+type Line = (u32, bool, u16, bool);
 
 /// What is in the kernel's queue, as far as is known.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     number: u16,
     slot: u32,
-    /// Flow, direction and connection: what keeps its order in any discipline.
-    line: (u32, bool, u16),
+    /// What keeps its order in any discipline.
+    line: Line,
     /// Marked before.
     is_marked: bool,
 }
@@ -113,7 +117,7 @@ impl KernelQueue {
     /// been there for long.
     pub fn make(wanted: &Wanted, mark: &str, mtu: u32) -> Result<Self, LiveError> {
         let device = format!("{mark}-queue");
-        // A thread of its own: whoever enters a namespace stays there.
+        // A thread of its own: a thread that enters a namespace stays there.
         let made = std::thread::scope(|scope| {
             scope.spawn(|| make(&device, wanted, mtu)).join().expect("making a queue does not panic")
         });
@@ -148,7 +152,7 @@ impl KernelQueue {
         let number = self.next;
         self.packet.clear();
         self.packet.extend_from_slice(frame);
-        // Known by its identification when it comes out. Nobody on its way looks at the header's sum.
+        // The identification names the packet when it comes out. Nothing on its way checks the header's sum.
         self.packet[4..6].copy_from_slice(&number.to_be_bytes());
         set_codepoint(&mut self.packet, packet.ecn);
         if self.waiting.len() + 1 >= NUMBERS || !sys::enqueue(self.socket.as_fd(), self.index, &self.packet)?
@@ -157,7 +161,8 @@ impl KernelQueue {
             return Ok(false);
         }
         self.next = number.wrapping_add(1);
-        let line = (packet.flow.0, packet.is_reverse, client_port(frame, packet.is_reverse));
+        let is_l4s = self.wanted.discipline.splits_by_codepoint && matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce);
+        let line = (packet.flow.0, packet.is_reverse, client_port(frame, packet.is_reverse), is_l4s);
         self.waiting.push_back(Waiting { number, slot: packet.slot, line, is_marked: packet.ecn == Ecn::Ce });
         Ok(true)
     }
@@ -234,17 +239,32 @@ fn make(device: &str, wanted: &Wanted, mtu: u32) -> io::Result<(OwnedFd, Tun, Ow
     let mut netlink = Netlink::open()?;
     let index = netlink.index_of(device)?;
     bring_up(&mut netlink, index, mtu)?;
-    netlink.add_queue(index, [TcHandle::ROOT, HTB], "htb", htb()).map_err(|error| absent(error, "htb"))?;
+    netlink.add_queue(index, [TcHandle::ROOT, HTB], "htb", htb()).map_err(|error| lacks(error, "htb"))?;
     netlink.add_class(index, [HTB, CLASS], "htb", class(wanted.rate_bps, mtu))?;
     let discipline = &wanted.discipline;
     netlink
         .add_queue(index, [CLASS, INNER], &discipline.name, discipline.options.clone())
-        .map_err(|error| absent(error, &discipline.name))?;
+        .map_err(|error| absent(error, &wanted.discipline))?;
     Ok((namespace, tun, sys::packet_socket()?, index))
 }
 
+/// What to do if this kernel does not make the discipline.
+fn absent(error: io::Error, discipline: &Discipline) -> io::Error {
+    let name = &discipline.name;
+    if !discipline.is_own {
+        return lacks(error, name);
+    }
+    let message = match error.kind() {
+        io::ErrorKind::NotFound => format!(
+            "your module was loaded and registered no queue discipline {name}. Call register_qdisc in its init function"
+        ),
+        _ => format!("the .init function of your {name} returned this error: {error}"),
+    };
+    io::Error::new(error.kind(), message)
+}
+
 /// What to do if this kernel knows no discipline of this name: it says no more than that there is no such thing.
-fn absent(error: io::Error, name: &str) -> io::Error {
+fn lacks(error: io::Error, name: &str) -> io::Error {
     if error.kind() != io::ErrorKind::NotFound {
         return error;
     }

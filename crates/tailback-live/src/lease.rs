@@ -1,7 +1,7 @@
-//! What a run is about to have, written down for whoever comes after it: a file that is removed with the run.
+//! A file that lists what a run is about to create, for later runs. It is removed with the run.
 //!
 //! The kernel itself takes back namespaces, devices, congestion controls and programs. The file lets
-//! `doctor --clean` find what programs of a killed run have written, and tell apart the objects of two runs.
+//! `doctor --clean` find what programs of a killed run have written, and distinguish the objects of two runs.
 
 use std::fs;
 use std::io;
@@ -36,7 +36,7 @@ impl Lease {
         Ok(Lease { mark: ALONE.into(), path })
     }
 
-    /// A mark nobody uses, and its file.
+    /// An unused mark, and its file.
     pub fn take() -> Result<Self, LiveError> {
         fs::create_dir_all(FOLDER).doing("making /run/tailback")?;
         // What a killed run has left is cleared away at the next start.
@@ -96,7 +96,7 @@ fn remove(lease: &Path) -> io::Result<()> {
     fs::remove_file(lease)
 }
 
-/// A name for a file under way; no mark, so that nobody takes it for a lease.
+/// A name for an unfinished file. It is no mark, so that no process reads it as a lease.
 fn draft() -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -229,13 +229,17 @@ pub struct QueueCount {
 
 fn queue(index: u32, [parent, handle]: [TcHandle; 2], kind: &str, options: Vec<u8>) -> TcMessage {
     const OPTIONS: u16 = 2;
+    const NESTED: u16 = 1 << 15;
     let mut message = TcMessage::default();
     message.header.index = index as i32;
     message.header.parent = parent;
     message.header.handle = handle;
     message.attributes = vec![TcAttribute::Kind(kind.into())];
     if !options.is_empty() {
-        message.attributes.push(TcAttribute::Other(DefaultNla::new(OPTIONS, options)));
+        // Disciplines of recent kernels demand the flag (NLA_F_NESTED); a FIFO's options are a structure.
+        let is_structure = ["pfifo", "bfifo"].contains(&kind);
+        let attribute = if is_structure { OPTIONS } else { OPTIONS | NESTED };
+        message.attributes.push(TcAttribute::Other(DefaultNla::new(attribute, options)));
     }
     message
 }

@@ -22,9 +22,9 @@ use crate::journal::Journal;
 /// A packet as it was captured on entering the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// When.
+    /// Time of the sighting.
     pub at: Time,
-    /// Whose.
+    /// Number of the packet's flow.
     pub flow: u32,
     /// From the flow's receiver to its sender.
     pub is_reverse: bool,
@@ -100,7 +100,7 @@ pub trait Observer {
     fn doubled(&mut self, _from: u32, _to: u32) {}
 }
 
-/// Nobody observes: a replay.
+/// Observes nothing: a replay.
 impl Observer for () {}
 
 /// What a flow has put on the path and got out of it, forward direction.

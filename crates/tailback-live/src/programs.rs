@@ -16,7 +16,7 @@ use std::time::{Duration as Wait, Instant};
 
 use tailback_core::time::{Duration, Time};
 
-use self::rows::{Ended, ProgramFate, Report, Role, last_lines, told};
+use self::rows::{Ended, ProgramFate, Report, Role, in_words, last_lines};
 use self::words::Values;
 use crate::applications::TcpPlan;
 use crate::applications::flow_record::{FlowRecord, Recording, Tally};
@@ -45,7 +45,7 @@ const LISTS: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), 
 pub struct ProgramPlan {
     /// Number of the flow in the scenario.
     pub number: u32,
-    /// Its name.
+    /// The flow's name.
     pub name: String,
     /// The command lines, cut into words, their placeholders not filled yet.
     pub client: Vec<String>,
@@ -116,7 +116,7 @@ impl Running {
 }
 
 impl Ready {
-    /// Start the server and tell `is_ready` once it listens; then run until `end` or `stop`. Returns the
+    /// Start the server and signal `is_ready` once it listens; then run until `end` or `stop`. Returns the
     /// totals of the programs' connections, and how they ended.
     pub fn run(
         mut self,
@@ -128,13 +128,13 @@ impl Ready {
         let both = match self.serve(stop).and_then(|server| Ok((server, self.waiting_client()?))) {
             Ok(both) => both,
             Err(error) => {
-                // Whoever waits for us ends the run by this error.
+                // The thread that waits for us ends the run by this error.
                 let _ = is_ready.send(Err(error));
                 return Err(LiveError::Cancelled);
             }
         };
         let _ = is_ready.send(Ok(()));
-        // Nobody gives the sign if the run is over before it began.
+        // The sign never comes if the run ends before it begins.
         let clock = go.recv().map_err(|_| LiveError::Cancelled)?;
         clock.await_start();
         let name = self.plan.name.clone();
@@ -168,7 +168,7 @@ impl Ready {
                 return Err(LiveError::Cancelled);
             }
             let what = match ended {
-                Some(ending) => format!("{} before it listened on port {}", told(ending), plan.port),
+                Some(ending) => format!("{} before it listened on port {}", in_words(ending), plan.port),
                 None if began.elapsed() < plan.ready => continue,
                 None => format!("did not listen on port {} within {} s", plan.port, plan.ready.as_secs_f64()),
             };
@@ -338,12 +338,12 @@ impl Ready {
         })
     }
 
-    /// What is to be said of an end that was not meant.
+    /// The note for an end that was not meant.
     fn record(&self, role: Role, fate: ProgramFate, ending: Ending, errors: &[u8]) -> Option<String> {
         let grace = self.plan.grace.as_secs_f64();
         let what = match (fate, role) {
             (ProgramFate::Exited, _) if ending == Ending::Exit(0) => return None,
-            (ProgramFate::Exited, _) => told(ending),
+            (ProgramFate::Exited, _) => in_words(ending),
             // A server waits for others until it is asked to end.
             (ProgramFate::Stopped, Role::Server) => return None,
             (ProgramFate::Stopped, Role::Client) => {
@@ -384,7 +384,7 @@ fn watch_over(all: &mut [Running], clock: Clock, span: Wait) -> io::Result<()> {
 /// What placeholders stand for.
 pub fn values<'a>(plan: &'a ProgramPlan, dir: &'a str) -> Values<'a> {
     let [near, far]: [Ipv4Addr; 2] = addresses(plan.number);
-    // One second is the program's own, to begin and to tell what it saw.
+    // One second is the program's own, to begin and to print what it measured.
     let span = plan.stop.since(plan.start).as_secs_f64();
     let whole = (span - 1.0).floor().max(1.0) as u64;
     vec![

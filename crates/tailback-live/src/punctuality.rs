@@ -157,7 +157,7 @@ pub fn judge(
     }
     let is_fit = notes.is_empty();
     if missing.log_rows > 0 {
-        notes.push(format!("{} rows of the state log were lost: it was read too seldom", missing.log_rows));
+        notes.push(format!("{} rows of the state log were lost: it was read too rarely", missing.log_rows));
     }
     let row = EmulatorRow {
         packets: punctuality.late.count(),

@@ -67,7 +67,7 @@ impl Recipe {
         compiled(&self.key(), &self.name).unwrap_or_else(|| self.compile())
     }
 
-    /// Compile it.
+    /// Compiles the source.
     pub fn compile(&self) -> Result<Vec<u8>, LiveError> {
         let fail = |why: String| LiveError::Failed(format!("compiling the BPF program {}: {why}", self.name));
         let mut clang = Command::new("clang");

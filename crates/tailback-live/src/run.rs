@@ -428,7 +428,7 @@ fn collect(
         }
     }
 
-    // What foreign stacks said of themselves: the kernel knows of their datagrams only.
+    // The states that foreign stacks reported: the kernel knows of their datagrams only.
     let mut stack_states = StackStates::default();
     for record in &mut seen.records {
         record.congestion.drain(..).for_each(|row| congestion.push(row));

@@ -57,13 +57,13 @@ pub struct Program {
 /// What a program is given.
 #[derive(Debug)]
 pub struct Setting<'a> {
-    /// Its folder.
+    /// Working folder of the program.
     pub folder: &'a Path,
     /// Its standard output,
     pub output: File,
     /// and its standard error.
     pub errors: File,
-    /// Its network.
+    /// Network namespace of the program.
     pub network: BorrowedFd<'a>,
     /// It waits for [`Program::begin`].
     pub waits: bool,
@@ -75,8 +75,8 @@ pub struct Setting<'a> {
 pub fn start(words: &[String], setting: Setting<'_>) -> io::Result<Program> {
     let Setting { folder, output, errors, network, waits, in_front } = setting;
     let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    let (news, tell) = pipe()?;
-    let (network, parent, told) = (network.as_raw_fd(), std::process::id(), tell.as_raw_fd());
+    let (news, report) = pipe()?;
+    let (network, parent, reports) = (network.as_raw_fd(), std::process::id(), report.as_raw_fd());
     let mut command = Command::new(if waits { "/bin/sh" } else { program });
     if waits {
         command.args(GATE).arg(program).stdin(Stdio::piped());
@@ -90,10 +90,10 @@ pub fn start(words: &[String], setting: Setting<'_>) -> io::Result<Program> {
     command.args(arguments).current_dir(folder).stdout(output).stderr(errors);
     // SAFETY: `enter` makes async-signal-safe calls only and allocates nothing.
     unsafe {
-        command.pre_exec(move || enter(network, parent, told, takes_terminal));
+        command.pre_exec(move || enter(network, parent, reports, takes_terminal));
     }
     let mut keeper = command.spawn()?;
-    drop(tell);
+    drop(report);
     let gate = keeper.stdin.take();
     let mut program = Program { keeper, first: 0, news: File::from(news), gate, ending: None, busy: None };
     while program.first == 0 && !matches!(program.ending, Some(Ending::Signal(_))) {
@@ -157,7 +157,7 @@ impl Program {
         let mut message = [0; MESSAGE];
         match self.news.read_exact(&mut message) {
             Ok(()) => {}
-            // All three are gone, and nobody was left to say how it ended.
+            // All three processes are gone, and none was left to report how the program ended.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 self.ending.get_or_insert(Ending::Signal(libc::SIGKILL));
                 return Ok(());
@@ -206,7 +206,7 @@ fn fork() -> io::Result<libc::pid_t> {
 }
 
 /// What happens between fork and exec. Only the program returns from it.
-fn enter(network: RawFd, parent: u32, told: RawFd, takes_terminal: bool) -> io::Result<()> {
+fn enter(network: RawFd, parent: u32, reports: RawFd, takes_terminal: bool) -> io::Result<()> {
     // SAFETY: no pointers; each is a plain system call.
     unsafe {
         check(libc::setns(network, libc::CLONE_NEWNET))?;
@@ -219,7 +219,7 @@ fn enter(network: RawFd, parent: u32, told: RawFd, takes_terminal: bool) -> io::
     }
     let first = fork()?;
     if first > 0 {
-        keep(first, told);
+        keep(first, reports);
     }
     // SAFETY: as above.
     unsafe {
@@ -233,27 +233,27 @@ fn enter(network: RawFd, parent: u32, told: RawFd, takes_terminal: bool) -> io::
             taken?;
         }
     }
-    // Whoever is to hear of the program has died, then, and the keeper with it.
-    if is_unheard(told) {
+    // The reader of the reports has died then, and the keeper with it.
+    if is_unheard(reports) {
         leave();
     }
     let program = fork()?;
     if program > 0 {
-        reap(program, told);
+        reap(program, reports);
     }
     Ok(())
 }
 
-fn is_unheard(told: RawFd) -> bool {
-    let mut poll = libc::pollfd { fd: told, events: 0, revents: 0 };
+fn is_unheard(reports: RawFd) -> bool {
+    let mut poll = libc::pollfd { fd: reports, events: 0, revents: 0 };
     // SAFETY: `poll` outlives the call.
     unsafe { libc::poll(&mut poll, 1, 0) > 0 && poll.revents & libc::POLLERR != 0 }
 }
 
 /// The keeper: says who is first, and stays until that one ends.
-fn keep(first: libc::pid_t, told: RawFd) -> ! {
-    close_all_but(told);
-    tell(told, FIRST, first);
+fn keep(first: libc::pid_t, reports: RawFd) -> ! {
+    close_all_but(reports);
+    report(reports, FIRST, first);
     let mut status = 0;
     // SAFETY: `status` outlives the calls.
     while unsafe { libc::waitpid(first, &mut status, 0) } < 0 && interrupted() {}
@@ -261,15 +261,15 @@ fn keep(first: libc::pid_t, told: RawFd) -> ! {
 }
 
 /// The first process: waits for the program, reaping whatever else ends before it.
-fn reap(program: libc::pid_t, told: RawFd) -> ! {
-    close_all_but(told);
+fn reap(program: libc::pid_t, reports: RawFd) -> ! {
+    close_all_but(reports);
     loop {
         let mut status = 0;
         // SAFETY: `status` outlives the call.
         let ended = unsafe { libc::waitpid(-1, &mut status, 0) };
         if ended == program {
-            tell(told, BUSY, busy_ms());
-            tell(told, ENDED, status);
+            report(reports, BUSY, busy_ms());
+            report(reports, ENDED, status);
             leave();
         }
         if ended < 0 && !interrupted() {
@@ -306,12 +306,12 @@ fn close_all_but(kept: RawFd) {
     }
 }
 
-fn tell(told: RawFd, what: u8, number: i32) {
+fn report(reports: RawFd, what: u8, number: i32) {
     let bytes = number.to_ne_bytes();
     let message = [what, bytes[0], bytes[1], bytes[2], bytes[3]];
     // SAFETY: the message is ours and as long as we say.
     unsafe {
-        libc::write(told, message.as_ptr().cast(), MESSAGE);
+        libc::write(reports, message.as_ptr().cast(), MESSAGE);
     }
 }
 
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn asks_before_it_kills() {
-        let Some((mut program, path)) = run("trap 'echo told; exit 3' TERM; echo up; sleep 100 & wait")
+        let Some((mut program, path)) = run("trap 'echo asked; exit 3' TERM; echo up; sleep 100 & wait")
         else {
             return;
         };
@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(program.wait(Duration::from_millis(10)).expect("heard"), None);
         program.ask_to_end();
         assert_eq!(program.wait(Duration::from_secs(10)).expect("heard"), Some(Ending::Exit(3)));
-        assert!(std::fs::read_to_string(&path).expect("its output").contains("told"));
+        assert!(std::fs::read_to_string(&path).expect("its output").contains("asked"));
         std::fs::remove_file(path).expect("its output");
     }
 
@@ -389,7 +389,7 @@ mod tests {
         let Some((mut program, path)) = start_with("echo begun; exit 4", true) else { return };
         assert_eq!(program.wait(Duration::from_millis(100)).expect("heard"), None);
         assert_eq!(std::fs::read_to_string(&path).expect("its output"), "");
-        program.begin().expect("told");
+        program.begin().expect("begun");
         assert_eq!(program.wait(Duration::from_secs(10)).expect("heard"), Some(Ending::Exit(4)));
         assert_eq!(std::fs::read_to_string(&path).expect("its output"), "begun\n");
         std::fs::remove_file(path).expect("its output");

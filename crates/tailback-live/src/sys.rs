@@ -150,7 +150,7 @@ pub fn wait_prepared(polls: &mut [libc::pollfd], timeout: Option<Duration>) -> i
     }
 }
 
-/// Readable?
+/// A poll entry that waits until `fd` is readable.
 pub fn readable(fd: RawFd) -> libc::pollfd {
     libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
 }

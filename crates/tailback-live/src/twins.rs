@@ -219,7 +219,7 @@ pub fn choose(
 pub struct Registered {
     /// Its name in the kernel.
     pub name: String,
-    /// Reads its own quantities, if they were wanted; whoever follows them takes it.
+    /// Reads its own quantities, if they were wanted. The code that records them takes it.
     pub shows: Option<Reader>,
     // Before the object: a congestion control goes before its programs.
     _link: Option<OwnedFd>,
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_is_refused_with_what_there_is() {
+    fn unknown_names_are_refused_with_the_known_ones() {
         let Err(LiveError::Refused(error)) =
             choose("bbr3", &Params::new(), "flows[0].tcp", false, &Kernel::here())
         else {

@@ -1,7 +1,7 @@
 //! Real-time priority for a thread that hardly ever sleeps.
 //!
 //! The kernel takes the processor from real-time threads for a twentieth of every second
-//! (`kernel.sched_rt_runtime_us`), in one piece, even if nobody else wants it: 50 ms in which no packet moves.
+//! (`kernel.sched_rt_runtime_us`), in one piece, even if no other thread wants it: 50 ms in which no packet moves.
 //! A thread that sleeps for that share itself, a moment at a time, is not stopped.
 
 use std::fs;

@@ -12,9 +12,9 @@ use crate::sys::{self, TcpInfo};
 /// One poll of one flow.
 #[derive(Clone, Copy, Debug)]
 pub struct TcpPoll {
-    /// When.
+    /// Time of the poll.
     pub at: Time,
-    /// Which flow.
+    /// Number of the flow.
     pub flow: u32,
     /// What the kernel says of the latest connection's client.
     pub info: TcpInfo,

@@ -11,7 +11,7 @@ use tailback_live::demands::Manner;
 use tailback_live::run::Outcome;
 use tailback_live::{LiveError, doctor, run};
 
-/// The client sends one datagram of this many bytes; whoever gets one panics.
+/// The client sends one datagram of this many bytes; the end that gets one panics.
 #[derive(Debug)]
 struct Faulty(usize);
 

@@ -347,7 +347,7 @@ fn internals_are_read_from_twins_and_from_the_kernels_own() {
     assert!(!outcome.notes.iter().any(|note| note.contains("internals")), "{:?}", outcome.notes);
     let last = |flow: u32, name: &str| shown(&outcome, flow)[name].last().copied().expect("a row");
     let within = |value: f64, low: f64, high: f64| assert!((low..high).contains(&value), "{value}");
-    // The path is 20 ms long, and its queue another 20 ms at most; whoever came late never saw it empty.
+    // The path is 20 ms long, and its queue another 20 ms at most; a flow that came late never saw it empty.
     within(last(0, "base_rtt_s"), 0.0195, 0.045);
     within(last(1, "rtt_min_s"), 0.0195, 0.045);
     // A quarter of 10 Mbit/s, or what luck has made of it.
@@ -404,7 +404,7 @@ fn the_state_log_sees_recoveries_that_halve_renos_window() {
 }
 
 #[test]
-fn programs_run_in_their_hosts_and_their_ends_are_told() {
+fn programs_run_in_their_hosts_and_their_ends_are_reported() {
     if !can_run() {
         return;
     }

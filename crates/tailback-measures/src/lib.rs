@@ -3,7 +3,7 @@
 //!
 //! The functions take plain numbers and columns, so they serve tables of the engine, of a kernel and of a stored file.
 //!
-//! [`run`] computes them from a run's tables, by the names that sweeps and `[expect]` use.
+//! [`verdict`] judges numbers of several seeds. [`run`] computes them from a run's tables, by the names that sweeps and `[expect]` use.
 
 pub mod columns;
 pub mod flow;
@@ -13,4 +13,5 @@ pub mod quantile;
 pub mod rows;
 pub mod run;
 pub mod sharing;
+pub mod verdict;
 pub mod voice;

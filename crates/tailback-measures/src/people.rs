@@ -16,7 +16,7 @@ pub struct Segment {
     pub asked_s: f64,
     /// When its last byte arrived.
     pub arrived_s: f64,
-    /// Its size.
+    /// Size of the segment.
     pub bytes: f64,
 }
 

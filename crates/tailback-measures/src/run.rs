@@ -707,14 +707,7 @@ impl<'a> Run<'a> {
         if !instruments.internals || !is_polled {
             return None;
         }
-        let (rest, last) = key.rsplit_once('_')?;
-        let (name, how, at) = match last.parse::<f64>() {
-            Ok(at) => {
-                let (name, how) = rest.rsplit_once('_')?;
-                (name, ["is", "enters"].into_iter().find(|known| *known == how)?, Some(at))
-            }
-            Err(_) => (rest, OWN.into_iter().find(|known| *known == last)?, None),
-        };
+        let (name, how, at) = own_parts(key)?;
         let Some(quantity) = self.tables.internals_names.iter().position(|known| *known == name) else {
             return Some(f64::NAN);
         };
@@ -739,4 +732,29 @@ impl<'a> Run<'a> {
             }
         })
     }
+}
+
+/// Of an algorithm's own quantity, as in `mode_is_3`: its name, the statistic, and the value that it is compared with.
+fn own_parts(key: &str) -> Option<(&str, &'static str, Option<f64>)> {
+    let (rest, last) = key.rsplit_once('_')?;
+    match last.parse::<f64>() {
+        Ok(at) => {
+            let (name, how) = rest.rsplit_once('_')?;
+            Some((name, ["is", "enters"].into_iter().find(|known| *known == how)?, Some(at)))
+        }
+        Err(_) => Some((rest, OWN.into_iter().find(|known| *known == last)?, None)),
+    }
+}
+
+/// What `[instruments]` lacks for a name, or nothing; none if there is no such measure.
+pub fn lacks(scenario: &Scenario, name: &str, is_window: bool) -> Option<String> {
+    if let Some(known) = measurable(scenario, is_window).into_iter().find(|it| it.name == name) {
+        return Some(known.lacks);
+    }
+    let (of, key) = name.rsplit_once('.')?;
+    own_parts(key.strip_prefix("own_")?)?;
+    scenario.flows.iter().find(|flow| flow.name == of && flow.tcp.is_some())?;
+    let instruments = &scenario.instruments;
+    let has = instruments.internals && instruments.polls.iter().any(|polled| polled == of);
+    Some(if has { String::new() } else { format!("polls = [\"{of}\"] and internals = true") })
 }

@@ -1,7 +1,7 @@
 //! Congestion controls written in Python: the other side of `tailback_core::cc::external`.
 //!
 //! The engine runs without the interpreter lock; each call of a hook takes it and gives it back. What a hook
-//! raises ends the run at once: it unwinds as a [`Fault`] through the engine, whose state nobody looks at again.
+//! raises ends the run at once: it unwinds as a [`Fault`] through the engine, whose state is not used again.
 
 use std::collections::BTreeSet;
 use std::panic::resume_unwind;

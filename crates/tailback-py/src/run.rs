@@ -30,7 +30,7 @@ pub struct Cancel {
 }
 
 impl Cancel {
-    /// The flag itself, for whoever looks at it without Python.
+    /// The flag itself, for code that reads it without Python.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_set)
     }

@@ -275,7 +275,7 @@ pub fn scenario_resolve<'py>(
     object_of(host.py(), &resolved.description.value)
 }
 
-/// What an engine says of a place in its own form, said of the scenario's.
+/// Maps an engine error back to the user's field.
 #[pyfunction]
 pub fn scenario_translate<'py>(
     scenario: &Bound<'py, PyAny>,

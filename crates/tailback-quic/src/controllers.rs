@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_told_is_the_one_that_is_built() {
+    fn the_reported_version_is_the_one_that_is_built() {
         let lock = include_str!("../../../Cargo.lock");
         let (name, version) = CONTROLLERS.split_once(' ').expect("two words");
         assert!(lock.contains(&format!("name = \"{name}\"\nversion = \"{version}\"")), "{CONTROLLERS}");

@@ -120,7 +120,7 @@ pub struct Watched {
     pub counters: Arc<Counters>,
 }
 
-/// One end.
+/// One end of a connection.
 struct End {
     endpoint: proto::Endpoint,
     connection: Option<(ConnectionHandle, Connection)>,

@@ -27,7 +27,7 @@ pub struct Handshake {
 /// What follows from a message written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keys {
-    /// Nothing.
+    /// No keys.
     None,
     /// Keys for the next packet number space.
     Next,

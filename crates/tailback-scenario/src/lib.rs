@@ -5,6 +5,7 @@
 //! into exact integers; [`unresolve`] is its inverse. Files and algorithms from outside come from a
 //! [`resolve::Host`]: there is no input or output here.
 
+pub mod condition;
 pub mod csv;
 pub mod document;
 pub mod instead;

@@ -32,7 +32,7 @@ const fn shape(kind: &'static str) -> Shape {
 /// One field of a part, for documents.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// Its key.
+    /// Key in the scenario file.
     pub name: &'static str,
     /// Its name in Python, where the key is no name or means something else.
     pub alias: &'static str,
@@ -93,7 +93,7 @@ fn stand_in<T: Kind>() -> Option<T> {
 }
 
 impl Reader {
-    /// Does what is said of this place, or of a queue's size, rest on a value that was treated as its default?
+    /// Whether a message about this place, or about a queue's size, rests on a value replaced by its default.
     pub fn is_guessed(&self, place: &str) -> bool {
         let is_size = place.ends_with("queue") && !self.guessed.is_empty();
         is_size || self.guessed.iter().any(|part| place.starts_with(part.as_str()))
@@ -205,7 +205,7 @@ impl Reader {
 
 /// A kind of value that a field takes.
 pub trait Kind: Sized + Clone + PartialEq {
-    /// For documents.
+    /// Shape of the value, for the documentation.
     const SHAPE: Shape;
     /// What was written, or none and a note of what is wrong with it.
     fn read(node: &Node, reader: &mut Reader) -> Option<Self>;
@@ -219,7 +219,7 @@ pub trait Kind: Sized + Clone + PartialEq {
 
 /// A part of a scenario.
 pub trait Part: Kind {
-    /// For documents.
+    /// Fields of the part, for the documentation.
     fn declared() -> Declared;
     /// What no single field can say.
     fn check(&self) -> Result<(), Fault> {
@@ -508,9 +508,9 @@ kind!(Text, shape("text"), read: Text::of, write: |it| it.0.as_str().into());
 /// Some names, or everything there is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Names {
-    /// Everything.
+    /// All names there are.
     All,
-    /// These.
+    /// The named ones.
     Of(Vec<String>),
 }
 

@@ -34,7 +34,7 @@ impl From<Default> for Node {
 /// Something a preset lets you choose.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
-    /// Its key.
+    /// Key in the scenario file.
     pub name: &'static str,
     /// Its value unless given.
     pub default: Default,
@@ -56,13 +56,13 @@ const fn whole(name: &'static str, default: u64, doc: &'static str) -> Choice {
 
 /// A network: where it comes from, what the paper measured there, what can be chosen.
 pub struct Preset {
-    /// Its name.
+    /// Name of the preset.
     pub name: &'static str,
     /// Its name in prose.
     pub title: &'static str,
     /// Paper.
     pub paper: &'static str,
-    /// Its section.
+    /// Section of the paper.
     pub section: &'static str,
     /// What the paper reports of it.
     pub reported: &'static str,
@@ -400,7 +400,7 @@ fn neighbours(given: &Given) -> Result<Vec<Node>, Fault> {
     Ok(flows)
 }
 
-fn nobody(_: &Given) -> Result<Vec<Node>, Fault> {
+fn no_flows(_: &Given) -> Result<Vec<Node>, Fault> {
     Ok(Vec::new())
 }
 
@@ -437,7 +437,7 @@ const ADSL2: &[Choice] = &[
     number("line_loss", 0.0, "Share of packets that the line's noise destroys; chosen."),
 ];
 
-/// Every preset.
+/// Table of all presets.
 pub static PRESETS: &[Preset] = &[
     Preset {
         name: "adsl1",
@@ -453,7 +453,7 @@ pub static PRESETS: &[Preset] = &[
             ],
         ],
         links: adsl1,
-        flows: nobody,
+        flows: no_flows,
     },
     Preset {
         name: "adsl1-vtun",
@@ -499,7 +499,7 @@ pub static PRESETS: &[Preset] = &[
             text("bridge_delay", "1.7ms", "Adapter and host, one way; chosen from the idle RTT."),
         ]],
         links: homeplug,
-        flows: nobody,
+        flows: no_flows,
     },
     Preset {
         name: "wifi",
@@ -515,7 +515,7 @@ pub static PRESETS: &[Preset] = &[
             text("host_delay", "680us", "Driver and virtual machine, one way; chosen from the idle RTT."),
         ]],
         links: wifi,
-        flows: nobody,
+        flows: no_flows,
     },
     Preset {
         name: "ocean",
@@ -529,7 +529,7 @@ pub static PRESETS: &[Preset] = &[
             "Queue at both ends; the paper uses 0.02 to 1 BDP of the link (12.5 MB).",
         )]],
         links: ocean,
-        flows: nobody,
+        flows: no_flows,
     },
     Preset {
         name: "campus",
@@ -542,7 +542,7 @@ pub static PRESETS: &[Preset] = &[
             text("leased_queue", "1bdp", "Queue of the leased line (637.5 kB)."),
         ]],
         links: campus,
-        flows: nobody,
+        flows: no_flows,
     },
     Preset {
         name: "university",
@@ -589,7 +589,7 @@ pub static PRESETS: &[Preset] = &[
         reported: "13 Mbit/s, RTT 54 ms, no competing traffic",
         choices: &[ADSL2],
         links: adsl2,
-        flows: nobody,
+        flows: no_flows,
     },
     Preset {
         name: "adsl2-wifi",
@@ -599,7 +599,7 @@ pub static PRESETS: &[Preset] = &[
         reported: "13 Mbit/s, RTT 54 ms and the access point's",
         choices: &[ADSL2, AIR],
         links: adsl2_wifi,
-        flows: nobody,
+        flows: no_flows,
     },
     Preset {
         name: "3g",
@@ -616,7 +616,7 @@ pub static PRESETS: &[Preset] = &[
             STALLS,
         ]],
         links: hsdpa,
-        flows: nobody,
+        flows: no_flows,
     },
 ];
 

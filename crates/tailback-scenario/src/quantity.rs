@@ -209,7 +209,7 @@ fn quotient(value: u128, unit: u128) -> String {
 /// A kind of quantity that has one base unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Quantity {
-    /// In picoseconds.
+    /// A time in picoseconds.
     Time,
     /// In bits per second, at the IP layer unless a link says otherwise.
     Rate,

@@ -70,7 +70,7 @@ impl Host for Anything {
     }
 }
 
-/// What the engine says of a place in its own form (path, value, problem, fix), said of the scenario's.
+/// Maps an engine error (path, value, problem, fix) back to the user's field.
 pub fn translate(scenario: &Scenario, [path, value, problem, fix]: [&str; 4]) -> Problem {
     match resolve(scenario, &Anything) {
         Ok(resolved) => resolved.translate(path, value, problem, fix),
@@ -107,7 +107,7 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// What the engine says of `path`, a place in its own form, said of the scenario's.
+    /// Maps an engine error about `path` back to the user's field.
     pub fn translate(&self, path: &str, value: &str, problem: &str, fix: &str) -> Problem {
         let (mut head, mut rest) = (path, "");
         while !head.is_empty() && !self.places.contains_key(head) {

@@ -107,7 +107,7 @@ part! {
             named.with(flattened(rest.into()))
         }
     }
-    /// Registry name (`tailback list queues`), a kernel's own, such as `kernel:fq_codel` ([how](vm.md#the-kernels-own-queues)), or a class of your own, `python:my.py:MyQueue` ([how](tutorials/own-queue.md)).
+    /// Registry name (`tailback list queues`), a kernel's own, such as `kernel:fq_codel` ([how](vm.md#the-kernels-own-queues)), a class of your own, `python:my.py:MyQueue` ([how](tutorials/own-queue.md)), or a kernel module, `module:sch_mine.c` ([how](tutorials/kernel-module.md#a-queue-discipline)).
     discipline: CodeName = CodeName("fifo".into());
     /// Limit in bytes, packets, multiples of the BDP, or as time: `"100ms"` are the bytes that the link sends in it, rounded up.
     limit: Option<Size>, or "the discipline's own";
@@ -249,7 +249,7 @@ part! {
 part! {
     /// A change of a link at an instant; what is not given stays.
     Step
-    /// When.
+    /// Time of the change.
     at: Span, eg "\"10s\"";
     /// Rate from then on; zero is an outage.
     rate: Option<Rate>, or "as before";
@@ -302,7 +302,7 @@ part! {
             flattened(table)
         }
     }
-    /// Its name.
+    /// Name of the preset.
     preset: Name, eg "\"adsl1\"";
     /// Options given; in a file they stand beside `preset`.
     params: Params;
@@ -404,9 +404,9 @@ part! {
 part! {
     /// A further time during which a flow is on.
     Period
-    /// From here,
+    /// Start of the period.
     start: Span;
-    /// until here.
+    /// End of the period.
     stop: Option<Span>, or "the end of the run";
 }
 
@@ -447,7 +447,7 @@ part! {
     stop: Option<Span>, or "the end of the run";
     /// Further times during which it is on, in order: `[{ start = "10s", stop = "20s" }]`.
     again: Vec<Period>;
-    /// Instead of TCP: somebody else's stack, `tailback list transports`, [QUIC stacks](quic.md); `cc` is then one of its own.
+    /// Instead of TCP: another project's stack, `tailback list transports`, [QUIC stacks](quic.md); `cc` is then one of its own.
     transport: Option<Name>, or "TCP";
     /// Over TCP: congestion control (`tailback algorithms`).
     cc: Option<Named>, or "`\"cubic\"`";
@@ -528,9 +528,9 @@ part! {
     most_memory: Option<Positive<Bytes>>, or "`\"8GB\"`";
     /// Tables `wire`, `headers`, `header_sacks`, `connections`: the headers of every packet at these [points](captures.md): nodes, links (both sides), or one side of a link, `NAME.in` or `NAME.out`.
     captures: Names = Names::Of(Vec::new());
-    /// Record from here,
+    /// Start of the recording.
     from as "from_": Span = Span(0);
-    /// until here.
+    /// End of the recording.
     until: Option<Span>, or "the end of the run";
 }
 
@@ -556,9 +556,9 @@ part! {
     }
     /// What must hold, see [conditions](ci.md#conditions).
     holds: Text, eg "\"call.delay_p95_ms < 50\"";
-    /// Of what happens from here,
+    /// Start of the period that this condition judges.
     from as "from_": Option<Span>, or "`expect.from`";
-    /// until here.
+    /// End of that period.
     until: Option<Span>, or "`expect.until`";
 }
 
@@ -590,9 +590,9 @@ part! {
     baseline: Option<Named>, or "no such run";
     /// of these flows.
     baseline_flows: Names = Names::All;
-    /// Conditions are on what happens from here,
+    /// Start of the period that conditions judge.
     from as "from_": Option<Span>, or "the start of each flow";
-    /// until here.
+    /// End of that period.
     until: Option<Span>, or "the end of the run";
     /// Of the intervals that verdicts rest on.
     confidence: Probability = Probability(0.95);
@@ -606,7 +606,7 @@ part! {
     /// One experiment. Either a `dumbbell` or `links` describes the path; `flows` say who uses it.
     Scenario {
         fn shortened(&self, table: Node) -> Node {
-            // Always said, for whoever looks at a stored run.
+            // Always written, so that a stored run shows it.
             let seed = crate::table! { "seed" => self.seed.0 };
             let (name, rest): (Vec<_>, Vec<_>) = table.rows().iter().cloned().partition(|(key, _)| key == "name");
             let rest: Vec<_> = rest.into_iter().filter(|(key, _)| key != "seed").collect();

@@ -9,7 +9,7 @@ use tailback_core::{cc, queue};
 pub struct Asked<'a> {
     /// The row's table.
     pub table: &'a str,
-    /// Its columns.
+    /// The row's columns.
     pub row: &'a Value,
     /// The flow's last poll before, if polls were recorded.
     pub poll: Option<&'a Value>,
@@ -34,8 +34,8 @@ fn text<'a>(row: &'a Value, column: &str) -> &'a str {
 
 /// Facts in the order given, as pairs, without those that are unknown.
 fn facts(all: Vec<(&str, Value)>) -> Value {
-    let is_told = |value: &Value| !value.is_null() && value.as_str() != Some("");
-    all.into_iter().filter(|(_, value)| is_told(value)).map(|(key, value)| json!([key, value])).collect()
+    let is_reported = |value: &Value| !value.is_null() && value.as_str() != Some("");
+    all.into_iter().filter(|(_, value)| is_reported(value)).map(|(key, value)| json!([key, value])).collect()
 }
 
 fn finite(value: f64) -> Value {

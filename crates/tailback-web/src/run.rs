@@ -17,7 +17,7 @@ pub struct Run {
 
 /// What a run leaves.
 pub struct Finished {
-    /// Its tables.
+    /// Tables of the run.
     pub tables: Tables,
     /// Events of the engine.
     pub events: u64,

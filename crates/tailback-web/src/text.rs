@@ -271,7 +271,7 @@ conditions = [\"downloads-1.goodput_mbps > 1\"]
 
     #[test]
     fn what_is_wrong_with_what_a_picture_leaves_out_is_said() {
-        let wrong = format!("{SCENARIO}[instruments]\nsegments = [\"nobody\"]\n");
+        let wrong = format!("{SCENARIO}[instruments]\nsegments = [\"missing\"]\n");
         let said = Text::read(&wrong).and_then(|text| text.ready(None, true)).err().unwrap();
         assert_eq!(said[0].path, "instruments.segments[0]");
         assert!(said[0].at.is_some());

@@ -5,10 +5,12 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod expect;
 mod result;
 mod scenario;
 
 pub use error::{Error, Problem};
+pub use expect::{Interval, Judged, Tested, Verdict, test};
 pub use result::{Column, Result, Table};
 pub use scenario::{Builder, Scenario, Value};
 

@@ -2,6 +2,7 @@ use tailback_core::engine::Simulation;
 use tailback_core::params::nearest;
 use tailback_core::probe::schema::Labels;
 use tailback_core::probe::{self, Tables};
+use tailback_core::scenario as engine;
 use tailback_measures::columns;
 use tailback_measures::run::{Run, Window, measurable};
 
@@ -19,11 +20,17 @@ pub struct Result {
 }
 
 pub(crate) fn of(scenario: &Scenario) -> std::result::Result<Result, Error> {
-    let mut simulation = Simulation::build(&scenario.engine).map_err(Error::engine)?;
+    let tables = tables_of(&scenario.engine)?;
+    Ok(Result { scenario: scenario.clone(), tables })
+}
+
+/// Run what the engine is given to its end.
+pub(crate) fn tables_of(engine: &engine::Scenario) -> std::result::Result<Tables, Error> {
+    let mut simulation = Simulation::build(engine).map_err(Error::engine)?;
     while !simulation.run_events(SLICE).map_err(|error| Error::engine(*error))? {
         simulation.check_rows().map_err(Error::engine)?;
     }
-    Ok(Result { scenario: scenario.clone(), tables: simulation.finish() })
+    Ok(simulation.finish())
 }
 
 impl Result {

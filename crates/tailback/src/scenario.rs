@@ -6,6 +6,7 @@ use tailback_scenario::node::{self, Node};
 use tailback_scenario::part::{Form, Kind as _};
 use tailback_scenario::problem::Problem as Found;
 use tailback_scenario::resolve::{self, Nothing};
+use tailback_scenario::schema::Expect;
 use tailback_scenario::text;
 
 use crate::error::{Error, Problem};
@@ -14,6 +15,7 @@ use crate::error::{Error, Problem};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     pub(crate) engine: engine::Scenario,
+    pub(crate) expect: Option<Expect>,
     toml: String,
 }
 
@@ -68,7 +70,7 @@ impl Scenario {
             let problem = resolved.translate(&error.field, &error.value, &error.problem, &error.fix);
             return Err(located(vec![problem]));
         }
-        Ok(Scenario { engine, toml: text::to_toml(&scenario.write(Form::Short)) })
+        Ok(Scenario { engine, toml: text::to_toml(&scenario.write(Form::Short)), expect: scenario.expect })
     }
 }
 

@@ -9,7 +9,7 @@ import init, * as wasm from './wasm/tailback_web.js';
 /** A slice takes about so long: a cancel is heard, and a row explained, as soon. */
 const SLICE_MS = 12;
 /** How often the page learns how far a run is, and gets its polls. */
-const TELL_MS = 80;
+const REPORT_MS = 80;
 const FEWEST_EVENTS = 2_000;
 
 let panic = '';
@@ -146,7 +146,7 @@ async function run(ask: Extract<Ask, { do: 'run' }>): Promise<Outcome | undefine
       // Half the way towards the slice that would take its time.
       const wanted = (eventsASlice * SLICE_MS) / Math.max(now - before, 0.1);
       eventsASlice = Math.max(FEWEST_EVENTS, Math.round((eventsASlice + Math.min(wanted, 8 * eventsASlice)) / 2));
-      if (now - reported >= TELL_MS && heard === ask.id) {
+      if (now - reported >= REPORT_MS && heard === ask.id) {
         reported = now;
         heard = 0;
         const isWanted = ask.polls && isTried && now - began >= (ask.pollsAfterMs ?? 0);

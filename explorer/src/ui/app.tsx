@@ -153,7 +153,7 @@ export function App() {
 
 const FORMAT = 'docs/scenario.md';
 
-/** What mends it; a page of the documentation that it names opens here. */
+/** How to fix the problem; a page of the documentation that it names opens here. */
 function Fix({ children }: { children: string }) {
   const [page, setPage] = useState('');
   const [before, after] = children.split(FORMAT);

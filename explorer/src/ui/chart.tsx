@@ -19,7 +19,7 @@ export interface Drawn extends Panel {
 /** Heights and letters grow with the page's letters, as the style sheet sets them for wide screens. */
 export const rem = (): number =>
   (letter ??= parseFloat(getComputedStyle(document.documentElement).fontSize) || 16);
-/** Asked for anew when the window has another size: to ask makes the browser lay out what has changed. */
+/** Height of a letter in pixels, read again after a resize. It is kept because reading it forces a layout. */
 let letter: number | undefined;
 addEventListener('resize', () => (letter = undefined));
 const height = (): number => Math.round(12 * rem());

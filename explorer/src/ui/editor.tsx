@@ -24,7 +24,7 @@ const colours = HighlightStyle.define([
   { tag: [tags.string, tags.special(tags.string)], color: 'var(--text-green)' },
   { tag: [tags.number, tags.bool, tags.atom], color: 'var(--text-blue)' },
   { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: 'var(--ink)' },
-  { tag: [tags.bracket, tags.squareBracket], color: 'var(--text-vermillion)' },
+  { tag: [tags.bracket, tags.squareBracket], color: 'var(--text-vermilion)' },
 ]);
 
 function diagnostics(state: EditorState, all: readonly Problem[]): Diagnostic[] {

@@ -73,7 +73,7 @@ function sketched(document: Document, tables: Record<string, Table>): Outcome | 
   };
 }
 
-/** Made anew when the rows change, not when a run begins or ends. */
+/** The panels of a finished run, computed when the rows change, not when a run begins or ends. */
 const finished = computed(() => (outcome.value ? panels(outcome.value) : []));
 const polled = computed(() => (status.value.is === 'running' ? status.value.partial : undefined));
 

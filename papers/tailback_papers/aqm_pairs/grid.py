@@ -105,7 +105,7 @@ def _cell(algorithm: str, discipline: str, delay: int, flows: int = 1, reading: 
     """A cell as the paper has it, or under another reading."""
     title, change = ABLATIONS.get(reading, ("", {}))
     ten = flows == FLOWS
-    # Ten flows with CoDel alone: there is no other discipline to tell it from.
+    # Ten flows with CoDel alone: there is no other discipline to compare it with.
     alone = ten and reading == "codel-alone"
     named = (reading or "one", "ten") if reading and ten else (reading or ("ten" if ten else "one"),)
     key = "-".join((*named, algorithm, *(() if alone else (discipline,)), f"{delay}ms"))

@@ -122,7 +122,7 @@ def all_cells(quick: bool) -> list[Cell]:
             continue
         key = f"{path.name}-alone"
         factors = {"path": path.name, "algorithm": None, "queue": "fifo"}
-        label = f"{path.title}, nobody else"
+        label = f"{path.title}, no other flow"
         cells.append(Cell(key, label, scenario(path, None, "fifo", key), factors, cost=0.2 * path.cost))
         for algorithm in algorithms():
             if quick and algorithm not in QUICK_ALGORITHMS:

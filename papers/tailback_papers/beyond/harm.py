@@ -24,7 +24,7 @@ ENOUGH = 0.9
 
 
 def harms(data: Data) -> pl.DataFrame:
-    """One row a run of a pair, with the harm to caller and reader and, in `harm`, to whoever suffers more.
+    """One row a run of a pair, with the harm to caller and reader and, in `harm`, to the one that suffers more.
 
     The call's harm is of its rating R; the page's the share of its time that is the transfers' doing.
     """
@@ -64,7 +64,7 @@ class Outcome(Pair):
 
     @cached_property
     def harm(self) -> Interval:
-        """Mean of the harm to whoever suffers more, with its 95 % interval."""
+        """Mean of the harm to the one that suffers more, with its 95 % interval."""
         return interval(self.runs["harm"].to_numpy(), "mean")
 
     @cached_property

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from tailback.experiment import Data, Plot, TableOut
 from tailback.experiment.statistics import Interval
-from tailback.plots.style import BLUE, FULL_WIDTH, GREEN, INK, ORANGE, SOFT, VERMILLION, halo, house_style, new_figure
+from tailback.plots.style import BLUE, FULL_WIDTH, GREEN, INK, ORANGE, SOFT, VERMILION, halo, house_style, new_figure
 
 from .grid import PATHS, QUEUES, title
 from .harm import ENOUGH, OnPath, Outcome, on_paths, standings
@@ -113,7 +113,7 @@ def all_tables(data: Data) -> list[TableOut]:
         ),
         TableOut(
             "alone",
-            "Nobody else on the path",
+            "No other flow on the path",
             "What call and reader have without the transfers: harm is measured against this.",
             ["path", "R", "call's delay (ms)", "page (s)"],
             alone,
@@ -124,7 +124,7 @@ def all_tables(data: Data) -> list[TableOut]:
 # --- Figures ----------------------------------------------------------------------------------------------------
 
 
-COLOURS = {"fifo": VERMILLION, "codel": BLUE, "fq-codel": GREEN, "pie": ORANGE}
+COLOURS = {"fifo": VERMILION, "codel": BLUE, "fq-codel": GREEN, "pie": ORANGE}
 MARKERS = {"fifo": "o", "codel": "s", "fq-codel": "D", "pie": "^"}
 COLUMNS = 3
 
@@ -264,8 +264,8 @@ def pareto_interactive(data: Data) -> dict[str, Any] | None:
 
 FIGURES = (
     Plot(
-        "pareto", "Throughput against harm", "Every algorithm with every queue, on each path: everybody's goodput "
-        "against harm to whoever suffers more, the caller (E-model R) or the reader (page time). Line: pairs no other "
+        "pareto", "Throughput against harm", "Every algorithm with every queue, on each path: total goodput "
+        "against harm to the one that suffers more, caller (E-model R) or reader (page time). Line: pairs no other "
         "beats in both. Dotted: nine tenths of the best. Whiskers: 95 % interval over seeds. Ringed in black, and "
         "named: the pair that harms least above the dotted line; in grey: CUBIC × FIFO.", pareto, pareto_interactive,
     ),

@@ -48,7 +48,7 @@ def notes(data: Data) -> list[str]:
         f"and of its probe have a window of {WEB_WINDOW} packets; queues count packets, as ns-2's DropTail does, "
         "1 BDP being rate × twice the link's delay; the queue varies in both directions of the main link.",
         "H-TCP, CUBIC, HS-TCP and Compound are the modules that ns-2.35 carries, of Linux 2.6.22: H-TCP with its clock "
-        "of before 2.6.28 and α scaled by the RTT, HS-TCP with limited slow start of 100 segments as the paper says, "
+        "as before 2.6.28 and α scaled by the RTT, HS-TCP with limited slow start of 100 segments as the paper says, "
         "Compound in whole segments and with a delay window that begins at 0 after a loss. The flows run on the stack "
         "of NS2-TCP-Linux with overhead_, which does not reduce before recovery ends; users and web on ns-2's SACK "
         "agent. SACK halves and has no limited slow start.",

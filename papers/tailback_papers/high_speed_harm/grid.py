@@ -74,7 +74,7 @@ class Scale:
         return of_the_paper / self.time
 
     def words(self) -> str:
-        """For people."""
+        """The path in words, for figures."""
         if self.rate == self.time == 1:
             return "the paper's own"
         rates = "the paper's" if self.rate == 1 else f"1/{self.rate}"
@@ -299,7 +299,7 @@ ABLATIONS = {
         "no packet errors", (("wan", "reno", 0.1), ("wan", "reno", 1.0), ("wan", "compound", 1.0)), {"errors": False}
     ),
     "no-hftp": Reading(
-        "nobody takes an unlimited transfer over the leased line",
+        "no unlimited transfer over the leased line",
         tuple(("lan", one, 0.1) for one in ALGORITHMS), {"hftp": False},
     ),
     "no-scaling": Reading(

@@ -177,7 +177,7 @@ CLAIMS = (
           _lan("drops_per_event", ("cubic", "htcp"), QUEUES, ratio, beside=NAME), AtMost(0.8, 1), WHY),
     Claim("002-L18c", "It uses the campus network well", DISCUSSION, "well", " %", "utilisation, mean of the queues",
           _lan("utilisation", ("cubic",), QUEUES, same, each=QUEUE, scale=100), AtLeast(95, 90), LINK,
-          why="Except with 0.1 BDP, where nobody comes near.", possible=SHARE),
+          why="Except with 0.1 BDP, where no algorithm comes near.", possible=SHARE),
     Claim("002-L18d", "Its effects on interactive users can be imperceptible", DISCUSSION, "imperceptible", "",
           f"what it adds to SACK's delay of the call over {SLIGHT_CALL:g} % of 50 ms, and to its time of 64 KB over "
           f"{SLIGHT_PAGE:g} %, mean of the queues, the larger", _cubic_imperceptible, AtMost(1, 2), USERS,

@@ -100,7 +100,7 @@ other."""
 
 
 LEAST_SEEDS = 3
-"""Fewer tell nothing of their spread: of two, all of one sample lie below all of another in a sixth of the cases."""
+"""Fewer say nothing about their spread: of two, all of one sample lie below all of another in a sixth of the cases."""
 
 
 def below_in_every_seed(mine: Floats, other: Floats, gap: Floats) -> Flags:

@@ -12,7 +12,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from tailback.experiment import QUANTILES, Column, Data, Plot, Summary, TableOut, table
 from tailback.plots.panels import band, legend_below, middle, plot, steps_of
-from tailback.plots.style import BLUE, GREEN, ORANGE, PURPLE, SOFT, VERMILLION
+from tailback.plots.style import BLUE, GREEN, ORANGE, PURPLE, SOFT, VERMILION
 
 from .extract import JOIN_RTTS
 from .grid import ABLATIONS, ALGORITHMS, FEW, LAN, MANY, NETWORKS, TITLES, WAN, Network, factors_of, scales_of
@@ -115,7 +115,7 @@ def all_tables(data: Data) -> list[TableOut]:
 # --- Figures ----------------------------------------------------------------------------------------------------
 
 
-COLOURS = {"reno": BLUE, "highspeed": PURPLE, "htcp": VERMILLION, "cubic": GREEN, "compound": ORANGE}
+COLOURS = {"reno": BLUE, "highspeed": PURPLE, "htcp": VERMILION, "cubic": GREEN, "compound": ORANGE}
 MARKS = {"reno": "o", "highspeed": "s", "htcp": "^", "cubic": "D", "compound": "v"}
 LEAST = 100.0 * float(QUANTILES[1] - QUANTILES[0])
 """Per cent: the last step of the quantiles that are kept."""
@@ -188,7 +188,7 @@ def cdf(data: Data, figure: Figure, panels: list[list[Any]]) -> None:
         if found := [one["www"]["64"]["quantiles"] for one in runs if "64" in one["www"]]:
             values = np.median(np.array(found), axis=0)
             drawn.append(values)
-            # Nobody takes longer than the slowest.
+            # No user takes longer than the slowest.
             slower = 100 * (1 - QUANTILES[:-1])
             axes.plot(values[:-1], slower, color=COLOURS[algorithm], label=TITLES[algorithm])
     if drawn:

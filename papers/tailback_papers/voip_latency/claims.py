@@ -159,7 +159,7 @@ SERIES = 2
 """The fewest bursts that are a series."""
 
 DISCERNIBLE = 1.0
-"""A queue's grain is one packet: algorithms that fill it alike to within that cannot be told apart."""
+"""A queue's grain is one packet: algorithms that fill it alike to within that cannot be distinguished."""
 
 
 def _q4(data: Data, seed: int) -> Measured | None:
@@ -517,7 +517,7 @@ CLAIMS = (
     Claim("000-L6", "Queue occupancy mimics the congestion window", "VII", "same", "",
         "smallest correlation of window and backlog over the five senders, 10 Mbit/s × 80 ms, 1 BDP",
         _of_figures("correlation", least, "{sender}"), AtLeast(0.9, 0.7), "fig-02-03",
-        redefined="FreeBSD's fall to one segment in recovery was taken for growth; recovery is left out.",
+        redefined="FreeBSD's fall to one segment in recovery was counted as growth; recovery is left out.",
         kind="shape", possible=(-1.0, 1.0),
         standing=certain("The backlog of a link in use is the window less what the path holds.")),
     Claim("000-L7", "Each algorithm's delay distribution is its own, and about the same on the three links", "VII",

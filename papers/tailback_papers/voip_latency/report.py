@@ -306,7 +306,7 @@ def irregular_interactive(rtts: tuple[int, ...]) -> Any:
 
 
 @plot(
-    "fig-discernible", "When algorithms can be told apart", "Mean distance between the call's delay distributions "
+    "fig-discernible", "When algorithms can be distinguished", "Mean distance between the call's delay distributions "
     "under the two most different algorithms on one system, in packets of queue, against the largest window the "
     "path holds. Below 0.03: drawn there.", width=5.2 / FULL_WIDTH, height=3.1,
 )  # fmt: skip

@@ -23,7 +23,7 @@ WIFI_JITTER = (
     "one rate. The paper's four values were taken on different days; they differ more than the model's do."
 )
 TIE = (
-    "Where one link is the limit and nobody else uses it, all four fill it, and throughput differs by their starts "
+    "Where one link is the limit and no other flow uses it, all four fill it, and throughput differs by their starts "
     "only. The paper's clear differences need something that keeps a sender from filling the line for long."
 )
 STANDING = (

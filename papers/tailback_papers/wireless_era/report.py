@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from tailback.experiment import Data, NotRun, Plot, TableOut, fitted_table, known, median, shown
 from tailback.plots.panels import legend_below, listed, plot
-from tailback.plots.style import GREEN, INK, ORANGE, PURPLE, SOFT, VERMILLION
+from tailback.plots.style import GREEN, INK, ORANGE, PURPLE, SOFT, VERMILION
 
 from .claims import DEVIATION, PRINTED, RATE, RTT, SINGLE, kept_runs, retained
 from .grid import ABLATIONS, ALGORITHMS, CALL_NETWORKS, FITTED, LARGE, NETWORKS, RIVALS, SMALL, TITLES
@@ -137,7 +137,7 @@ def all_tables(data: Data) -> list[TableOut]:
 # --- Figures ----------------------------------------------------------------------------------------------------
 
 
-COLOURS = {"cubic": GREEN, "veno": ORANGE, "westwood": VERMILLION, "hybla": PURPLE}
+COLOURS = {"cubic": GREEN, "veno": ORANGE, "westwood": VERMILION, "hybla": PURPLE}
 
 
 def _names(axes: Axes, title: str, names: tuple[str, ...] = ALGORITHMS) -> None:

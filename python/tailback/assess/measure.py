@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tailback import _core, metrics
-from tailback.assess.table import Cell, by_name
+from tailback.assess.book import Cell
 from tailback.metrics import MissingRows
 from tailback.metrics.rows import Floats, between, floats
 from tailback.result import Result
 from tailback.units import Duration
 
-__all__ = ["HARMS", "Kept", "harm", "measure"]
+__all__ = ["HARMS", "REVISION", "harm", "lowest", "measure", "picture", "transfers"]
 
 #: Changes when `measure` does, so that old rows are not read as new ones.
 REVISION = "assess/3"
@@ -48,7 +46,7 @@ def harm(kind: str, alone: Mapping[str, Any], beside: Mapping[str, Any]) -> floa
     name, more = HARMS[kind]
     x, y = _number(alone.get(name)), _number(beside.get(name))
     if not (math.isfinite(x) and math.isfinite(y)):
-        # With nobody else it worked: that nothing is left of it is all the harm there can be.
+        # It worked alone: that nothing is left of it is all the harm there can be.
         return 1.0 if math.isfinite(x) else math.nan
     whole = x if more else y
     return ((x - y) if more else (y - x)) / whole if whole else math.nan
@@ -56,31 +54,6 @@ def harm(kind: str, alone: Mapping[str, Any], beside: Mapping[str, Any]) -> floa
 
 def _number(value: Any) -> float:
     return math.nan if value is None else float(value)
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What the store keeps of a run."""
-
-    #: Pictures are drawn from the run of this seed.
-    pictured: int = 1
-
-    @property
-    def digest(self) -> str:
-        """Equal if the same is kept."""
-        return f"{REVISION}/{self.pictured}"
-
-    def names(self, resolved: Mapping[str, Any]) -> list[str]:
-        """They depend on the cell."""
-        return []
-
-    def __call__(self, result: Result) -> dict[str, Any]:
-        """The numbers, and of one seed the picture."""
-        cell = by_name()[result.name]
-        out: dict[str, Any] = measure(cell, result)
-        if result.seed == self.pictured:
-            out["picture"] = json.dumps(_picture(result), separators=(",", ":"))
-        return out
 
 
 def measure(cell: Cell, result: Result) -> dict[str, float]:
@@ -100,23 +73,23 @@ def measure(cell: Cell, result: Result) -> dict[str, float]:
             out["goodput_after"] = sum(rates)
         # All shut out alike is no fairness to speak of.
         out["jain"] = metrics.jain(rates) if sum(rates) else 0.0
-        out["lowest"] = _lowest(result, long)
+        out["lowest"] = lowest(result, long)
     if others:
         if long:
             out["own_goodput"] = out["goodput"]
         out["others_goodput"] = sum(_rate(result, name) for name in others)
-        out["others_lowest"] = _lowest(result, others)
+        out["others_lowest"] = lowest(result, others)
     mine = [name for name in tested if apps[name] == "transfers"]
     theirs = [name for name in apps if apps[name] == "transfers" and name not in mine]
     if mine:
-        times, unfinished = _transfers(result, mine)
+        times, unfinished = transfers(result, mine)
         out["unfinished"] = unfinished
         if len(times):
             out["fct_p50_ms"], out["fct_p95_ms"] = (
                 1e3 * float(value) for value in metrics.quantiles_of(times, (0.5, 0.95))
             )
     if theirs:
-        times, out["unfinished"] = _transfers(result, theirs)
+        times, out["unfinished"] = transfers(result, theirs)
         if len(times):
             out["others_fct_ms"] = 1e3 * float(np.mean(times))
     if "call" in apps:
@@ -168,7 +141,7 @@ def _received(result: Result, flow: str, at: Floats) -> Floats:
     return np.interp(at, floats(polls["t_s"]), floats(polls["bytes_received"]))
 
 
-def _lowest(result: Result, flows: Sequence[str]) -> float:
+def lowest(result: Result, flows: Sequence[str]) -> float:
     """The least that one of them got in a window, in Mbit/s."""
     edges = np.arange(2 * WINDOW_S, result.duration_s + 1e-9, WINDOW_S)
     if len(edges) < 2:
@@ -176,7 +149,7 @@ def _lowest(result: Result, flows: Sequence[str]) -> float:
     return min(float(np.min(np.diff(_received(result, flow, edges)))) for flow in flows) * 8e-6 / WINDOW_S
 
 
-def _transfers(result: Result, flows: Sequence[str]) -> tuple[Floats, float]:
+def transfers(result: Result, flows: Sequence[str]) -> tuple[Floats, float]:
     """Completion times, and the share of those asked for in time that did not finish."""
     times, asked, missing = [], 0, 0
     for flow in flows:
@@ -197,7 +170,7 @@ def _call(result: Result) -> dict[str, float]:
     return {name: float(value) for name, value in out.items() if value is not None}
 
 
-def _picture(result: Result) -> dict[str, list[float]]:
+def picture(result: Result) -> dict[str, list[float]]:
     """Goodput over time of the flows under test and of the others; of transfers alone, their times in order."""
     bulk = [row["name"] for row in result.resolved["flows"] if row["app"]["kind"] == "bulk"]
     edges = np.linspace(0.0, result.duration_s, BINS + 1)
@@ -211,7 +184,7 @@ def _picture(result: Result) -> dict[str, list[float]]:
             out[name] = [round(float(value), 4) for value in 8e-6 * got / np.diff(edges)]
     if not bulk:
         flows = [row["name"] for row in result.resolved["flows"] if row["app"]["kind"] == "transfers"]
-        times, _ = _transfers(result, flows) if flows else (np.zeros(0), math.nan)
+        times, _ = transfers(result, flows) if flows else (np.zeros(0), math.nan)
         if len(times):
             shares = np.linspace(0, 1, 41).tolist()
             out["times_ms"] = [round(1e3 * float(value), 3) for value in metrics.quantiles_of(times, shares)]

@@ -21,8 +21,8 @@ _FAR, _NEAR = "600ms", "40ms"
 def plain_of(given: Mapping[str, Any]) -> dict[str, Any] | None:
     """A scenario's fields without what is special; `None` of one without a dumbbell, or that is plain already.
 
-    Left out are random impairments, schedules, disciplines other than drop-tail (the queue is then one BDP), a round
-    trip of 600 ms (40 ms instead), receivers that acknowledge otherwise, ECN, and a burst of somebody else's.
+    Left out are random impairments, schedules, receivers that acknowledge otherwise, ECN, and a burst of another flow.
+    Disciplines other than drop-tail become drop-tail with one BDP, a round trip of 600 ms becomes 40 ms.
     """
     if "dumbbell" not in given:
         return None

@@ -158,7 +158,7 @@ class Path:
 
     @property
     def label(self) -> str:
-        """For people."""
+        """Label for tables and figures."""
         point = self.point
         words = [
             f"{self.rate_bps / 1e6:.3g} Mbit/s",
@@ -334,7 +334,7 @@ class Work:
         return path.scenario(None if way == ALONE else self._candidates[way].cc).with_({}, seed=seed)
 
     def seeds_of(self, number: int) -> tuple[int, ...]:
-        """One."""
+        """The single seed of a run."""
         return (RUN_SEED + (self._fresh if self._order[number][1] == self._mine else 0),)
 
     @property

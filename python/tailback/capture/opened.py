@@ -76,7 +76,7 @@ class _Builder:
         self.segments = {key: np.asarray(column) for key, column in reading.segments.items()}
         self.datagrams = {key: np.asarray(column) for key, column in reading.datagrams.items()}
         self.names = self.flows["name"].to_list()
-        # The end that sends more payload is a flow's sender, whoever opened it.
+        # The end that sends more payload is a flow's sender, even if the other end opened it.
         self.segments["own"] = self.segments["reverse"] == self._reversed()[self.segments["flow"]]
 
     def seconds(self, ns: Array) -> Array:

@@ -23,6 +23,8 @@ from tailback.cli._common import (
     say,
     unknown,
 )
+from tailback.cli.reading import labels_of, read_scenario
+from tailback.export import export as make
 
 
 class _Format(StrEnum):
@@ -96,19 +98,6 @@ def explain_result(result: ResultFolder, as_json: AsJson = False) -> None:
         console().print(f"    [dim]{escape(finding.rests_on)}[/dim]", highlight=False)
 
 
-def labels_of(folders: Sequence[Path]) -> list[str]:
-    """What results are called in tables and figures: their folders, with as much of the path as distinguishes them."""
-    parts = [folder.resolve().parts for folder in folders]
-    longest = max(len(part) for part in parts)
-    for depth in range(1, longest + 1):
-        names = ["/".join(part[-depth:]) for part in parts]
-        if len(set(names)) == len(names):
-            return names
-    resolved = [folder.resolve() for folder in folders]
-    doubled = next(folder for folder, place in zip(folders, resolved, strict=True) if resolved.count(place) > 1)
-    raise BadInput(f"{doubled}: this result is given twice")
-
-
 @app.command()
 def plot(
     results: Annotated[
@@ -174,7 +163,7 @@ def plot(
         raise BadInput(f"--from, --until: the figure {name} is of the whole run. These take a window: {fits}")
     _demand_window(start, end, max(rows.duration_s for rows in opened.values()))
     drawn = plots.get(name)(opened, **window)
-    _tell_figure(name, plots.save(plots.titled(drawn, title) if title else drawn, out or Path(name)), as_json)
+    _print_figure(name, plots.save(plots.titled(drawn, title) if title else drawn, out or Path(name)), as_json)
 
 
 def _labels(results: Sequence[Path], given: Sequence[str] | None) -> list[str]:
@@ -226,14 +215,14 @@ def _plot_store(
         raise BadInput(f"--label {', --label '.join(labels)}: of a store write LEVEL=NAME, as in --label reno=NewReno")
     chosen = {"metric": metric, "axis": axis, "by": by, "flow": flows[0] if flows else None}
     drawn = sweeps.draw(name, open_store(folder).frame(), **chosen, labels=names, title=title)
-    _tell_figure(name, save(drawn, out or Path(name)), as_json)
+    _print_figure(name, save(drawn, out or Path(name)), as_json)
 
 
 def _list_figures(rows: list[dict[str, str]], as_json: bool) -> None:
     emit({"figures": rows}) if as_json else print_rows(rows)
 
 
-def _tell_figure(name: str, paths: list[Path], as_json: bool) -> None:
+def _print_figure(name: str, paths: list[Path], as_json: bool) -> None:
     if as_json:
         emit({"figure": name, "files": paths})
     else:
@@ -330,9 +319,6 @@ def export(
 def _export_scenario(
     file: Path, target: _Target, settings: Sequence[str] | None, out: Path | None, as_json: bool
 ) -> None:
-    from tailback.cli.runs import read_scenario
-    from tailback.export import export as make
-
     made = make(read_scenario(file, settings, None), target.value)
     path = made.save(out)
     if as_json:

@@ -20,7 +20,7 @@ from tailback.cli._common import (
     print_rows,
     say,
 )
-from tailback.cli.runs import AllowCode
+from tailback.cli.reading import AllowCode
 
 _STORE = Path("results/store")
 _StoreFolder = Annotated[Path, typer.Option("--store", help="The folder of runs.")]
@@ -132,7 +132,10 @@ def results_ls(
     limit: Annotated[int, typer.Option(min=1, help="At most this many runs, the newest ones.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, the newest last."""
+    """List runs, the newest last.
+
+    For example `tailback results ls --store results/store`
+    """
     from tailback.experiment.store import open_store
 
     frame = open_store(store).frame()
@@ -152,7 +155,10 @@ def results_show(
     scenario: Annotated[bool, typer.Option("--scenario", help="Print the scenario, as TOML.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a run: what was measured, or the scenario to run it again."""
+    """Show a run: what was measured, or the scenario to run it again.
+
+    For example `tailback results show 3f9a --store results/store --scenario`
+    """
     from tailback.experiment.store import open_store
 
     row = open_store(store).find(key)
@@ -221,7 +227,7 @@ def results_verify(
     """
     from dataclasses import asdict
 
-    from tailback.checksums import verify
+    from tailback.verifying import verify
 
     found = verify(folder, tables_at=tables_at)
     if as_json:
@@ -275,7 +281,10 @@ def results_gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Tidy up a store: one index file, no rows that newer ones replaced, no tables or leftovers without a row."""
+    """Tidy up a store: one index file, no rows that newer ones replaced, no tables or leftovers without a row.
+
+    For example `tailback results gc --store results/store`
+    """
     from dataclasses import asdict
 
     from tailback.experiment.store import open_store

@@ -13,7 +13,8 @@ from rich.table import Table
 
 from tailback.cli._app import app
 from tailback.cli._common import BAD_INPUT, CANDIDATE, FAILED, INTERRUPTED, AsJson, BadInput, console, emit, say
-from tailback.cli.runs import AllowCode, Own, Set, own, setting
+from tailback.cli.reading import AllowCode, Own, Set, own, setting
+from tailback.files import write_text
 
 UNDECIDED, BROKEN = 3, 4
 
@@ -95,11 +96,11 @@ def test(
     try:
         testing.go(progress=not as_json)
     except KeyboardInterrupt:
-        _tell(testing.tested, junit, as_json, as_declared)
+        _print_outcome(testing.tested, junit, as_json, as_declared)
         say("interrupted: the verdicts there are were kept")
         raise typer.Exit(INTERRUPTED) from None
     tested = testing.tested
-    _tell(tested, junit, as_json, as_declared)
+    _print_outcome(tested, junit, as_json, as_declared)
     if tested.unreadable:
         raise typer.Exit(BAD_INPUT)
     if tested.broken:
@@ -113,7 +114,6 @@ def test(
 def _write(scenarios: dict[str, Any], folder: Path | None, as_json: bool) -> None:
     """Print the names of scenarios, and write them into a folder if there is one."""
     from tailback import suites
-    from tailback.files import write_text
 
     if folder is not None:
         files = {folder / Path(name).name: scenario for name, scenario in scenarios.items()}
@@ -132,7 +132,7 @@ def _write(scenarios: dict[str, Any], folder: Path | None, as_json: bool) -> Non
             print(suites.shown(name))
 
 
-def _tell(tested: Any, junit: Path | None, as_json: bool, as_declared: bool) -> None:
+def _print_outcome(tested: Any, junit: Path | None, as_json: bool, as_declared: bool) -> None:
     from tailback import suites
     from tailback.expect import output
 
@@ -158,7 +158,7 @@ def _tell(tested: Any, junit: Path | None, as_json: bool, as_declared: bool) -> 
         say(output.summary(tested))
     if junit is not None:
         output.write_junit(tested, junit)
-    # What a suite declares is no news to whoever reads a pull request.
+    # A reader of a pull request needs no annotation for a verdict that the suite declares.
     if os.environ.get("GITHUB_ACTIONS") == "true" and not as_declared:
         for line in output.github_annotations(tested):
             print(line, file=sys.stderr)

@@ -49,7 +49,7 @@ class Unit(NamedTuple):
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The condition in words."""
         kind = (self.bits, self.seconds)
         words = {(0, 0): "a pure number", (0, 1): "a time", (1, -1): "a rate", (1, 0): "a number of bytes"}
         return words.get(kind, f"in bit^{kind[0]} s^{kind[1]}")
@@ -177,7 +177,7 @@ class _Parser:
         if not left.names:
             raise ConditionError(left.at, "the left side measures nothing", "Begin with a metric")
         out = Condition(self._text, relation.text, left, tuple(self._fitting(left, bound) for bound in bounds))
-        ends = [bound.value(_nothing, None) for bound in bounds if not bound.names]
+        ends = [bound.value(_nothing, None) for bound in out.bounds if not bound.names]
         if len(ends) == 2 and not ends[0] <= ends[1]:
             raise ConditionError(bounds[0].at, "the range ends before it begins", "Write the smaller number first")
         return out

@@ -126,7 +126,7 @@ def markdown(tested: Tested) -> str:
 
 
 def github_annotations(tested: Tested) -> Iterator[str]:
-    """Commands to GitHub's runner that show at the condition's line what became of it; none of what passed."""
+    """Commands to GitHub's runner that show each failed condition's result at its line."""
     # A row of a file of cases is shown at that file.
     source = {each.file: each.source or each.file for each in [*tested.scenarios, *tested.controls]}
     for file, line, text, found, bound, seeds, verdict, why, again in rows(tested):

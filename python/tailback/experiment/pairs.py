@@ -19,7 +19,7 @@ from tailback.result import Result
 from tailback.run import Algorithms, Cancel, run_outcomes
 from tailback.scenario import Scenario
 
-__all__ = ["PairedMetric", "PairedRuns", "run_pairs", "with_algorithm"]
+__all__ = ["PairedMetric", "PairedRuns", "lean", "run_pairs", "that_matter", "with_algorithm"]
 
 #: What the comparison does not speak of: what the simulator did, not what the network did.
 _LEFT_OUT = ("events",)
@@ -67,7 +67,7 @@ class PairedMetric:
 
 @dataclass
 class PairedRuns:
-    """What became of the pairs: `metrics` compares those of which both runs were finished."""
+    """The results of the pairs: `metrics` compares those of which both runs were finished."""
 
     labels: tuple[str, str]
     seeds: tuple[int, ...]
@@ -119,6 +119,32 @@ class PairedRuns:
         }  # fmt: skip
 
 
+#: In this order users ask: what people notice, what flows get, what is lost, what the link does.
+_FIRST = (
+    ("delay_p95_ms", "experience_p95_ms", "experience_mos"),
+    ("goodput_mbps",),
+    ("loss", "experience_lost"),
+    ("backlog_mean_bytes", "utilisation"),
+)
+
+
+def that_matter(rows: Sequence[PairedMetric], most: int = 10) -> list[PairedMetric]:
+    """At most `most` of the rows that differ: what users ask for before what explains it, the largest change first.
+
+    The whole's own metrics come last. Of two that say the same of a flow the first is taken.
+    """
+
+    def rank(row: PairedMetric) -> tuple[bool, int, float]:
+        of, _, name = row.metric.rpartition(".")
+        tier = next((number for number, names in enumerate(_FIRST) if name in names), len(_FIRST))
+        return not of, tier, -(math.inf if math.isnan(row.change) else abs(row.change))
+
+    found: dict[tuple[str, str, str], PairedMetric] = {}
+    for row in sorted((row for row in rows if row.verdict in ("higher", "lower")), key=rank):
+        found.setdefault((row.metric.rpartition(".")[0], f"{row.a.estimate:.6g}", f"{row.b.estimate:.6g}"), row)
+    return list(found.values())[:most]
+
+
 def with_algorithm(
     scenario: Scenario, cc: str, flows: Sequence[str] = (), algorithms: Algorithms | None = None
 ) -> Scenario:
@@ -167,9 +193,9 @@ def run_pairs(
         raise TailbackError(f"pairs is {pairs}, and one pair has no interval. Give 2 or more, for example 60")
     both = [each if isinstance(each, Scenario) else Scenario.from_toml(each) for each in (a, b)]
     resolved = [each.resolve(algorithms=factories(algorithms), allow_code=allow_code) for each in both]
-    lean = [_lean(each) for each in resolved]
-    names = [{name for name, lacks in measurable(each).items() if not lacks} for each in lean]
-    known = tuple(name for name in measurable(lean[0]) if name in names[0] & names[1])
+    described = [lean(each) for each in resolved]
+    names = [{name for name, lacks in measurable(each).items() if not lacks} for each in described]
+    known = tuple(name for name in measurable(described[0]) if name in names[0] & names[1])
     first = int(resolved[0]["seed"])
     # A seed has 64 bits.
     seeds = tuple((first + number) % 2**64 for number in range(pairs))
@@ -179,7 +205,7 @@ def run_pairs(
     began = time.perf_counter()
     try:
         outcomes = run_outcomes(
-            [lean[side] | {"seed": seed} for side, seed in work],
+            [described[side] | {"seed": seed} for side, seed in work],
             workers=workers,
             cancel=cancel,
             algorithms=algorithms,
@@ -210,7 +236,7 @@ class InterruptedPairs(Interrupted):
         self.partial = partial
 
 
-def _lean(resolved: Mapping[str, Any]) -> dict[str, Any]:
+def lean(resolved: Mapping[str, Any]) -> dict[str, Any]:
     """The same without the instruments that nothing compared is measured from; they change no result."""
     kept = {key: value for key, value in resolved["instruments"].items() if key not in _UNUSED}
     return dict(resolved) | {"instruments": kept | {"internals": False}}

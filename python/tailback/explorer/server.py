@@ -163,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
     def version_string(self) -> str:
-        """Nobody need know which Python this is."""
+        """Hides the version of Python from clients."""
         return "tailback"
 
     def log_message(self, format: str, *args: Any) -> None:

@@ -1,6 +1,6 @@
 """The same scenario on the machine's own kernel: real TCP, real sockets, real time, the simulator's links between.
 
-Needs Linux and root; `doctor()` tells what is missing. A live result has the simulator's tables, so every metric and
+Needs Linux and root; `doctor()` reports what is missing. A live result has the simulator's tables, so every metric and
 plot works on it, and two more: `emulator` (one row: how punctual the run was) and `captures` (every packet at both
 ends of the path).
 """

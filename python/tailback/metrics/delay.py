@@ -79,7 +79,7 @@ def jitter(result: Any, flow: int | str) -> float:
     """RFC 3550's estimate, J ← J + (|D| − J)/16 a packet, D the change of transit time: its mean over the packets.
 
     Packets are taken in the order of arrival. The estimate remembers sixteen packets or so: what it is after the last
-    one (`last_jitter`) tells of the last third of a second of a call.
+    one (`last_jitter`) describes the last third of a second of a call.
     """
     return smoothed_jitter(_transit(result, flow))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .. import registry
 from ..metrics import NothingToMeasure, Rows
-from .style import BLUE, CYCLE, GREEN, ORANGE, PURPLE, SKY, SOFT, VERMILLION, algorithm_of, colour_of
+from .style import BLUE, CYCLE, GREEN, ORANGE, PURPLE, SKY, SOFT, VERMILION, algorithm_of, colour_of
 
 #: Line styles that distinguish what shares a colour.
 STYLES = (
@@ -15,7 +15,7 @@ STYLES = (
 )  # fmt: skip
 
 #: Flows over UDP take the palette in this order, without the colours that flows over TCP have. Ink is the queue's.
-_UDP_CYCLE = (PURPLE, ORANGE, SKY, GREEN, BLUE, VERMILLION, SOFT)
+_UDP_CYCLE = (PURPLE, ORANGE, SKY, GREEN, BLUE, VERMILION, SOFT)
 
 
 def first_tcp(rows: Rows) -> int:

@@ -22,7 +22,7 @@ from .style import (
     INK,
     SKY,
     SOFT,
-    VERMILLION,
+    VERMILION,
     halo,
     label_at,
     new_figure,
@@ -43,7 +43,7 @@ class Curve:
     style: str | tuple[float, tuple[float, ...]] = "-"
 
 
-def draw_drops(ax: Axes, times: Floats, colour: str = VERMILLION) -> None:
+def draw_drops(ax: Axes, times: Floats, colour: str = VERMILION) -> None:
     """Mark drops as ticks along the top."""
     if len(times):
         ax.plot(times, np.full(len(times), 0.985), "|", transform=ax.get_xaxis_transform(), color=colour, ms=5, mew=0.7)

@@ -23,13 +23,13 @@ from tailback.errors import TailbackError
 from tailback.files import whole_file
 
 # Okabe and Ito's palette (2008), the usual colour-blind safe eight.
-BLUE, VERMILLION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
+BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 SKY, PURPLE, YELLOW, BLACK = "#56B4E9", "#CC79A7", "#F0E442", "#000000"
 INK, SOFT, FAINT = "#222222", "#767676", "#DDDDDD"
 
-CYCLE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, SOFT)
+CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, SOFT)
 
-ALGORITHM_COLOURS = {"reno": BLUE, "newreno": BLUE, "htcp": VERMILLION, "cubic": GREEN}
+ALGORITHM_COLOURS = {"reno": BLUE, "newreno": BLUE, "htcp": VERMILION, "cubic": GREEN}
 
 COLUMN_WIDTH, FULL_WIDTH = 3.5, 7.2
 """Inches: one column and the full page of the usual two-column paper."""

@@ -107,7 +107,7 @@ def column(table: str, column: str) -> Column:
 
 
 def known(table: str, column: str) -> Column | None:
-    """A column as stated; None if it is of another version, or somebody's own."""
+    """A column as stated; None if it is of another version, or the user's own."""
     found = tables().get(table)
     return None if found is None else found.columns.get(column)
 

@@ -266,7 +266,7 @@ class Queue(Part):
 
     @property
     def discipline(self) -> str:
-        """Registry name (`tailback list queues`), a kernel's own, such as `kernel:fq_codel` ([how](vm.md#the-kernels-own-queues)), or a class of your own, `python:my.py:MyQueue` ([how](tutorials/own-queue.md))."""
+        """Registry name (`tailback list queues`), a kernel's own, such as `kernel:fq_codel` ([how](vm.md#the-kernels-own-queues)), a class of your own, `python:my.py:MyQueue` ([how](tutorials/own-queue.md)), or a kernel module, `module:sch_mine.c` ([how](tutorials/kernel-module.md#a-queue-discipline))."""
 
     @property
     def limit(self) -> Size | None:
@@ -455,7 +455,7 @@ class Step(Part):
 
     @property
     def at(self) -> Duration:
-        """When."""
+        """Time of the change."""
 
     @property
     def rate(self) -> Rate | None:
@@ -477,7 +477,7 @@ class Preset(Part):
 
     @property
     def preset(self) -> str:
-        """Its name."""
+        """Name of the preset."""
 
     @property
     def params(self) -> dict[str, _Param]:
@@ -568,7 +568,7 @@ class Flow(Part):
 
     @property
     def transport(self) -> str | None:
-        """Instead of TCP: somebody else's stack, `tailback list transports`, [QUIC stacks](quic.md); `cc` is then one of its own."""
+        """Instead of TCP: another project's stack, `tailback list transports`, [QUIC stacks](quic.md); `cc` is then one of its own."""
 
     @property
     def cc(self) -> Named | None:
@@ -682,11 +682,11 @@ class Period(Part):
 
     @property
     def start(self) -> Duration:
-        """From here,"""
+        """Start of the period."""
 
     @property
     def stop(self) -> Duration | None:
-        """until here."""
+        """End of the period."""
 
 class Randomness(Part):
     """Deliberate randomness: it breaks phase locking between flows and gives seeds their meaning."""
@@ -783,11 +783,11 @@ class Instruments(Part):
 
     @property
     def from_(self) -> Duration:
-        """Record from here,"""
+        """Start of the recording."""
 
     @property
     def until(self) -> Duration | None:
-        """until here."""
+        """End of the recording."""
 
 class Expect(Part):
     """What must hold of a scenario: `tailback test` runs it with as many seeds as a verdict needs."""
@@ -819,11 +819,11 @@ class Expect(Part):
 
     @property
     def from_(self) -> Duration | None:
-        """Conditions are on what happens from here,"""
+        """Start of the period that conditions judge."""
 
     @property
     def until(self) -> Duration | None:
-        """until here."""
+        """End of that period."""
 
     @property
     def confidence(self) -> float:
@@ -854,8 +854,8 @@ class Condition(Part):
 
     @property
     def from_(self) -> Duration | None:
-        """Of what happens from here,"""
+        """Start of the period that this condition judges."""
 
     @property
     def until(self) -> Duration | None:
-        """until here."""
+        """End of that period."""

@@ -258,7 +258,8 @@ def candidates_changes(scenario: Scenario, candidate: Candidate, replaces: str =
         limit = fields.get("dumbbell", {}).get("queue", "1bdp")
         limit = limit.get("limit") if isinstance(limit, Mapping) else limit
         table = {"discipline": value} if isinstance(value, str) else value
-        return {"dumbbell.queue": ({"limit": limit} if limit else {}) | table}
+        found = ({"limit": limit} if limit else {}) | table
+        return {"dumbbell.queue": {key: item for key, item in found.items() if item is not None}}
     subjects = _subjects(fields)
     if not subjects:
         fix = f'Call the flows that it takes over "subject" or "subject-…". There are: {", ".join(scenario.flow_names)}'
@@ -299,7 +300,7 @@ def _read(folder: Path) -> Suite:
             fix = "Give the name of a scenario beside this file, without .toml"
             problems.append(Problem(f"{place}scenario", name, "there is none", fix, str(file)))
         if name in judging:
-            # It would fail whoever the candidate is.
+            # It would fail with any candidate.
             fix = "Give the control a scenario that passes"
             problem = "a control's scenario cannot be known not to pass: then the control proves nothing"
             problems.append(Problem(f"{place}scenario", name, problem, fix, str(file)))

@@ -7,7 +7,9 @@ changes what is measured. The guest runs the live engine (`tailback.live`), and 
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
+import math
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
@@ -26,10 +28,11 @@ from tailback.progress import Bar
 from tailback.result import Result
 from tailback.run import Runnable
 from tailback.scenario import Scenario
-from tailback.vm import build, kernel_log, kernels, letter, machine
+from tailback.vm import apart, kernel_log, kernels, letter, machine, own
 from tailback.vm.archive import Entry, archive
 from tailback.vm.kernels import Kernel, KernelError, fetch, fetched
 from tailback.vm.machine import GuestError, LostRun, VmError
+from tailback.vm.own import OwnModule
 from tailback.vm.programs import Programs, gather
 from tailback.vm.scratch import scratch
 
@@ -48,6 +51,9 @@ __all__ = [
 ]
 
 _GUEST = Path(__file__).parent / "tailback-guest"
+#: Packets that a guest carries in a second of its processor with half of it to spare (docs/vm.md).
+_EASY_PACKETS = 17_500
+_BITS_OF_PACKET = 12_000
 
 
 def _scenario(what: Runnable) -> Scenario:
@@ -60,12 +66,18 @@ def _refused(scenario: Scenario, args: Any) -> ScenarioError:
     return scenario.complaint(*map(str, args))
 
 
-def check(scenario: Runnable, *, kernel: str | None = None, twins: bool = False, allow_code: bool = False) -> None:
+def check(
+    scenario: Runnable,
+    *,
+    kernel: str | None = None,
+    twins: bool = False,
+    allow_code: bool = False,
+    dilation: int = 1,
+) -> None:
     """Raise `ScenarioError`, `KernelError` or `VmError` unless this machine can run `scenario` on `kernel`."""
-    job = _job(_scenario(scenario), kernel, twins, allow_code)
+    job = _job(_scenario(scenario), kernel, twins, allow_code, dilation)
     _bpf_programs(job)
     _programs(job)
-    job.modules()
 
 
 def run(
@@ -76,6 +88,7 @@ def run(
     cancel: Cancel | None = None,
     twins: bool = False,
     allow_code: bool = False,
+    dilation: int = 1,
 ) -> Result:
     """Run `scenario` on `kernel` in a virtual machine and return what was measured there.
 
@@ -84,10 +97,16 @@ def run(
     same scenario, seed and kernel give the same rows on any machine, however busy. Programs (`exec`) are this
     machine's, each with what it loads, and run only with `allow_code`; `result.meta["programs"]` has the number of
     their files, their size and their digest.
+
+    `dilation` (1 to 100) makes the guest's processor that many times faster, by slowing every clock in the guest (Gupta
+    et al., "To Infinity and Beyond: Time-Warped Network Emulation", NSDI 2006). All times of the result are the
+    guest's, and so the scenario's; `result.meta["dilation"]` states it. The run takes that many times as long where
+    the guest is busy.
+
     Raises `ScenarioError` for what this
     kernel cannot run, `KernelError` without a kernel, `VmError` if the machine or the guest fails.
     """
-    return _run(_job(_scenario(scenario), kernel, twins, allow_code), progress, cancel)
+    return _run(_job(_scenario(scenario), kernel, twins, allow_code, dilation), progress, cancel)
 
 
 def repeat(
@@ -114,7 +133,8 @@ def repeat(
         )
     scenario = Scenario.from_resolved(result.resolved)
     demand_allowed(result.resolved, allow_code, scenario)
-    job = _Job(scenario, result.resolved, result.toml, result.written, image, bool(result.meta.get("twins")), kept)
+    twins, dilation = bool(result.meta.get("twins")), _dilation(result.meta.get("dilation", 1))
+    job = _Job(scenario, result.resolved, result.toml, result.written, image, twins, kept, dilation)
     found, about = _programs(job), result.meta.get("programs")
     if found is not None and found.about != about:
         raise VmError(
@@ -158,6 +178,8 @@ class _Job:
     twins: bool
     #: The user's own congestion controls, by name.
     sources: Mapping[str, Source]
+    #: How many times slower the guest's clock runs than its processor.
+    dilation: int
 
     @property
     def name(self) -> str:
@@ -168,50 +190,30 @@ class _Job:
         """Texts of BPF sources, by name."""
         return {name: source.text or "" for name, source in self.sources.items() if bpf.is_source(name)}
 
-    def modules(self) -> list[_OwnModule]:
+    @functools.cached_property
+    def own(self) -> list[OwnModule]:
         """The user's own kernel modules, built; `ScenarioError` if one cannot be."""
-        out: dict[str, _OwnModule] = {}
-        for number, flow in enumerate(self.resolved["flows"]):
-            tcp = flow.get("tcp") or {}
-            rows = [(f"flows[{number}].tcp", tcp)]
-            rows += [
-                (f"flows[{number}].tcp.cc_turns[{turn}]", row) for turn, row in enumerate(tcp.get("cc_turns") or ())
-            ]
-            for field, row in rows:
-                name = str(row.get("cc", ""))
-                if not modules.is_source(name):
-                    continue
-                try:
-                    made = build.build(name, self.sources[name].text or "", self.kernel)
-                    words = build.parameters(name, made, row.get("cc_params") or {})
-                except build.BuildError as error:
-                    raise _refused(
-                        self.scenario, (f"{field}.cc", f'"{name}"', error.problem, f"{error.fix}.")
-                    ) from None
-                known = out.setdefault(name, _OwnModule(name, field, words, made.contents))
-                if known.params != words:
-                    problem = f"a module is loaded once, and {known.field} gives it other parameters"
-                    fix = "Give the same, or copy the module to a file with another .name."
-                    raise _refused(self.scenario, (f"{field}.cc", f'"{name}"', problem, fix))
-        return list(out.values())
+        return own.built(self.scenario, self.resolved, self.sources, self.kernel)
+
+    @functools.cached_property
+    def guests(self) -> dict[str, Any]:
+        """The description as the guest gets it."""
+        return own.in_guest(self.scenario, self.resolved, self.own)
 
 
-@dataclass(frozen=True)
-class _OwnModule:
-    """A kernel module of the user's own: what the scenario calls it, and where first; its parameters; its contents."""
-
-    cc: str
-    field: str
-    params: str
-    contents: bytes
+def _dilation(value: object) -> int:
+    if type(value) is not int or not 1 <= value <= machine.MOST_DILATION:
+        raise VmError(f"dilation: {value!r} is no whole number from 1 to {machine.MOST_DILATION}. Give one, such as 10")
+    return value
 
 
-def _job(scenario: Scenario, kernel: str | None, twins: bool, allow_code: bool) -> _Job:
+def _job(scenario: Scenario, kernel: str | None, twins: bool, allow_code: bool, dilation: int) -> _Job:
+    dilation = _dilation(dilation)
     resolved = scenario.resolve(live=True)
     demand_of_kernel(scenario, resolved, loads_modules=True)
     demand_allowed(resolved, allow_code, scenario)
     own = sources(resolved, None, scenario.folder)
-    return _Job(scenario, resolved, scenario.to_toml(), scenario.written, kernels.find(kernel), twins, own)
+    return _Job(scenario, resolved, scenario.to_toml(), scenario.written, kernels.find(kernel), twins, own, dilation)
 
 
 def _run(job: _Job, progress: bool | Callable[[float], object], cancel: Cancel | None) -> Result:
@@ -223,10 +225,10 @@ def _run(job: _Job, progress: bool | Callable[[float], object], cancel: Cancel |
 
 def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], object] | None) -> Result:
     kernel, title = job.kernel, f"{job.name} on {job.kernel.name}"
-    bpf, found, own = _bpf_programs(job), _programs(job), job.modules()
+    bpf, found = _bpf_programs(job), _programs(job)
     with scratch() as folder:
         initial, memory, console = (folder / part for part in ("initial", "memory", "console"))
-        files = archive(_files(job, bpf, found, own))
+        files = archive(_files(job, bpf, found))
         try:
             initial.write_bytes(files)
             letter.prepare(memory)
@@ -234,15 +236,19 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
             raise VmError(f"{folder}: {error.strerror}. {machine.no_room(folder.parent)}") from None
         seed, for_programs = int(job.resolved["seed"]), found is not None
         words = machine.command(
-            kernel.image, initial, memory, console, seed, for_programs=for_programs, stalls=bool(own)
+            *(kernel.image, initial, memory, console, seed),
+            for_programs=for_programs,
+            stalls=bool(job.own),
+            dilation=job.dilation,
+            more=apart.ARGUMENT if found and found.has_image else "",
         )
         try:
             machine.boot(words, memory, console, progress, cancel)
         except Cancelled:
             raise Cancelled(f"{job.name} was cancelled") from None
         except LostRun as error:
-            if own:
-                whose = ", ".join(module.cc for module in own)
+            if job.own:
+                whose = ", ".join(module.name for module in job.own)
                 raise GuestError(f"{title}, which runs {whose}: {error}") from None
             raise LostRun(f"{title}: {error}") from None
         head, tables, left = letter.contents(memory)
@@ -268,11 +274,15 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
     result.meta["engine"] = f"vm {_core.version()}"
     result.meta["kernel"] = kernel.about | {"release": about["release"], "build": about["build"], "hz": about["hz"]}
     if not head["fit"]:
-        raise GuestError(f"{title}: {_overload(head, tables, result.duration_s)}")
+        raise GuestError(f"{title}: {_overload(job, head, tables, result.duration_s)}")
     result.meta["fit"] = True
     result.meta["busy"] = about["busy"]
+    if job.dilation > 1:
+        result.meta["dilation"] = job.dilation
     result.meta["notes"] = notes
     result.meta["controls"] = _controls(job, head)
+    if queues := own.queues(job.resolved, job.own, job.sources):
+        result.meta["queues"] = queues
     if measured.names:
         result.meta["program_metrics"] = measured.names
     if found is not None:
@@ -293,12 +303,17 @@ def _controls(job: _Job, head: dict[str, Any]) -> dict[str, list[dict[str, str]]
     return found
 
 
-def _overload(head: dict[str, Any], tables: dict[str, dict[str, Any]], duration_s: float) -> str:
-    """Why a guest's run counts for nothing: its processor, which no faster machine makes faster, had too much to do."""
+def _overload(job: _Job, head: dict[str, Any], tables: dict[str, dict[str, Any]], duration_s: float) -> str:
+    """Why a guest's run counts for nothing: its processor, which no faster host makes faster, had too much to do."""
     carried = int(tables["emulator"]["packets"][0]) / duration_s
+    rate = max((link.get("rate_bps") or 0 for link in job.resolved["links"]), default=0)
+    # Each second data packet is acknowledged.
+    asked = 1.5 * rate / _BITS_OF_PACKET / _EASY_PACKETS
+    enough = min(machine.MOST_DILATION, max(math.ceil(asked), 2 * job.dilation))
     return (
         f"the guest was overloaded: it carried {carried:,.0f} packets a second, {100 * head['about']['busy']:.0f} % of "
-        f"its processor busy ({'; '.join(head['notes'])}). Lower the rate, or run it with --engine sim or live"
+        f"its processor busy ({'; '.join(head['notes'])}). A faster processor may do: --dilation {enough}. Or "
+        "lower the rate, or run it with --engine sim or live"
     )
 
 
@@ -319,7 +334,7 @@ def _bpf_programs(job: _Job) -> list[tuple[str, bytes]]:
         raise VmError("clang is not installed; it compiles the guests' BPF programs. Install it: apt-get install clang")
     kernel.demand_queues(job.resolved)
     # A module is no program of BPF, and its parameters are its own.
-    described = json.dumps(without_references(job.resolved, modules.is_source))
+    described = json.dumps(without_references(job.resolved, modules.is_source) | {"links": job.guests["links"]})
     try:
         return _core.vm_programs(described, kernel.controls, kernel.hz, kernel.release, job.twins, job.candidates)
     except _core.ScenarioError as error:
@@ -328,9 +343,7 @@ def _bpf_programs(job: _Job) -> list[tuple[str, bytes]]:
         raise LiveError(str(error)) from None
 
 
-def _files(
-    job: _Job, bpf: list[tuple[str, bytes]], found: Programs | None, own: list[_OwnModule]
-) -> dict[str, bytes | Entry]:
+def _files(job: _Job, bpf: list[tuple[str, bytes]], found: Programs | None) -> dict[str, bytes | Entry]:
     """The guest's initial file system."""
     # What another stack calls its congestion control is nothing of the kernel's.
     chosen = [flow["tcp"] for flow in job.resolved["flows"] if flow.get("tcp") and not flow["tcp"].get("transport")]
@@ -338,26 +351,32 @@ def _files(
     queues = [f"sch_{queue}" for queue in job.kernel.demand_queues(job.resolved)]
     # What the kernel counts of programs' connections.
     counts = [] if found is None else ["tcp_diag"]
-    loaded = job.kernel.loads(["tun", *(f"tcp_{name}" for name in names), *queues, *counts])
+    needed = [name for row in job.own for name in row.module.depends]
+    loaded = job.kernel.loads(["tun", *(f"tcp_{name}" for name in names), *queues, *counts, *needed])
     described: dict[str, Any] = {
         "modules": [f"modules/{name}.ko" for name, _ in loaded],
         "twins": job.twins,
         "candidates": job.candidates,
-        "scenario": job.resolved,
+        "scenario": job.guests,
     }
     if found is not None:
         described["programs"] = found.surroundings
     out: dict[str, bytes | Entry] = {f"/tailback/modules/{name}.ko": contents for name, contents in loaded}
     out |= {f"/tailback/bpf/{name}": contents for name, contents in bpf}
-    if own:
-        rows = [(f"own/{number}.ko", module) for number, module in enumerate(own)]
+    if job.own:
+        rows = [(f"own/{number}.ko", row) for number, row in enumerate(job.own)]
         described["own"] = [
-            {"cc": module.cc, "field": module.field, "file": file, "params": module.params} for file, module in rows
+            {"name": row.name, "queue": row.queue, "field": row.field, "file": file, "params": row.params}
+            for file, row in rows
         ]
-        out |= {f"/tailback/{file}": module.contents for file, module in rows}
+        out |= {f"/tailback/{file}": row.module.contents for file, row in rows}
     # In one order: what the guest reads takes its time.
     out["/tailback/job.json"] = json.dumps(described, sort_keys=True).encode()
     out["/init"] = _GUEST.read_bytes()
+    if found is not None and found.has_image:
+        # Its libraries may be other versions of ours, under the same names.
+        out["/init"] = apart.program(_GUEST.read_bytes())
+        return dict(found.entries) | out | apart.libraries(_libraries())
     if found is not None:
         return out | dict(found.entries)
     for library in _libraries():

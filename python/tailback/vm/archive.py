@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -24,6 +25,16 @@ class Entry:
     def folder(cls) -> Entry:
         """A folder, empty."""
         return cls(_FOLDER)
+
+    @property
+    def is_folder(self) -> bool:
+        """Is it a folder?"""
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def is_link(self) -> bool:
+        """Is it a symbolic link?"""
+        return stat.S_ISLNK(self.mode)
 
     @classmethod
     def link(cls, target: str) -> Entry:

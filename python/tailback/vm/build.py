@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import os
 import re
 import shutil
@@ -13,12 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
+from elftools.elf.sections import SymbolTableSection
+
 from tailback import modules
 from tailback.errors import TailbackError, nearest
 from tailback.vm import headers
 from tailback.vm.kernels import Kernel
 
-__all__ = ["BuildError", "Module", "build", "parameters"]
+__all__ = ["BuildError", "Module", "build", "parameters", "queue_of"]
 
 #: Lines of the tools' own words that are passed on where no line of the user's is named.
 _MOST_LINES = 12
@@ -53,6 +59,12 @@ class Module:
         """Its parameters (`module_param`)."""
         return sorted(name.decode() for name in re.findall(rb"\0?parmtype=(\w+):", self.contents))
 
+    @property
+    def depends(self) -> list[str]:
+        """The kernel's modules that it needs."""
+        found = re.search(rb"\0?depends=([\w,-]*)\0", self.contents)
+        return [name.replace("-", "_") for name in found[1].decode().split(",") if name] if found else []
+
 
 def build(name: str, text: str, kernel: Kernel) -> Module:
     """The module of "module:tcp_mine.c" with these files (`modules.read`), for `kernel`. `BuildError` if there is none.
@@ -67,6 +79,48 @@ def build(name: str, text: str, kernel: Kernel) -> Module:
         fix = f"Build it for {kernel.release}, or give its source: module:tcp_mine.c"
         raise BuildError(f"{found}, and {kernel.name} is {kernel.release}", fix)
     return made
+
+
+#: Where `struct Qdisc_ops` has its `id`, behind two pointers, and how long it is (IFNAMSIZ); then two numbers of four
+#: bytes, and the pointers `enqueue` and `dequeue`, which the linker fills in.
+_ID, _ID_BYTES, _POINTERS = 16, 16, (40, 48)
+_IS_ID = re.compile(rb"([A-Za-z][\w.+-]*)\0+")
+
+
+def queue_of(name: str, module: Module) -> str:
+    """The name of the queue discipline that a module registers, its `.id`. `BuildError` unless it is one."""
+    found, imports = set(), set()
+    try:
+        file = ELFFile(io.BytesIO(module.contents))
+        table = file.get_section_by_name(".symtab")
+        for symbol in table.iter_symbols() if isinstance(table, SymbolTableSection) else ():
+            place = symbol["st_shndx"]
+            if place == "SHN_UNDEF":
+                imports.add(symbol.name)
+            elif symbol["st_info"]["type"] == "STT_OBJECT" and isinstance(place, int):
+                section = file.get_section(place)
+                if section["sh_type"] == "SHT_PROGBITS":
+                    start = symbol["st_value"]
+                    data = section.data()[start : start + symbol["st_size"]]
+                    links = file.get_section_by_name(f".rela{section.name}")
+                    if not isinstance(links, RelocationSection):
+                        continue
+                    filled = {link["r_offset"] - start for link in links.iter_relocations()}
+                    is_id = _IS_ID.fullmatch(data[_ID : _ID + _ID_BYTES])
+                    if is_id and filled.issuperset(_POINTERS):
+                        found.add(is_id[1].decode())
+    except ELFError as error:
+        raise BuildError(f"{name} is no kernel module: {error}", "Build it again from its source") from None
+    if "register_qdisc" not in imports:
+        raise BuildError(
+            f"{name} registers no queue discipline", "Call register_qdisc in its init function, or name it as cc"
+        )
+    if len(found) != 1:
+        names = ", ".join(sorted(found)) or "none with an .id"
+        raise BuildError(
+            f"{name} has {len(found)} queue disciplines ({names})", "Put one static struct Qdisc_ops in each module"
+        )
+    return found.pop()
 
 
 def parameters(name: str, module: Module, given: Mapping[str, Any]) -> str:

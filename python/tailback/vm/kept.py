@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tailback import vm
 from tailback.result import Result
 from tailback.run import Runnable
 from tailback.vm.kernels import Kernel
@@ -28,15 +29,13 @@ def read(file: Path, kernel: Kernel) -> dict[str, Any] | None:
     return row if kernel.is_that_of(row.get("kernel")) else None
 
 
-def attempt(what: Runnable, kernel: Kernel, measure: Callable[[Result], Any]) -> dict[str, Any]:
+def attempt(what: Runnable, kernel: Kernel, measure: Callable[[Result], Any], *, dilation: int = 1) -> dict[str, Any]:
     """Run it, and return what is to be kept: the kernel, and what is measured or why the guest could not carry it.
 
     `LostRun` comes through: it says nothing of the guest, so that nothing is kept and the next call tries again.
     """
-    from tailback import vm
-
     try:
-        result = vm.run(what, kernel=kernel.name)
+        result = vm.run(what, kernel=kernel.name, dilation=dilation)
     except GuestError as error:
         return {"kernel": kernel.about, "refused": str(error)}
     return {"kernel": result.meta["kernel"], "measures": measure(result)}

@@ -20,7 +20,7 @@ from tailback.errors import Problem, ScenarioError, nearest
 from tailback.files import is_plain, whole_folder
 from tailback.vm.debian import Archive, KernelError, packages_beside, unpack
 
-__all__ = ["Kernel", "KernelError", "archive", "fetch", "fetched", "find"]
+__all__ = ["QUEUES", "Kernel", "KernelError", "archive", "fetch", "fetched", "find"]
 
 #: The file in a fetched kernel's folder that names the package it came in.
 _NOTE = "package"
@@ -45,7 +45,17 @@ _CONTROLS = {
 }
 
 #: Options of a kernel by the queues they bring; FIFOs are always there. HTB gives each of them its link's rate.
-_QUEUES = {"HTB": "htb", "CODEL": "codel", "FQ_CODEL": "fq_codel", "PIE": "pie", "RED": "red", "CAKE": "cake"}
+_QUEUES = {
+    "HTB": "htb",
+    "CODEL": "codel",
+    "FQ_CODEL": "fq_codel",
+    "PIE": "pie",
+    "RED": "red",
+    "CAKE": "cake",
+    "DUALPI2": "dualpi2",
+}
+#: The kernel's disciplines that take a card's parameters, by their names there.
+QUEUES = frozenset({"pfifo", "bfifo", *_QUEUES.values()} - {"htb"})
 
 #: What a guest cannot do without, by option, and what for.
 _NEEDED = {
@@ -79,7 +89,7 @@ class Kernel:
 
     @cached_property
     def build(self) -> str:
-        """Release, builder and date, as the image tells them (Linux/x86 boot protocol, `kernel_version`)."""
+        """Release, builder and date, as the image states them (Linux/x86 boot protocol, `kernel_version`)."""
         image = _read(self.image)
         if image[0x202:0x206] != b"HdrS":
             raise KernelError(
@@ -111,7 +121,7 @@ class Kernel:
         }
 
     def is_that_of(self, kept: Mapping[str, Any] | None) -> bool:
-        """Is what a result says of its kernel said of this one? Of earlier results, without a digest, by the build."""
+        """Whether a result ran on this kernel. Earlier results have no digest and are compared by the build."""
         if not kept or (kept.get("release"), kept.get("build")) != (self.about["release"], self.about["build"]):
             return False
         return bool(kept.get("digest", self.digest) == self.digest)
@@ -144,13 +154,15 @@ class Kernel:
         wanted: list[str] = []
         for number, link in enumerate(resolved["links"]):
             prefix, _, name = str(link["queue"]["discipline"]).partition(":")
-            if prefix != "kernel":
+            if prefix not in ("kernel", "module"):
                 continue
-            for needed in ("htb", name):
+            for needed in ("htb", name) if prefix == "kernel" else ("htb",):
                 option = next((option for option, known in _QUEUES.items() if known == needed), None)
                 if option is not None and not self._has(f"NET_SCH_{option}", f"sch_{needed}"):
                     lack = f"the kernel {self.name} ({self.release}) has no {needed} (CONFIG_NET_SCH_{option})"
                     fix = "Take another queue, or another kernel: tailback vm kernels"
+                    if needed == "dualpi2":
+                        fix = "Build it as a module: docs/tutorials/kernel-module.md"
                     raise ScenarioError([Problem(f"links[{number}].queue.discipline", f"kernel:{name}", lack, fix)])
                 if needed not in wanted:
                     wanted.append(needed)
@@ -167,7 +179,7 @@ class Kernel:
         return {file.name.split(".", 1)[0].replace("-", "_"): file for file in files}
 
     def demand_able(self) -> None:
-        """Raise `KernelError` unless a guest can run it, and everything here can be said of it."""
+        """Raise `KernelError` unless a guest can run it, and it has every property that is read here."""
         if not self.modules.is_dir():
             raise KernelError(f"{self.modules}: the modules of {self.name} are not there. Put its release's there")
         _ = (self.build, self.hz)

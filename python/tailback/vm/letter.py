@@ -1,4 +1,4 @@
-"""What a guest hands over: a page that tells how far it is, and tables (`crates/tailback-live/src/guest/letter.rs`)."""
+"""What a guest hands over: a page with its progress, and tables (`crates/tailback-live/src/guest/letter.rs`)."""
 
 from __future__ import annotations
 

@@ -17,14 +17,17 @@ from tailback._core import Cancel
 from tailback.errors import Cancelled, TailbackError
 from tailback.vm import kernel_log, letter, starter
 
-__all__ = ["QEMU", "GuestError", "LostRun", "VmError", "boot", "command"]
+__all__ = ["MOST_DILATION", "QEMU", "GuestError", "LostRun", "VmError", "boot", "command"]
 
 QEMU = "qemu-system-x86_64"
-#: A guest hangs that is no further after its machine has worked, or slept, for so long: time in which a busy or stopped
-#: host let the machine wait does not count. One that runs tells ten times a guest second.
+#: A guest hangs if it reports nothing new while its machine works, or sleeps, for this long. Time in which a busy or
+#: stopped host lets the machine wait does not count. A guest that runs reports ten times a guest second.
 PATIENCE_S = 180.0
 #: And one that is no further after so long by the clock, whatever its machine does: a stopped one does no work.
 SILENCE_S = 1800.0
+#: The kernel counts its counter's rate in kHz of 32 bits and its delay loop in 64; beyond, a timer takes a thousand
+#: interrupts.
+MOST_DILATION = 100
 _MEMORY_MB = 2048
 _LOOK_S = 0.02
 #: The console is shown from its end, and, because a panic's registers fill those lines, with the first that says why.
@@ -35,8 +38,22 @@ _REASONS = ("Kernel panic", "not syncing", "BUG", "Oops")
 #: the kernel would calibrate by waiting, cost seconds at the start; HPET keeps time as exactly.
 _ARGUMENTS = (
     "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off nowatchdog init_on_alloc=0 cryptomgr.notests=1 "
-    "nolapic_timer tsc=reliable clocksource=tsc tsc_early_khz=1000000 no_timer_check lpj=4000000"
+    "nolapic_timer tsc=reliable clocksource=tsc no_timer_check"
 )
+_INSTRUCTIONS_PER_MS = 1_000_000
+#: HZ of the kernels that are run is 250 or more, and the kernel's delay loop may only be too long.
+_LONGEST_JIFFY_MS = 4
+
+
+def _clock(dilation: int) -> str:
+    """The kernel's time is the counter divided by the rate it is given, so a higher rate slows that time.
+
+    HPET, whose rate cannot be given, then fires before a timer is due. The kernel looks at its clock, finds the timer
+    not due, and sets HPET again for what is left: each interrupt takes 1/`dilation` off the rest.
+    """
+    rate_khz = dilation * _INSTRUCTIONS_PER_MS
+    return f"tsc_early_khz={rate_khz} lpj={_LONGEST_JIFFY_MS * rate_khz}"
+
 
 #: In guest seconds; the kernel's own default is 21, which is minutes here.
 _STALLS = "rcupdate.rcu_cpu_stall_timeout=3 sysctl.kernel.panic_on_rcu_stall=1"
@@ -67,25 +84,28 @@ def command(
     *,
     for_programs: bool = False,
     stalls: bool = False,
+    dilation: int = 1,
+    more: str = "",
 ) -> list[str]:
     """The words that start the machine.
 
+    The guest's clock runs `dilation` times slower than its processor: its processor is that many times faster.
     `for_programs` gives its processor what compilers of today take as given. With `stalls` the kernel ends itself, with
-    its stack, when it hangs.
+    its stack, when it hangs. `more` is added to what the kernel is given.
     """
     if shutil.which(QEMU) is None:
         raise VmError(f"{QEMU} is not installed. Install it: apt-get install qemu-system-x86")
     return [
         *(QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
         *("-machine", "pc", "-cpu", "qemu64" + _FOR_PROGRAMS * for_programs, "-smp", "1", "-m", str(_MEMORY_MB)),
-        # One instruction is one nanosecond; an idle guest's clock jumps to its next timer. Recording, though nobody
-        # wants the record, makes QEMU's two threads take turns: else the jump may be reckoned while the instructions
+        # One instruction is one nanosecond; an idle guest's clock jumps to its next timer. Recording makes QEMU's two
+        # threads take turns, which is its purpose here: else the jump may be reckoned while the instructions
         # just done are not yet counted, and the guest wakes some microseconds late, by how busy the host is.
         *("-accel", "tcg,thread=single", "-icount", f"shift=0,sleep=off,align=off,rr=record,rrfile={os.devnull}"),
         # Nothing of the host's time or chance comes in.
         *("-rtc", "base=2020-01-01,clock=vm", "-seed", str(seed % 2**31)),
         *("-serial", f"file:{console}", "-kernel", str(image), "-initrd", str(initial)),
-        *("-append", f"{_ARGUMENTS} {_STALLS}" if stalls else _ARGUMENTS),
+        *("-append", " ".join([_ARGUMENTS, _clock(dilation), *[_STALLS] * stalls, *[more] * bool(more)])),
         *("-object", f"memory-backend-file,id=letter,share=on,mem-path={memory},size={letter.SIZE}"),
         *("-device", "ivshmem-plain,memdev=letter"),
     ]
@@ -132,7 +152,7 @@ def _processor() -> Iterator[int | None]:
 
 
 def _is_ours(processor: int, held: ExitStack) -> bool:
-    """Take the processor until `held` ends, if nobody has it. The lock ends with its holder, however that ends."""
+    """Take the processor until `held` ends, if it is free. The lock ends with its holder, however that ends."""
     import fcntl
 
     place = Path(tempfile.gettempdir()) / f"tailback-machine-{os.getuid()}-{processor}"
@@ -164,9 +184,9 @@ def _watch(
             if progress is not None and now.state == letter.RUNNING:
                 progress(now.fraction)
         elif patience.spent_s() > PATIENCE_S:
-            raise LostRun(f"the guest hangs: nothing new for {PATIENCE_S:.0f} s of its machine's work{_told(console)}")
+            raise LostRun(f"the guest hangs: nothing new for {PATIENCE_S:.0f} s of its machine's work{_tail(console)}")
         elif patience.waited_s > SILENCE_S:
-            raise LostRun(f"the guest hangs: nothing new for {SILENCE_S:.0f} s{_told(console)}")
+            raise LostRun(f"the guest hangs: nothing new for {SILENCE_S:.0f} s{_tail(console)}")
     if letter.progress(memory).state == letter.DONE:
         return
     said = machine.stderr.read().decode(errors="replace").strip() if machine.stderr else ""
@@ -174,7 +194,7 @@ def _watch(
         raise LostRun(f"{QEMU} found no room for what the guest hands over. {no_room(memory.parent.parent)}")
     if machine.returncode:
         raise LostRun(f"{QEMU} ended with {machine.returncode}: {said or 'it said nothing'}")
-    raise LostRun(f"the guest ended without a result{_told(console)}")
+    raise LostRun(f"the guest ended without a result{_tail(console)}")
 
 
 def no_room(folder: Path | None) -> str:
@@ -218,7 +238,7 @@ class _Patience:
         return self._spent_s
 
 
-def _told(console: Path) -> str:
+def _tail(console: Path) -> str:
     """What the guest's console says of its end."""
     lines = console.read_text(errors="replace").splitlines() if console.is_file() else []
     lines = [line.rstrip() for line in lines if line.strip()]

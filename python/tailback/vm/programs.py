@@ -16,12 +16,16 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from tailback import registry
+from tailback.vm import images
 from tailback.vm.archive import Entry
 
 if TYPE_CHECKING:
     from tailback.scenario import Scenario
 
-__all__ = ["HERE", "Programs", "gather"]
+__all__ = ["HERE", "IMAGE", "Programs", "gather"]
+
+#: In `files`: a container image, which is the guest's root file system.
+IMAGE = "image:"
 
 #: Where the scenario's folder is in a guest, whatever it is here.
 HERE = "/here"
@@ -35,6 +39,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENVIRONMENT = {"HOME": "/root", "LANG": "C.UTF-8", "PATH": _PATH, "TMPDIR": "/tmp", "TZ": "UTC", "USER": "root"}
 #: Where the loader looks without being asked: Debian's, and everyone else's.
 _LIBRARIES = ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
+_LOADER = "/lib64/ld-linux-x86-64.so.2"
 #: What scripts call without a second thought; those of them that are here come with every shell script.
 _TOOLS = (  # noqa: SIM905 (a list of words is read as words)
     "basename cat chmod cp cut date dd dirname echo env expr false grep head id kill ln ls mkdir mktemp mv printf "
@@ -61,6 +66,8 @@ class Programs:
     entries: Mapping[str, Entry]
     #: For the guest's job: variables, where `{here}` is, and the largest file that may be written.
     surroundings: Mapping[str, Any]
+    #: The root file system is an image's: what the guest's own program loads lies apart.
+    has_image: bool = False
 
     @property
     def about(self) -> dict[str, Any]:
@@ -84,6 +91,7 @@ def gather(scenario: Scenario, resolved: Mapping[str, Any], here: Path, librarie
     ]
     if not flows:
         return None
+    _take_image(closure, scenario, flows)
     for number, flow in flows:
         params = flow["app"].get("params") or {}
         for name, add in _ROLES.items():
@@ -95,12 +103,18 @@ def gather(scenario: Scenario, resolved: Mapping[str, Any], here: Path, librarie
                 at = f"flows[{number}].app.params.{name}"
                 raise scenario.complaint(at, text, str(error), fix) from None
     try:
-        closure.add_program("/bin/sh")
-        for library in libraries:
-            closure.add(library)
+        if closure.image is not None:
+            closure.add_shell(closure.image)
+        else:
+            closure.add_program("/bin/sh")
+            for library in libraries:
+                closure.add(library)
     except _Absent as error:
         fix = "Install it; every guest with programs needs it"
         raise scenario.complaint("engine", "vm", str(error), fix) from None
+    # An image brings files of these names, which know no host of the scenario.
+    for name in ("/etc/hosts", "/etc/resolv.conf", "/etc/hostname"):
+        closure.entries.pop(name, None)
     closure.text("/etc/hosts", _hosts(resolved))
     closure.text("/etc/passwd", _USERS)
     closure.text("/etc/group", _GROUPS)
@@ -111,11 +125,32 @@ def gather(scenario: Scenario, resolved: Mapping[str, Any], here: Path, librarie
     for folder in ("/root", "/var/log", "/var/tmp"):
         closure.entries.setdefault(folder, Entry.folder())
     surroundings = {
-        "environment": _ENVIRONMENT | closure.search(),
+        "environment": closure.environment() | closure.search(),
         "here": HERE,
         "largest_file": LARGEST_FILE_MB << 20,
     }
-    return Programs(closure.entries, surroundings)
+    return Programs(closure.entries, surroundings, closure.image is not None)
+
+
+def _take_image(closure: _Closure, scenario: Scenario, flows: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+    """Put the image that the flows name at the root, if they name one; a guest has one."""
+    taken: str | None = None
+    for number, flow in flows:
+        text = str((flow["app"].get("params") or {}).get("files") or "")
+        for word in text.split():
+            if not word.startswith(IMAGE) or word == taken:
+                continue
+            at = f"flows[{number}].app.params.files"
+            if taken is not None:
+                fix = "Put both programs into one image, or run one of them from this machine in a run of its own"
+                raise scenario.complaint(at, word, f"the guest has one root file system, and it is {taken}", fix)
+            taken = word
+            try:
+                closure.image = images.read(closure.here / word.removeprefix(IMAGE), MOST_MB << 20)
+            except images.ImageError as error:
+                fix = "Give an OCI layout, or what docker save or podman save wrote"
+                raise scenario.complaint(at, word, str(error), fix) from None
+            closure.entries.update(closure.image.entries)
 
 
 def _hosts(resolved: Mapping[str, Any]) -> str:
@@ -143,6 +178,8 @@ class _Closure:
 
     here: Path
     entries: dict[str, Entry] = field(default_factory=dict)
+    #: The root file system, if it is an image's: then programs and what they load are there, and not on this machine.
+    image: images.Image | None = None
     _size: int = 0
     #: Folders of libraries, in the order they were met.
     _folders: dict[str, None] = field(default_factory=dict)
@@ -174,6 +211,8 @@ class _Closure:
     def files(self, text: str) -> None:
         """Files and folders by path, relative to the scenario's folder."""
         for word in _words(text):
+            if word.startswith(IMAGE):
+                continue
             path = PurePosixPath(self._filled(word))
             if ".." in path.parts:
                 raise _Absent(f"{word} leaves its folder; give the absolute path")
@@ -183,6 +222,25 @@ class _Closure:
         """A file of ours, where the caller has brought none."""
         self.entries.setdefault(path, Entry(0o100644, text.encode()))
 
+    def add_shell(self, image: images.Image) -> None:
+        """A shell for an image that has none: programs wait in it for their start. It loads the image's C library."""
+        if image.program("/bin/sh", ""):
+            return
+        lacking = ["/bin/sh"]
+        if not any(image.has(f"{folder}/libc.so.6") for folder in _LIBRARIES):
+            lacking.append(f"{_LIBRARIES[0]}/libc.so.6")
+        if not image.has(_LOADER):
+            lacking.append(_LOADER)
+        for path in lacking:
+            try:
+                self.entries[image.place(path)] = Entry(0o100755, Path(path).read_bytes())
+            except OSError as error:
+                raise _Absent(f"{path}: {error.strerror}") from None
+
+    def environment(self) -> dict[str, str]:
+        """The programs' variables: an image has its own beside and above ours."""
+        return _ENVIRONMENT | (self.image.environment if self.image is not None else {})
+
     def search(self) -> dict[str, str]:
         """The variable with which the loader finds libraries that lie elsewhere; a guest has no ld.so.cache."""
         further = [folder for folder in self._folders if folder not in _LIBRARIES]
@@ -190,6 +248,11 @@ class _Closure:
 
     def add_program(self, word: str) -> None:
         """A program by name, as the shell finds it, or by its path."""
+        if self.image is not None and not word.startswith(f"{HERE}/"):
+            path = self.environment()["PATH"]
+            if self.image.program(word, path) is None:
+                raise _Absent(f"the image has no program {word} ({path})")
+            return
         if "/" not in word:
             places = [Path(folder, word) for folder in _PATH.split(":")]
             found = next((place for place in places if place.is_file() and os.access(place, os.X_OK)), None)
@@ -217,6 +280,8 @@ class _Closure:
             return
         contents, entry = self._read(source, path)
         self.entries[real] = entry
+        if self.image is not None:
+            return
         if contents.startswith(_ELF):
             self._elf(source, PurePosixPath(real))
         elif contents.startswith(b"#!"):

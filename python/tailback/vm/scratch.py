@@ -36,7 +36,7 @@ def scratch() -> Iterator[Path]:
         except OSError as error:
             raise VmError(f"{root}: {error.strerror}. {no_room(root)}") from None
         try_lock(lock.fileno())
-        # After the lock: whoever sees the mark and a free lock knows that its process has ended.
+        # After the lock: a process that sees the mark and a free lock knows that the owner has ended.
         lock.write(_MARKED)
         lock.flush()
         yield made

@@ -40,7 +40,7 @@ PATHS = (
 SECONDS = 30
 #: The kernel's own; the others are BPF twins of the models.
 KERNELS_OWN = ("reno", "cubic", "bbr")
-#: So many at once, each between hosts of its own.
+#: Flows at once, each between hosts of its own.
 _AT_ONCE = 3
 
 
@@ -94,7 +94,7 @@ def dumps(algorithms: Sequence[str], path: Over, *, twins: bool) -> Iterator[tup
 
 
 def answer(dump: bytes, client: str) -> Answer:
-    """What is said of the flow of this client."""
+    """The classifier's answer for the flow of this client."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "dump.pcap"
         file.write_bytes(dump)
@@ -102,7 +102,7 @@ def answer(dump: bytes, client: str) -> Answer:
 
 
 def ask(algorithms: Sequence[str], path: Over, *, twins: bool) -> list[Asked]:
-    """One run, and what is said of each of its captures."""
+    """One run, and the classifier's answer for each of its captures."""
     out = []
     for algorithm, end, client, dump in dumps(algorithms, path, twins=twins):
         found = answer(dump, client)

@@ -1,4 +1,4 @@
-"""The part of docs/captures.md that says how well `tailback pcap identify` does."""
+"""The part of docs/identify.md that says how well `tailback pcap identify` does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORDS = {
     "late_loses": "named right less often where the capture begins late (at most)",
     "common_lossy": "Reno, CUBIC and BBR v1 under 0.2 to 0.5 % of random loss, by name or family",
     "common_contested": "Reno, CUBIC and BBR v1 beside other bulk flows, by name or family",
-    "stranger_told": "an algorithm no tree has seen: “unknown” or its own family",
+    "stranger_recognised": "an algorithm no tree has seen: “unknown” or its own family",
     "kernel_right": "real kernels (reno, cubic, bbr) alone, by name or family",
     "kernel_right_lossy": "real kernels under 0.2 to 0.5 % of random loss",
     "kernel_right_contested": "real kernels beside another bulk flow",
@@ -54,10 +54,10 @@ def _matrix(judged: Sequence[Judged]) -> str:
 
 def text(forest: Forest, seen: Sequence[Row], held: Sequence[Judged], asked: Sequence[Asked]) -> str:
     """What stands between the marks."""
-    told = strangers(seen, [it.row for it in held], ALGORITHMS)
+    recognised = strangers(seen, [it.row for it in held], ALGORITHMS)
     found = figures(held)
     # Each algorithm counts alike.
-    found["stranger_told"] = sum(unknown + home for unknown, home in told.values()) / len(told)
+    found["stranger_recognised"] = sum(unknown + home for unknown, home in recognised.values()) / len(recognised)
     own = [it for it in asked if it.source == "kernel"]
     twins = [it for it in asked if it.source == "twin"]
     kinds = {
@@ -73,7 +73,7 @@ def text(forest: Forest, seen: Sequence[Row], held: Sequence[Judged], asked: Seq
             continue
         good = found[key] <= expected if key in _AT_MOST else found[key] >= expected
         rows.append([_WORDS[key], f"{expected:.2f}", f"{found[key]:.3f}", "yes" if good else "**no**"])
-    strange = ", ".join(f"`{name}` {unknown:.2f} + {home:.2f}" for name, (unknown, home) in told.items())
+    strange = ", ".join(f"`{name}` {unknown:.2f} + {home:.2f}" for name, (unknown, home) in recognised.items())
     ends = [[it.algorithm, "kernel" if it.source == "kernel" else "BPF twin",
              f"{it.rate_mbit:g} Mbit/s, {it.rtt_ms:g} ms, {it.queue_bdp:g} BDP"
              + (f", {100 * it.loss:g} % lost" if it.loss else "") + (f", beside {it.other}" if it.other else ""),
@@ -96,7 +96,7 @@ segments) `reno` is the right answer.
 {_matrix(held)}
 
 **An algorithm left out of the training**, share of its captures answered “unknown” + its own family: {strange}. A
-stranger is often taken for a relative of another family: an answer says what a flow looks like, not what it is.
+stranger is often named as a relative of another family: an answer says what a flow looks like, not what it is.
 
 **Real kernels.** tcpdump at both ends between namespaces, {sum(it.is_right for it in own)} of {len(own)} right for the
 kernel's own algorithms; of BPF twins {right} of {len(twins)} right, {unsure} “unknown”.

@@ -148,7 +148,7 @@ def _with_confidence(found: Forest, values: Array, numbers: Ints, paths: Ints, b
     truth = numbers[voted]
     sure = _calibrated(shares.max(axis=1), np.argmax(shares, axis=1) == truth)
     member = np.array([[label in members for label in found.labels] for members in found.families.values()], float)
-    # A family is asked for where no algorithm is sure enough: those rows alone tell how often it is right then.
+    # A family is asked for where no algorithm is sure enough: those rows alone show how often it is right then.
     open_ = np.interp(shares.max(axis=1), *sure) < found.least
     sums = shares[open_] @ member.T
     family = np.argmax(sums, axis=1)

@@ -41,7 +41,7 @@ const CARD: Card = Card {
 const ONE: u64 = 256;
 /// 2/ln 2.
 const HIGH_GAIN: u64 = 739;
-/// Its inverse.
+/// Inverse of `HIGH_GAIN`.
 const DRAIN_GAIN: u64 = 88;
 /// ProbeBW's gains: one round trip above, one below, six at the estimate.
 const CYCLE: [u64; 8] = [320, 192, ONE, ONE, ONE, ONE, ONE, ONE];

@@ -91,7 +91,7 @@ enum Mode {
     ProbeRtt,
 }
 
-/// What the ACKs now arriving tell about a probe.
+/// What the ACKs now arriving show about a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Acks {
     Init,

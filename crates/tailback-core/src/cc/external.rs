@@ -1,4 +1,4 @@
-//! Congestion controls from outside the registry: the seam for algorithms written by whoever runs the engine.
+//! Congestion controls from outside the registry: the interface for algorithms that the engine's user writes.
 //!
 //! A run is given [`Makers`] by name ([`crate::engine::Simulation::build_with`]); a scenario then names them like
 //! any other algorithm. They pay for an indirect call where the registry's pay for a `match`.

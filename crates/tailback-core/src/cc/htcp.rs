@@ -21,7 +21,7 @@ const CARD: Card = Card {
     differs: &[
         "`linux`: 1/128 fixed point, RTTs and Δ in jiffies, α steps by whole numbers and only at increments, \
               at most one segment an ACK, 2(1 − β) also during the first second",
-        "`linux-2.6.25`: as `linux`, but every return to Open restarts Δ (mended in 2.6.28)",
+        "`linux-2.6.25`: as `linux`, but every return to Open restarts Δ (fixed in 2.6.28)",
         "`freebsd`: smoothed RTT after 8 samples, whole α, NewReno while α is 1, Δ runs from the start of \
               recovery",
     ],

@@ -74,7 +74,7 @@ crate::labels! {
     /// Where the sender is in its recovery state machine (the names are Linux's).
     #[derive(PartialOrd, Ord, Default)]
     pub enum Phase {
-        /// Nothing unusual.
+        /// No loss, reordering or mark is being handled.
         Open = 0 => "open" default,
         /// Duplicate ACKs or SACKs seen, not yet treated as loss.
         Disorder = 1 => "disorder",
@@ -116,7 +116,7 @@ impl Counting {
     }
 }
 
-/// Everything an ACK can tell an algorithm. Built once per ACK by the sender.
+/// Everything an algorithm learns from an ACK. Built once per ACK by the sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
     /// When the ACK arrived.
@@ -224,9 +224,9 @@ pub enum Signal {
 /// A congestion episode begins. The algorithm sets `control.ssthresh`; the stack brings cwnd there.
 #[derive(Clone, Copy, Debug)]
 pub struct Congestion {
-    /// When.
+    /// Time of the congestion signal.
     pub now: Time,
-    /// What.
+    /// Kind of the signal.
     pub signal: Signal,
     /// Payload bytes of a full segment.
     pub mss: u32,
@@ -247,7 +247,7 @@ pub struct Congestion {
 /// The sender's recovery state changed.
 #[derive(Clone, Copy, Debug)]
 pub struct PhaseChange {
-    /// When.
+    /// Time of the change.
     pub now: Time,
     /// From this state,
     pub from: Phase,
@@ -273,7 +273,7 @@ pub struct PhaseChange {
 /// Sending resumes with nothing in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Resume {
-    /// When.
+    /// Time at which sending resumes.
     pub now: Time,
     /// Since the last segment was sent.
     pub idle: Duration,
@@ -284,11 +284,11 @@ pub struct Resume {
 /// A segment left, for an algorithm that [follows packets](CongestionControl::follows_packets).
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
-    /// When.
+    /// Time of the departure.
     pub now: Time,
     /// The offset at which it ends: with the time, which transmission it is.
     pub end: u64,
-    /// Its bytes.
+    /// Payload of the segment.
     pub bytes: Bytes,
     /// Bytes in flight, these included where they count.
     pub in_flight: Bytes,
@@ -303,14 +303,14 @@ pub struct Loss {
     pub sent: Time,
     /// The offset at which it ends.
     pub end: u64,
-    /// Its bytes.
+    /// Payload of the segment.
     pub bytes: Bytes,
 }
 
 /// What an ACK or a timer reports of packets, for an algorithm that [follows them](CongestionControl::follows_packets).
 #[derive(Clone, Copy, Debug)]
 pub struct Fates<'a> {
-    /// When.
+    /// Time of the ACK or the timeout.
     pub now: Time,
     /// The ACK, if it was one.
     pub ack: Option<&'a Ack>,

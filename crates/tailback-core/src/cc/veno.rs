@@ -1,4 +1,4 @@
-//! Veno: Reno that tells random loss from congestion by its own backlog in the queue.
+//! Veno: Reno that distinguishes random loss from congestion by its own backlog in the queue.
 
 use super::parts::decrease::landing;
 use super::parts::growth::{Growth, credit};

@@ -26,7 +26,7 @@ const CARD: Card = Card {
         ParamSpec::whole("delta", "", 3, (0, 10), "A loss cuts by at least w/2^delta."),
         ParamSpec::whole("epsilon", "", 1, (1, 10), "Giving way costs at most w/2^epsilon."),
         ParamSpec::whole("phi", "", 8, (1, 100), "Slow mode above base/phi of queueing delay."),
-        ParamSpec::whole("rho", "round trips", 16, (1, 1_000), "Slow rounds that tell of Reno rivals."),
+        ParamSpec::whole("rho", "round trips", 16, (1, 1_000), "Slow rounds that indicate Reno rivals."),
     ],
 };
 

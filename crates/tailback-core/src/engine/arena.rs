@@ -37,7 +37,7 @@ struct Payloads {
 }
 
 impl Arena {
-    /// `is_numbered`: somebody will ask for numbers.
+    /// `is_numbered`: an instrument will ask for packet numbers.
     pub fn new(is_numbered: bool) -> Self {
         Arena { is_numbered, ..Arena::default() }
     }
@@ -195,7 +195,7 @@ mod tests {
     use crate::tcp::segment::Range;
 
     #[test]
-    fn gives_back_what_it_was_given_whoever_had_the_slot_before() {
+    fn gives_back_what_it_was_given_from_a_used_slot() {
         let mut arena = Arena::new(true);
         let blocks = [1, 3, 5, 7].map(|start| Range { start, end: start + 1 });
         let full = Segment { to: 9, seq: 1 << 40, ack: 7, sack: blocks, sack_count: 3, ..Segment::blank() };

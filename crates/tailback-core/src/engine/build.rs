@@ -284,7 +284,7 @@ impl Building<'_> {
                 (send_buffer, receive_buffer) = (window, receive_buffer.max(2 * window));
             }
             if tcp.receive_buffer.is_some() || needs.window.is_some() {
-                // A buffer that somebody chose does not grow (SO_RCVBUF).
+                // A buffer that the scenario sets does not grow (SO_RCVBUF).
                 stack.initial_receive_buffer = None;
             }
             if tcp.send_buffer.is_some() || needs.window.is_some() {

@@ -1,7 +1,7 @@
 //! Where the ends of connections live: a slab of pairs with a free list.
 //!
 //! A connection takes two neighbouring places, the client's at an even index. Segments are addressed to an index and
-//! its generation, so that one still under way when its connection is over finds nobody, not the place's next
+//! its generation, so that one still under way when its connection closes finds no end, not the place's next
 //! owner. A free place is a null pointer; the memory of some ends that are over is kept for the next ones.
 
 use std::rc::Rc;
@@ -119,7 +119,7 @@ impl Connections {
     pub fn get(&self, index: usize) -> Option<&End> {
         self.ends.get(index)?.as_deref()
     }
-    /// Whoever this address means, if they are still there.
+    /// The end with this address, if its connection is still open.
     #[inline]
     pub fn find(&mut self, address: u32) -> Option<&mut End> {
         let end = self.ends.get_mut(index_of(address))?.as_deref_mut()?;
@@ -178,7 +178,7 @@ impl Connections {
         place.end.sender.give_flight(flight);
         place
     }
-    /// An end is over and nobody looks at it any more. Whoever made an algorithm of their own may wait for its end.
+    /// Keeps a closed end's memory for the next one. An external algorithm is dropped: its owner may wait for that.
     pub fn recycle(&mut self, end: Box<End>) {
         let is_external = matches!(end.end.sender.algorithm(), Algorithm::External(_));
         if self.spare.len() < MOST_SPARE && !is_external {
@@ -194,7 +194,7 @@ impl Connections {
     /// Close a connection; nothing of it is left.
     pub fn close(&mut self, client: u32) -> [Box<End>; 2] {
         let at = index_of(client);
-        // The generation wraps after 1024 connections; no segment is under way through so many lives.
+        // The generation wraps after 1024 connections; no segment stays under way for that long.
         self.free.push(client.wrapping_add(1 << INDEX_BITS));
         [at, at + 1].map(|index| self.ends[index].take().expect("an open connection"))
     }
@@ -246,7 +246,7 @@ enum How {
     Seeded,
     /// It makes nothing of its seed: looking up its parameters again costs more than a handshake.
     Copied(Algorithm),
-    /// By whoever runs us.
+    /// From a maker that the engine's user passes in.
     External(Arc<dyn Maker>),
 }
 
@@ -265,7 +265,7 @@ impl Recipe {
                     field: format!("{field_path}.cc"),
                     value: format!("{name:?}"),
                     problem: format!("this algorithm cannot be made: {problem}"),
-                    fix: "Mend it, or give it the parameters it takes.".into(),
+                    fix: "Fix it, or give it the parameters it takes.".into(),
                 })?;
                 How::External(maker.clone())
             }

@@ -29,7 +29,7 @@ pub const MOST_BEYOND_WINDOW: u32 = 32;
 pub struct Foreign {
     /// The flow's number.
     pub flow: u32,
-    /// Its name.
+    /// The flow's name.
     pub flow_name: String,
     /// The stack's name in the scenario.
     pub name: String,
@@ -55,7 +55,7 @@ pub struct Foreign {
     pub under_way: u64,
     /// What was last done, and how often at that instant.
     pub busy_at: Time,
-    /// How often.
+    /// Number of calls at `busy_at`.
     pub busy: u32,
     /// Its stack did what no stack may: the flow is over.
     pub is_faulty: bool,
@@ -99,7 +99,7 @@ pub struct Half {
     pub timeout: Time,
     /// When data could flow.
     pub established_at: Time,
-    /// What the stack said of its sender last.
+    /// The last state of its sender that the stack reported.
     pub state: State,
     /// Datagrams in a row beyond the window.
     pub beyond: u32,

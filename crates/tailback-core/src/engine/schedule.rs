@@ -2,7 +2,7 @@
 //!
 //! An element (a link, a sender, an application) that has several things to wait for arms the earliest; what
 //! stands behind it in the element's own FIFO is armed when its turn comes. So the heap is as small as the
-//! network, not as large as the packets under way. Ties go to whoever armed first.
+//! network, not as large as the packets under way. Of equal times the element armed first wakes first.
 //!
 //! A few links stand apart from the heap, in a row: they wake for every packet, and to look at all of them is
 //! quicker than to sift. The rest are timers, which are many and mostly wait. The earlier of the row's least and
@@ -30,7 +30,7 @@ struct Wake {
 }
 
 impl Wake {
-    /// Of nobody: later than all others.
+    /// No wake: later than all others.
     const NEVER: Wake = Wake { time: u64::MAX, order: u64::MAX };
 
     #[inline]
@@ -77,7 +77,7 @@ impl Schedule {
         self.row.wakes.iter().filter(|wake| **wake != Wake::NEVER).count() + self.heap.wakes.len()
     }
 
-    /// Is nobody armed?
+    /// Whether no element is armed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -131,7 +131,7 @@ impl Schedule {
     #[inline(always)]
     pub fn arm(&mut self, element: u32, time: Time) {
         match self.row.wakes.get(element as usize) {
-            // A link seldom moves its wake when a packet joins it.
+            // A link rarely moves its wake when a packet joins it.
             Some(wake) if wake.time == time.as_ps() => (),
             Some(_) if time == Time::NEVER => self.row.put(element as usize, Wake::NEVER),
             Some(_) => {
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_go_to_whoever_armed_first() {
+    fn ties_go_to_the_first_armed() {
         let mut schedule = Schedule::new(1, 3);
         let t = Time::from_us(5);
         schedule.arm(2, t);

@@ -9,7 +9,7 @@ use crate::params::unknown_name;
 use crate::scenario::{FlowSpec, LinkSpec, Scenario, ScenarioError};
 use crate::traffic::registry as apps;
 
-/// Is this link a direction of a tunnel? Tells it by its medium's card, so that routes can be found first.
+/// Whether this link is a direction of a tunnel. Reads its medium's card, so that routes can be found first.
 pub fn is_tunnel(spec: &LinkSpec) -> bool {
     spec.medium.as_ref().is_some_and(|medium| is_carried(&medium.name))
 }

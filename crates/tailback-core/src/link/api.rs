@@ -48,7 +48,7 @@ pub trait Watch {
     }
 }
 
-/// Nobody watches.
+/// A watch that records nothing.
 impl Watch for () {}
 
 /// Owns what packets carry, and takes those that arrive.
@@ -64,22 +64,22 @@ pub trait Host: Watch {
 pub struct LinkCount {
     /// Packets pushed.
     pub arrived: u64,
-    /// Their bytes.
+    /// Bytes of packets pushed.
     pub arrived_bytes: Bytes,
     /// Packets that came out at the far end.
     pub delivered: u64,
-    /// Their bytes.
+    /// Bytes of packets delivered.
     pub delivered_bytes: Bytes,
     /// Packets dropped by the queue or lost on the wire.
     pub dropped: u64,
-    /// Their bytes.
+    /// Bytes of packets dropped.
     pub dropped_bytes: Bytes,
     /// Packets marked CE.
     pub marked: u64,
-    /// Their bytes.
+    /// Bytes of packets marked.
     pub marked_bytes: Bytes,
     /// Copies the wire made.
     pub duplicated: u64,
-    /// Their bytes.
+    /// Bytes of copies made.
     pub duplicated_bytes: Bytes,
 }

@@ -1,6 +1,6 @@
 //! A medium that stations contend for: carrier sense, backoff by slots, collisions, retries.
 //!
-//! Law: when the medium falls silent, stations with something to send wait a gap and then count slots. Whoever has
+//! Law: when the medium falls silent, stations with something to send wait a gap and then count slots. A station that has
 //! counted its backoff down sends; the others keep what is left of theirs. Stations that reach zero in the same slot
 //! collide. A backoff is uniform in 0..=CW; CW grows with every failure and starts again after a success. A station
 //! that has lost the race may in addition widen its window unasked (the deferral counter of HomePlug AV).
@@ -240,7 +240,7 @@ impl Channel {
         }
     }
 
-    /// The slot at `at` belongs to whoever has counted down to it.
+    /// The slot at `at` belongs to the stations that have counted down to it.
     fn transmit(&mut self, links: &mut [Link], at: Time, fate: &mut Fate, watch: &mut impl Watch) {
         self.end_stalls(at);
         if at < self.counting_from {
@@ -355,7 +355,7 @@ impl Station {
         self.deferral = rules.deferrals.get(self.stage).copied().unwrap_or(0);
     }
 
-    /// Somebody else began in this slot.
+    /// Another station began in this slot.
     fn lose_race(&mut self, slot: u64, rules: &Rules) {
         self.backoff = self.backoff.saturating_sub(slot + u64::from(rules.counts_busy));
         if !self.is_ready || rules.deferrals.is_empty() {

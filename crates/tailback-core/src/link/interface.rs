@@ -22,7 +22,7 @@ pub struct Interface {
     pub pipe: VecDeque<(Time, Packet)>,
     pub pipe_bytes: Bytes,
     pub wire: Option<Box<Wire>>,
-    /// A sender's host looks at its queue: it wakes for every departure and tells of it.
+    /// A sender's host looks at its queue: it wakes for every departure and reports it.
     pub reports: bool,
     count: LinkCount,
     /// What the counts say is here: each of them changes together with it.
@@ -98,7 +98,7 @@ impl Interface {
     pub fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
         let before = self.queued;
         let (drops, marks) = (fate.drops.len(), fate.marks.len());
-        self.queued = self.queue.enqueue_telling(packet, now, fate);
+        self.queued = self.queue.enqueue_reporting(packet, now, fate);
         if fate.drops.len() == drops && fate.marks.len() == marks {
             watch.on_enqueue(now, &packet, self.queued);
             return;
@@ -154,7 +154,7 @@ impl Interface {
 
     /// The next packet, if the queue gives one.
     pub fn take(&mut self, at: Time, fate: &mut Fate, watch: &mut impl Watch) -> Option<Packet> {
-        self.take_by(|queue, fate| queue.dequeue_telling(at, fate), at, fate, watch)
+        self.take_by(|queue, fate| queue.dequeue_reporting(at, fate), at, fate, watch)
     }
 
     /// As [`Self::take`], and it is the one being transmitted from now on.
@@ -184,7 +184,7 @@ impl Interface {
         next
     }
 
-    /// `decide` says what became of packets in a queue decided outside.
+    /// `decide` gives the fates of packets in a queue that runs outside the engine.
     pub fn decide(&mut self, decide: impl FnOnce(&mut Outside), fate: &mut Fate, watch: &mut impl Watch) {
         let (before, drops) = (self.queued, fate.drops.len());
         if let Queue::Outside(queue) = &mut self.queue {

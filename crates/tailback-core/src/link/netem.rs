@@ -35,7 +35,7 @@ pub const LARGEST: Duration = Duration::from_ns(i32::MAX as u64);
 /// Delays drawn one by one.
 #[derive(Clone, Debug)]
 pub struct NetemJitter {
-    /// In nanoseconds.
+    /// Standard deviation in nanoseconds.
     sigma: i64,
     table: Option<Arc<[i16]>>,
     /// Share of the last number in the next, in units of 2⁻³²; zero: none.

@@ -178,7 +178,7 @@ impl Link {
     }
 
     /// Does everything that has left its queue arrive, once and in order, at a time that is known?
-    pub(crate) fn delivers_plainly(&self) -> bool {
+    pub(crate) fn delivers_in_order(&self) -> bool {
         let of = &self.interface;
         matches!(self.service, Service::Foreseen(_) | Service::Steady(_))
             && !of.reports
@@ -187,7 +187,7 @@ impl Link {
 
     /// Does that hold, and does its wire do nothing?
     pub(crate) fn only_delays(&self) -> bool {
-        self.delivers_plainly() && self.interface.wire.is_none()
+        self.delivers_in_order() && self.interface.wire.is_none()
     }
 
     /// From now on packets may come in ahead of what the host asks for.
@@ -291,7 +291,7 @@ impl Link {
         self.interface.queue = Queue::Outside(Outside::default());
     }
 
-    /// At a queue decided outside `decide` says what became of packets: take what came out.
+    /// Takes what came out of a queue that runs outside the engine; `decide` gives the fates of its packets.
     pub fn decided(
         &mut self,
         decide: impl FnOnce(&mut Outside),

@@ -10,7 +10,7 @@ pub struct Rules {
     pub slot: Duration,
     /// From the end of an exchange to the first slot,
     pub gap: Duration,
-    /// and from the end of data that nobody acknowledged.
+    /// and from the end of data that was not acknowledged.
     pub gap_failed: Duration,
     /// Contention windows by number of failures; the last one stays.
     pub windows: Vec<u32>,
@@ -18,9 +18,9 @@ pub struct Rules {
     pub deferrals: Vec<u32>,
     /// A station that has counted down while it had nothing to send may send at once.
     pub is_immediate: bool,
-    /// The slot in which somebody else begins counts as passed.
+    /// The slot in which another station begins counts as passed.
     pub counts_busy: bool,
-    /// Period of the beacon, and how long nobody may send at the start of each.
+    /// Period of the beacon, and how long no station may send at the start of each.
     pub beacon: Option<(Duration, Duration)>,
 }
 

@@ -166,7 +166,10 @@ impl Medium {
             Some(channel) => Err(ScenarioError {
                 field: format!("links[{index}].medium.channel"),
                 value: format!("\"{channel}\""),
-                problem: format!("nobody contends for {}: each direction has it to itself", spec.name),
+                problem: format!(
+                    "no other station contends for {}: each direction has it to itself",
+                    spec.name
+                ),
                 fix: "Leave the channel out".into(),
             }),
         }

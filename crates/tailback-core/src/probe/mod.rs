@@ -19,7 +19,7 @@ use crate::tcp::segment::{NO_ROW, Segment};
 use crate::time::{Bytes, Time};
 use crate::traffic::Exchange;
 
-/// One column.
+/// One column of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
     /// Double-precision numbers; NaN is missing.
@@ -39,7 +39,7 @@ pub enum Column {
 /// A table: columns of equal length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Its name.
+    /// Name of the table.
     pub name: &'static str,
     /// Its columns in order.
     pub columns: Vec<(&'static str, Column)>,
@@ -165,9 +165,9 @@ pub struct Progress {
 /// One event in a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueRow<'a> {
-    /// When.
+    /// Time of the event.
     pub now: Time,
-    /// What.
+    /// Kind of the event.
     pub event: QueueEvent,
     /// To which packet,
     pub packet: &'a Packet,
@@ -193,7 +193,7 @@ crate::labels! {
     }
 }
 
-/// Nobody looks.
+/// A probe that records nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoProbe;
 

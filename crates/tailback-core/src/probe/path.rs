@@ -13,9 +13,9 @@ use crate::time::Time;
 /// When something is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// From here on,
+    /// Start of the window.
     pub from: Time,
-    /// until here.
+    /// End of the window.
     pub until: Time,
 }
 
@@ -44,19 +44,19 @@ impl Window {
 /// Which events of a link's queue are recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum QueueEvents {
-    /// None.
+    /// No queue events.
     #[default]
     None,
     /// Drops and marks.
     Losses,
-    /// Every one.
+    /// All queue events.
     All,
 }
 
 /// Records packets and queues.
 #[derive(Clone, Debug, Default)]
 pub struct PathRecorder {
-    /// When.
+    /// Period that is recorded.
     pub window: Window,
     /// The flows whose packets are recorded.
     packets_of: Vec<bool>,

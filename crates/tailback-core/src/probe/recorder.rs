@@ -26,9 +26,9 @@ pub const ROWS_A_GROUP: usize = 1 << 17;
 /// What a flow has recorded of it, beside its packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
-    /// Every segment.
+    /// Rows of all segments.
     pub segments: bool,
-    /// Every exchange.
+    /// Rows of all exchanges.
     pub requests: bool,
     /// Every echo request.
     pub echoes: bool,
@@ -438,7 +438,7 @@ impl Probe for Recorder {
     }
 }
 
-/// A recorder of what is polled or seldom happens: nothing in it is asked for each packet.
+/// A recorder of polls and rare events: no packet calls it.
 #[derive(Debug)]
 pub struct Sparse(pub Recorder);
 

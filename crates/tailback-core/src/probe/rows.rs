@@ -65,7 +65,7 @@ labels! {
 labels! {
     /// How a program ended.
     pub enum ProgramFate {
-        /// By itself.
+        /// The program ended by itself.
         Exited = 0 => "exited",
         /// When asked, at its stop.
         Stopped = 1 => "stopped",
@@ -157,11 +157,11 @@ tables! {
 
     /// What happened to senders' windows.
     Congestion of CongestionRow as "congestion" {
-        /// When.
+        /// Time of the event.
         t_s: f64 ["s"],
         /// The flow.
         flow: FlowId,
-        /// What happened.
+        /// Kind of the event.
         kind: CongestionEventKind,
         /// Congestion window before.
         cwnd_before: u64 ["B"],
@@ -175,7 +175,7 @@ tables! {
 
     /// What foreign stacks did that none may. Each ended its flow; the table is there only if one did.
     StackFaults of StackFaultRow as "stack_faults" {
-        /// When.
+        /// Time of the fault.
         t_s: f64 ["s"],
         /// The flow.
         flow: FlowId,
@@ -247,7 +247,7 @@ tables! {
     /// TCP's state at each segment that an end sends or receives, in SIFTR's fields: before an arriving segment is
     /// processed, after a departing one. Of a capture: what can be inferred.
     Segments of SegmentRow as "segments" by "segments" of "own" {
-        /// When.
+        /// Time at which the segment left or arrived.
         t_s: f64 ["s"],
         /// The flow.
         flow: FlowId,
@@ -257,7 +257,7 @@ tables! {
         at_receiver: bool,
         /// Offset of its first byte of payload.
         seq: u64 ["B"],
-        /// Its payload.
+        /// Length of the payload.
         length: u32 ["B"],
         /// Offset up to which it acknowledges.
         ack: u64 ["B"],
@@ -305,7 +305,7 @@ tables! {
     /// What another stack than tailback's TCP says of itself, at each end of each connection, whenever its window, its
     /// threshold, its RTT or its count of losses changes.
     StackStates of StackStateRow as "stack_states" by "segments" of "foreign" {
-        /// When.
+        /// Time of the change.
         t_s: f64 ["s"],
         /// The flow.
         flow: FlowId,
@@ -337,7 +337,7 @@ tables! {
 
     /// State of each flow's sender at equal intervals, as Web100 polls it: of the connection opened last, while it lasts.
     Polls of PollRow as "polls" by "polls" {
-        /// When.
+        /// Time of the poll.
         t_s: f64 ["s"],
         /// The flow.
         flow: FlowId,
@@ -374,23 +374,23 @@ tables! {
 
     /// The congestion control's own quantities at the polls.
     Internals of InternalRow as "internals" by "internals" {
-        /// When.
+        /// Time of the poll.
         t_s: f64 ["s"],
         /// The flow.
         flow: FlowId,
         /// The quantity, in the words of its algorithm; times are in seconds, rates in bit/s, amounts in bytes.
         name: QuantityId,
-        /// Its value.
+        /// Value of the quantity.
         value: f64,
     }
 
     /// Each event of the chosen queues.
     Queue of QueueEventRow as "queue" by "queues" or "drops" {
-        /// When.
+        /// Time of the event.
         t_s: f64 ["s"],
         /// The link.
         link: LinkId,
-        /// What happened.
+        /// Kind of the event.
         event: QueueEvent,
         /// The packet's flow.
         flow: FlowId,
@@ -408,7 +408,7 @@ tables! {
 
     /// Backlogs at equal intervals: what waits or is being sent.
     QueuePolls of QueuePollRow as "queue_polls" by "queue_polls" {
-        /// When.
+        /// Time of the poll.
         t_s: f64 ["s"],
         /// The link.
         link: LinkId,
@@ -470,7 +470,7 @@ tables! {
 
     /// What passed the points of `instruments.captures`, in order of time.
     Wire of WireRow as "wire" by "captures" {
-        /// When.
+        /// Time at which the packet passed.
         t_ps: u64 ["ps"],
         /// The point.
         point: PointId,
@@ -485,7 +485,7 @@ tables! {
     Headers of HeaderRow as "headers" by "captures" {
         /// The packet's number in the run.
         packet: u64,
-        /// Its flow.
+        /// The packet's flow.
         flow: FlowId,
         /// It goes from the flow's receiver to its sender.
         reverse: bool,
@@ -497,7 +497,7 @@ tables! {
         ack: u64 ["B"],
         /// Window it offers.
         window: u64 ["B"],
-        /// Its timestamp.
+        /// TCP timestamp of the segment.
         ts_val_ps: u64 ["ps"],
         /// The timestamp it echoes.
         ts_ecr_ps: Option<u64> ["ps"],
@@ -561,7 +561,7 @@ tables! {
     Frames of FrameRow as "frames" by "captures" {
         /// The packet's number in the run.
         packet: u64,
-        /// Its flow.
+        /// The packet's flow.
         flow: FlowId,
         /// It goes from the flow's receiver to its sender.
         reverse: bool,
@@ -581,7 +581,7 @@ tables! {
     Captures of CaptureRow as "captures" {
         /// Its number in the run.
         packet: u64,
-        /// Its flow.
+        /// The packet's flow.
         flow: FlowId,
         /// It goes from the flow's receiver to its sender.
         reverse: bool,
@@ -633,7 +633,7 @@ tables! {
         flow: FlowId,
         /// The figure; its unit ends its name.
         name: FigureId,
-        /// Its value.
+        /// Value of the figure.
         value: f64,
     }
 }

@@ -51,7 +51,7 @@ pub struct Word {
 /// What the numbers of a column stand for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Labels {
-    /// Themselves.
+    /// The values themselves, without labels.
     None,
     /// Words, in the order of their codes.
     Words(&'static [Word]),
@@ -62,7 +62,7 @@ pub enum Labels {
 /// A column as stated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ColumnSchema {
-    /// Its name.
+    /// Name of the column.
     pub name: &'static str,
     /// What its numbers are.
     pub kind: Kind,
@@ -79,7 +79,7 @@ pub struct ColumnSchema {
 /// A table as stated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableSchema {
-    /// Its name.
+    /// Name of the table.
     pub name: &'static str,
     /// What a row is.
     pub doc: &'static str,

@@ -25,7 +25,7 @@ const CARD: Card = Card {
     differs: &[
         "NAT is not looked through (`nat`): hosts are the scenario's",
         "No ACK filter (`ack-filter`), no `autorate-ingress`, no `wash`, no firewall marks",
-        "Hosts are told apart exactly; in Linux each of two host tables is 8-way set-associative with 1024 places",
+        "Hosts are distinguished exactly; in Linux each of two host tables is 8-way set-associative with 1024 places",
         "A packet has no DSCP here: `dscp` says which flows' packets carry which, in both directions",
         "`overhead` is added to IP bytes; Linux without the keyword counts the Ethernet header: `overhead` = 14 does so",
         "`memory_limit` counts IP bytes, not socket-buffer memory",
@@ -676,7 +676,7 @@ impl Cake {
         known
     }
 
-    /// What tells a packet's queue from others, and the queue it falls on.
+    /// The key of a packet's queue, and the queue that it hashes to.
     fn hash(&self, packet: &Packet, known: &Known) -> (u64, u32) {
         let by = self.isolation;
         let stand_in = if by.by_flow {

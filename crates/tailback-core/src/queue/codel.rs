@@ -60,7 +60,7 @@ const CARD: Card = Card {
     ],
 };
 
-/// Whose CoDel.
+/// The implementation that is modelled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Variant {
     /// The RFC's pseudocode with a real square root.

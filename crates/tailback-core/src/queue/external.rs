@@ -50,7 +50,7 @@ pub enum Deed {
 /// A call that failed: what is wrong, and what the host raised if it did.
 #[derive(Debug)]
 pub struct Failure {
-    /// For people.
+    /// Description for people.
     pub what: String,
     /// What the host raised, for the caller of the engine.
     pub cause: Option<Box<dyn Any + Send>>,

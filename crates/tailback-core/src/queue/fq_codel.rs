@@ -70,7 +70,7 @@ const CARD: Card = Card {
     ],
 };
 
-/// One bucket.
+/// Queue of one hash bucket.
 #[derive(Clone, Debug, Default)]
 struct Flow {
     line: Line,

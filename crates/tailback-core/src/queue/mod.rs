@@ -57,7 +57,7 @@ impl Fate {
     pub fn mark(&mut self, packet: Packet) {
         self.marks.push(packet);
     }
-    /// Nothing happened.
+    /// Whether nothing was dropped or marked.
     pub fn is_empty(&self) -> bool {
         self.drops.is_empty() && self.marks.is_empty()
     }
@@ -95,7 +95,7 @@ pub trait QueueDiscipline {
     fn head(&self) -> Option<&Packet> {
         None
     }
-    /// The link tells the queue which bytes are being transmitted (0 = none). Only a queue whose limit
+    /// The link reports to the queue which bytes are being transmitted (0 = none). Only a queue whose limit
     /// counts the packet in service cares.
     fn on_service(&mut self, _bytes: u32) {}
     /// While nothing is held: would `packet`, dequeued as soon as it is enqueued, leave the queue as it was? Then neither is done.

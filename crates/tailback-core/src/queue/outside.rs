@@ -1,6 +1,6 @@
 //! A queue that is decided outside: packets wait here while a kernel's own discipline decides about them.
 //!
-//! A live run carries them there and back, and says what became of each. The simulator has no such queue: it has models
+//! A live run carries them there and back, and reports the fate of each. The simulator has no such queue: it has models
 //! of most, and a scenario that asks for the kernel's is refused with their names.
 
 use std::collections::VecDeque;
@@ -13,6 +13,8 @@ use crate::time::{Bytes, Time};
 
 /// What stands before a kernel's name for a discipline.
 pub const PREFIX: &str = "kernel:";
+/// What stands before a kernel module of the user's own: its file, and in a guest the name it registers.
+pub const MODULE: &str = "module:";
 
 /// The kernel's disciplines by their names there, each with the card whose parameters it takes.
 pub const DISCIPLINES: &[(&str, &str)] = &[
@@ -23,11 +25,28 @@ pub const DISCIPLINES: &[(&str, &str)] = &[
     ("pie", "pie"),
     ("red", "red"),
     ("cake", "cake"),
+    ("dualpi2", "dualpi2"),
 ];
+
+/// The card of a module's discipline that has no model here: it takes no parameter.
+static UNKNOWN: Card = Card {
+    name: "module",
+    title: "A kernel module of your own",
+    law: "",
+    source: "",
+    differs: &[],
+    live_twin: None,
+    params: &[],
+};
 
 /// The kernel's name of a discipline that a kernel is to have; `None` if it is one of ours.
 pub fn of_kernel(discipline: &str) -> Option<&str> {
-    discipline.strip_prefix(PREFIX)
+    discipline.strip_prefix(PREFIX).or_else(|| discipline.strip_prefix(MODULE))
+}
+
+/// Does a module of the user's own bring the discipline?
+pub fn is_module(discipline: &str) -> bool {
+    discipline.starts_with(MODULE)
 }
 
 /// The names of all, as a scenario has them.
@@ -39,6 +58,9 @@ pub fn names() -> Vec<String> {
 pub fn card(discipline: &str, field: &str) -> Result<&'static Card, ScenarioError> {
     let name = of_kernel(discipline).unwrap_or(discipline);
     let Some((_, model)) = DISCIPLINES.iter().find(|(known, _)| *known == name) else {
+        if is_module(discipline) {
+            return Ok(&UNKNOWN);
+        }
         let names = names();
         let known: Vec<&str> = names.iter().map(String::as_str).collect();
         return Err(unknown_name("queue of a kernel's", discipline, field, &known));
@@ -48,6 +70,14 @@ pub fn card(discipline: &str, field: &str) -> Result<&'static Card, ScenarioErro
 
 /// Why the simulator does not run this.
 pub fn refusal(discipline: &str, field: &str) -> ScenarioError {
+    if is_module(discipline) {
+        return ScenarioError {
+            field: field.into(),
+            value: format!("\"{discipline}\""),
+            problem: "a kernel module runs in a guest's kernel only".into(),
+            fix: "Run it with --engine vm".into(),
+        };
+    }
     let own = match card(discipline, field) {
         Err(unknown) => return unknown,
         Ok(card) => card.name,
@@ -63,7 +93,10 @@ pub fn refusal(discipline: &str, field: &str) -> ScenarioError {
 /// The scenario with the models in the place of kernels' queues, for checks.
 pub fn stand_in(scenario: &mut Scenario) -> Result<(), ScenarioError> {
     for (number, link) in scenario.links.iter_mut().enumerate() {
-        if of_kernel(&link.queue.discipline).is_some() {
+        if is_module(&link.queue.discipline) {
+            // Its parameters are its own.
+            link.queue = QueueSpec::unlimited();
+        } else if of_kernel(&link.queue.discipline).is_some() {
             let card = card(&link.queue.discipline, &format!("links[{number}].queue.discipline"))?;
             link.queue = QueueSpec { discipline: card.name.into(), ..link.queue.clone() };
         }
@@ -141,7 +174,7 @@ impl QueueDiscipline for Outside {
         Backlog { packets: packets as u32, bytes: self.bytes }
     }
 
-    // Whoever decides says so.
+    // The deciding side reports when a packet is ready.
     fn ready_at(&self, _now: Time) -> Option<Time> {
         Some(Time::NEVER)
     }
@@ -201,6 +234,7 @@ mod tests {
         assert!(said("kernel:pfifo").fix.ends_with("fifo"), "{:?}", said("kernel:pfifo"));
         assert!(said("kernel:cake").fix.ends_with("cake"));
         assert!(said("kernel:fqcodel").fix.contains("kernel:fq_codel"));
+        assert!(said("module:sch_mine.c").fix.contains("--engine vm"));
         for (_, model) in DISCIPLINES {
             let is_known = |name: &str| registry::cards().iter().any(|card| card.name == name);
             assert!(is_known(model), "{model}");

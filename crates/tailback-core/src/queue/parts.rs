@@ -78,7 +78,7 @@ pub fn bucket_of(packet: &Packet, perturbation: u64, buckets: u32) -> u32 {
     ((u128::from(z) * u128::from(buckets)) >> 64) as u32
 }
 
-/// A periodic update inside a queue, performed at its due times however seldom the queue is called.
+/// A periodic update inside a queue, performed at its due times however rarely the queue is called.
 #[derive(Clone, Debug)]
 pub struct Period {
     next: Time,

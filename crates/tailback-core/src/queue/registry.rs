@@ -142,7 +142,7 @@ impl QueueDiscipline for Queue {
 impl Queue {
     /// Enqueue; what is held then.
     #[inline]
-    pub(crate) fn enqueue_telling(&mut self, packet: Packet, now: Time, fate: &mut Fate) -> Backlog {
+    pub(crate) fn enqueue_reporting(&mut self, packet: Packet, now: Time, fate: &mut Fate) -> Backlog {
         each!(self, state => {
             state.enqueue(packet, now, fate);
             state.backlog()
@@ -150,14 +150,14 @@ impl Queue {
     }
 
     /// Dequeue; what is held then.
-    pub(crate) fn dequeue_telling(&mut self, now: Time, fate: &mut Fate) -> (Option<Packet>, Backlog) {
+    pub(crate) fn dequeue_reporting(&mut self, now: Time, fate: &mut Fate) -> (Option<Packet>, Backlog) {
         each!(self, state => {
             let next = state.dequeue(now, fate);
             (next, state.backlog())
         })
     }
 
-    /// As [`Self::dequeue_telling`], and what it gives is in service from now on.
+    /// As [`Self::dequeue_reporting`], and what it gives is in service from now on.
     #[inline(always)]
     pub(crate) fn dequeue_to_send(&mut self, now: Time, fate: &mut Fate) -> (Option<Packet>, Backlog) {
         each!(self, state => {

@@ -37,14 +37,14 @@ pub enum State {
     LastAck = 8,
     /// Our FIN is acknowledged, the peer has not finished.
     FinWait2 = 9,
-    /// All done.
+    /// Both sides have finished.
     TimeWait = 10,
 }
 
 /// What [`Endpoint::compose_next`] has found to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Composed {
-    /// Nothing.
+    /// No segment to send.
     Nothing,
     /// A segment; others may follow.
     Segment,
@@ -205,7 +205,7 @@ impl Endpoint {
 
     /// What [`Self::on_segment`] does of such a segment at such an end. Is an acknowledgement due at once?
     #[inline(always)]
-    pub fn receive_plainly(&mut self, segment: &Segment, now: Time) -> bool {
+    pub fn receive_plain_data(&mut self, segment: &Segment, now: Time) -> bool {
         self.sender.take_window(segment);
         self.receiver.take_steadily(segment, now, &self.sender.rtt, &self.stack) == AckWhen::Now
     }
@@ -268,7 +268,7 @@ impl Endpoint {
         self.established_at = now;
         self.syn_due = false;
         self.syn_at = Time::NEVER;
-        // Karn's rule holds for the handshake too, unless timestamps tell the repetitions apart.
+        // Karn's rule holds for the handshake too, unless timestamps identify each repetition.
         let by_timestamp = self.stack.timestamps && segment.ts_ecr != Time::NEVER;
         let sample = match (self.syn_tries, by_timestamp) {
             (1, _) => Some(now.since(self.syn_sent)),
@@ -545,7 +545,7 @@ mod tests {
                 steady += 1;
                 assert!(short.only_receives(&segment));
                 let mut place = Segment::blank();
-                let is_due = short.receive_plainly(&segment, now);
+                let is_due = short.receive_plain_data(&segment, now);
                 if is_due {
                     short.acknowledge(now, &mut place);
                 }

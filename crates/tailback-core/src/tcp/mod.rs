@@ -1,5 +1,6 @@
 //! TCP: one sender and one receiver, which behave as an operating system does.
 
+mod cold;
 pub mod endpoint;
 pub mod metrics;
 mod ranges;
@@ -7,7 +8,6 @@ pub mod receiver;
 pub mod rtt;
 pub mod scoreboard;
 pub mod segment;
-mod seldom;
 pub mod sender;
 pub mod stack;
 mod tuning;

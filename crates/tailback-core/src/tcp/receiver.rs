@@ -21,9 +21,9 @@ pub use delay::AckWhen;
 pub use ecn::EarlyAck;
 use prefetch_index::prefetch_index;
 
+use crate::tcp::cold::ColdState;
 use crate::tcp::rtt::RttEstimator;
 use crate::tcp::segment::{Flags, Range, Segment};
-use crate::tcp::seldom::Seldom;
 use crate::tcp::stack::Stack;
 use crate::time::{Bytes, Duration, Time};
 
@@ -44,7 +44,7 @@ pub struct Receiver {
     ecn: ecn::Echo,
     delay: delay::Delay,
     offer: offer::Offer,
-    reassembly: Seldom<reassembly::Reassembly>,
+    reassembly: ColdState<reassembly::Reassembly>,
     claims: claims::Claims,
 }
 

@@ -71,7 +71,7 @@ impl RttEstimator {
     }
 
     /// Take a sample. `latest` is that of the latest segment the ACK is for, and enters the minimum: it does not hold a
-    /// delayed ACK's wait (Linux `ca_rtt_us`). `snd_una` and `snd_nxt` after the ACK tell the Linux rule where a round ends.
+    /// delayed ACK's wait (Linux `ca_rtt_us`). `snd_una` and `snd_nxt` after the ACK give the Linux rule where a round ends.
     #[inline(always)]
     pub fn on_sample(
         &mut self,

@@ -22,8 +22,8 @@ pub use rate::RateSample;
 use rate::RateWork;
 
 use crate::cc::Loss;
+use crate::tcp::cold::{AtRest, ColdState};
 use crate::tcp::segment::Range;
-use crate::tcp::seldom::{AtRest, Seldom};
 use crate::time::{Bytes, Duration, Time};
 
 const SACKED: u8 = 1;
@@ -70,7 +70,7 @@ pub struct Delivery {
     pub acked_segments: u32,
     /// Segments acknowledged or SACKed for the first time.
     pub delivered_segments: u32,
-    /// Their bytes.
+    /// Bytes of the delivered segments.
     pub delivered_bytes: Bytes,
     /// RTT of the earliest never-retransmitted segment acknowledged now.
     pub rtt_first: Option<Duration>,
@@ -206,7 +206,7 @@ pub struct Scoreboard {
     una: u64,
     next_order: u64,
     out: Bytes,
-    disturbed: Seldom<Disturbance>,
+    disturbed: ColdState<Disturbance>,
     app_limited_until: Bytes,
     delivered: Bytes,
     delivered_time: Time,
@@ -223,7 +223,7 @@ pub struct Scoreboard {
     // For RACK: first transmissions from this number on have not been judged.
     unjudged: u64,
     timestamp_tick: Duration,
-    /// What was newly declared lost, if somebody wants to know.
+    /// What was newly declared lost, if an instrument records it.
     pub losses: Option<Vec<Loss>>,
 }
 
@@ -237,7 +237,7 @@ impl Scoreboard {
             una: 0,
             next_order: 0,
             out: 0,
-            disturbed: Seldom::default(),
+            disturbed: ColdState::default(),
             app_limited_until: 0,
             delivered: 0,
             delivered_time: Time::ZERO,
@@ -345,7 +345,7 @@ impl Scoreboard {
     pub fn renew_rack_news(&mut self) {
         self.has_rack_news = true;
     }
-    /// Nothing outstanding.
+    /// Whether nothing is outstanding.
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }

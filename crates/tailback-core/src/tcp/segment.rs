@@ -8,7 +8,7 @@ use crate::time::{Bytes, Time};
 /// A half-open range of stream offsets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Range {
-    /// First offset.
+    /// Offset of the first byte.
     pub start: u64,
     /// One past the last offset.
     pub end: u64,

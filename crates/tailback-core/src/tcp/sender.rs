@@ -41,10 +41,10 @@ use prefetch_index::prefetch_index;
 
 use crate::cc::registry::Algorithm;
 use crate::cc::{CongestionControl, Control, Phase};
+use crate::tcp::cold::{AtRest, ColdState};
 use crate::tcp::metrics::Metrics;
 use crate::tcp::rtt::{RtoRule, RttEstimator};
 use crate::tcp::scoreboard::{Flight, Scoreboard};
-use crate::tcp::seldom::{AtRest, Seldom};
 use crate::tcp::stack::{Detection, Stack};
 use crate::time::{Bytes, Duration, Time};
 
@@ -76,7 +76,7 @@ pub struct Sender {
     is_modern: bool,
     // RFC 6675 NextSeg rule 4 was used in this recovery.
     rescued: bool,
-    // The next new segment tells the receiver of a reduction.
+    // The next new segment informs the receiver of a reduction.
     owes_cwr: bool,
     duplicate_acks: u32,
     // Without SACK: duplicate ACKs taken as departures.
@@ -100,7 +100,7 @@ pub struct Sender {
     pub count: SenderCount,
     algorithm: Algorithm,
     reordering: loss::Reordering,
-    trouble: Seldom<Trouble>,
+    trouble: ColdState<Trouble>,
     units: burst::Units,
     host_queue: host_queue::HostQueue,
 }
@@ -185,7 +185,7 @@ impl Sender {
             board,
             bursts: Default::default(),
             units: Default::default(),
-            trouble: Seldom::default(),
+            trouble: ColdState::default(),
             first_retransmission: Time::NEVER,
             count: SenderCount::default(),
             algorithm,

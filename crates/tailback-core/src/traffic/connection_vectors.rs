@@ -81,7 +81,7 @@ pub struct Epoch {
 /// A connection's epochs: most have one, which then needs no allocation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Vector {
-    /// The first.
+    /// First epoch of the connection.
     pub first: Epoch,
     /// Those after it.
     pub rest: Vec<Epoch>,

@@ -77,7 +77,7 @@ pub struct Normal {
 }
 
 impl Normal {
-    /// The next.
+    /// Draws the next value.
     pub fn draw(&mut self, stream: &mut Stream) -> f64 {
         if let Some(spare) = self.spare.take() {
             return spare;
@@ -160,7 +160,7 @@ impl LongMemory {
         }
     }
 
-    /// The next.
+    /// Draws the next value.
     pub fn draw(&mut self, stream: &mut Stream) -> f64 {
         let window = &self.past[self.at..self.at + LAGS];
         let sums = four_sums(&self.weights, window.try_into().expect("a window of all lags"));

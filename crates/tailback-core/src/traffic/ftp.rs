@@ -42,7 +42,7 @@ const FTP: Card = Card {
 const HFTP: Card = Card {
     name: "hftp",
     title: "FTP without a limit",
-    law: "a bulk transfer with so many packets unacknowledged that only the congestion window limits it",
+    law: "a bulk transfer with enough packets unacknowledged that only the congestion window limits it",
     source: "ns-2's TCP agent, `window_` 100,000, `packetSize_` 1000, as in studies of existing users beside \
           high-speed flows",
     params: &[BYTES, window(100_000), PACKET_BYTES],

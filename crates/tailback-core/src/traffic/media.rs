@@ -1,4 +1,4 @@
-//! A video call's sender that adapts its rate to the path (NADA), and the receiver whose reports tell it how.
+//! A video call's sender that adapts its rate to the path (NADA), and the receiver that reports to it.
 
 use std::collections::{BTreeMap, VecDeque};
 

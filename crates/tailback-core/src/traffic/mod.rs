@@ -41,7 +41,7 @@ pub enum Side {
 /// A connection of a flow, by the number its application gave it.
 pub type Connection = u32;
 
-/// What happened.
+/// An event at an application's sockets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cue {
     /// A start time of the flow has come.
@@ -68,7 +68,7 @@ pub enum Cue {
     Released(Connection),
     /// A datagram arrived, to applications whose [`Needs::datagrams`] says so.
     Datagram {
-        /// Its number.
+        /// Number of the datagram.
         number: u64,
         /// Its IP length.
         bytes: u32,
@@ -101,7 +101,7 @@ pub enum Action {
     WriteForever(Connection),
     /// Finish sending; `discard` drops what has not been sent yet.
     Close {
-        /// Where.
+        /// Connection to close.
         connection: Connection,
         /// Drop unsent data.
         discard: bool,
@@ -139,7 +139,7 @@ pub enum Action {
 pub enum Report {
     /// An exchange begins on a connection.
     Asked {
-        /// Where.
+        /// Connection of the exchange.
         connection: Connection,
         /// What kind of exchange.
         kind: Exchange,
@@ -179,7 +179,7 @@ crate::labels! {
 /// What an application does in answer to a cue.
 #[derive(Clone, Debug, Default)]
 pub struct Actions {
-    /// In order.
+    /// Actions in the order in which the host takes them.
     pub list: Vec<Action>,
 }
 
@@ -230,7 +230,7 @@ pub struct Traits {
 }
 
 impl Traits {
-    /// An application that nobody need know anything of.
+    /// An application without special properties.
     pub const NONE: Traits = Traits {
         datagrams: Datagrams::Plain,
         carries_packets: false,
@@ -254,7 +254,7 @@ impl Traits {
 /// The table an application leaves rows in, beside those that every flow fills.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rows {
-    /// None.
+    /// No rows.
     None,
     /// `requests`: its users wait for answers.
     Requests,
@@ -291,7 +291,7 @@ pub struct Needs {
     pub datagrams: bool,
     /// Datagrams from its client are ECN capable (ECT(0)).
     pub ecn: bool,
-    /// So many short connections that the congestion table counts them without listing each event.
+    /// It opens many short connections: the congestion table counts their events and does not list them.
     pub crowd: bool,
     /// What it offers on average whatever the network does, in bit/s: with the flow's direction, and against it.
     pub load_bps: [f64; 2],

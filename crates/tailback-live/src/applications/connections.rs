@@ -19,7 +19,7 @@ const MOUTHFUL: usize = 1 << 20;
 const ESTABLISHED: u8 = 1;
 const CLOSED: u8 = 7;
 
-/// One end.
+/// One end of a connection.
 #[derive(Debug)]
 pub struct End {
     /// Its socket, from the time there is one.
@@ -39,7 +39,7 @@ pub struct End {
     /// Its application asked to be called then.
     pub call_at: Time,
     /// Its application was notified that the peer finished.
-    pub has_told: bool,
+    pub has_reported: bool,
     /// Its application was notified that it is over.
     pub is_over: bool,
     written: Bytes,
@@ -58,7 +58,7 @@ impl End {
             mark: Bytes::MAX,
             wants_drained: false,
             call_at: Time::NEVER,
-            has_told: false,
+            has_reported: false,
             is_over: false,
             written: 0,
             has_shut: false,
@@ -95,7 +95,7 @@ impl End {
 
     /// Has the peer finished, unknown to the application?
     pub fn has_news_of_peer(&self) -> bool {
-        self.peer_finished && !self.has_told
+        self.peer_finished && !self.has_reported
     }
 
     /// Are both directions finished, as far as the sockets' callers are concerned?
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_tells_an_end_and_its_generation() {
+    fn a_token_identifies_an_end_and_its_generation() {
         let token = Token::new(9, 1_000_000, Side::Server);
         assert_eq!(token.place(), (1_000_000, Side::Server));
         assert_ne!(token, Token::new(10, 1_000_000, Side::Server));

@@ -18,7 +18,7 @@ use crate::sys::TcpInfo;
 /// What is recorded of a flow, and when.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recording {
-    /// Every exchange.
+    /// Rows of all exchanges.
     pub requests: bool,
     /// Every echo request.
     pub echoes: bool,
@@ -26,9 +26,9 @@ pub struct Recording {
     pub states: bool,
     /// A foreign stack's connection opened last, at these intervals.
     pub polls: Option<Duration>,
-    /// From here,
+    /// Start of the period.
     pub from: Time,
-    /// until here.
+    /// End of the period.
     pub until: Time,
 }
 
@@ -171,7 +171,7 @@ pub struct FlowRecord {
     pub streams: Vec<u16>,
     /// How the flow's thread was served.
     pub service: Service,
-    /// Of a foreign stack: what it said of itself at each change,
+    /// Of a foreign stack: the state that it reported at each change,
     pub states: Vec<StackStateRow>,
     /// at equal intervals,
     pub polls: Vec<PollRow>,

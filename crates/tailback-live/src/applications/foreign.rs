@@ -243,7 +243,7 @@ impl Flow<'_> {
         loop {
             self.ask(which, now, Half::move_bytes);
             self.flush_hosted(which, now)?;
-            if !self.tell_hosted(which, now)? {
+            if !self.report_to_hosted(which, now)? {
                 break;
             }
         }
@@ -323,7 +323,7 @@ impl Flow<'_> {
     }
 
     /// Report to the application what is new to it; true if there was anything.
-    fn tell_hosted(&mut self, which: Which, now: Time) -> io::Result<bool> {
+    fn report_to_hosted(&mut self, which: Which, now: Time) -> io::Result<bool> {
         let (serial, side) = which;
         let Some(step) = self.ask(which, now, Half::step) else { return Ok(false) };
         if step.has_failed() {
@@ -340,7 +340,7 @@ impl Flow<'_> {
                 }
                 (News::Closed, Side::Client) => {
                     self.record.tally.finished = now;
-                    // Whoever opened the connection closes it, once all is said.
+                    // The side that opened the connection closes it, once all data is exchanged.
                     self.ask(which, now, |half, now| half.endpoint.close(now));
                 }
                 _ => {}

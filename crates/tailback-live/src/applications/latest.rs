@@ -1,4 +1,4 @@
-//! A flow's latest connection, for whoever polls it.
+//! A flow's latest connection, for the polls.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -76,7 +76,7 @@ pub fn plan(
     let typed = manner.in_front.filter(|(flow, _)| *flow == number).map(|(_, words)| words.to_vec());
     let programs =
         ProgramPlan { is_in_front: typed.is_some(), client: typed.unwrap_or(programs.client), ..programs };
-    // A guest's programs are not this machine's: whoever starts it looks for them.
+    // A guest's programs are not this machine's: the code that starts the guest looks for them.
     if manner.is_here() {
         installed(&given, &programs)?;
     }
@@ -103,7 +103,7 @@ fn refuse_pacing(is_wanted: bool, path: &str) -> Result<(), LiveError> {
 fn port(given: &Checked<'_>, number: usize) -> Result<u16, LiveError> {
     let own = OWN_PORTS.checked_add(number as u16).filter(|_| number < usize::from(u16::MAX - OWN_PORTS));
     Some(given.whole("port") as u16).filter(|port| *port > 0).or(own).ok_or_else(|| {
-        let problem = "there are no ports left for so many flows";
+        let problem = "there are more flows than ports";
         LiveError::from(given.refuse("port", problem, "Give the flow a port"))
     })
 }

@@ -1,4 +1,4 @@
-//! What leaves a guest: a page that tells how it goes, and behind it the tables, in memory that the host reads.
+//! What leaves a guest: a page with its progress, and behind it the tables, in memory that the host reads.
 //!
 //! Memory and no device: a write to it is over at once, so nothing in the guest waits for the host or is interrupted by
 //! it. `python/tailback/vm/letter.py` reads it.
@@ -53,8 +53,8 @@ impl Letter {
         SharedMemory::of(&file, bytes as usize).doing(what).map(Letter)
     }
 
-    /// Tell how far the guest is, and the run in millionths.
-    pub fn tell(&mut self, state: State, ppm: u64) {
+    /// Reports how far the guest is, and the run in millionths.
+    pub fn report(&mut self, state: State, ppm: u64) {
         self.0.put(0, &(state as u64).to_le_bytes());
         self.0.put(8, &ppm.to_le_bytes());
     }
@@ -106,7 +106,7 @@ impl Letter {
             self.0.put(at, part);
             at += part.len().next_multiple_of(ALIGNMENT);
         }
-        self.tell(State::Done, 1_000_000);
+        self.report(State::Done, 1_000_000);
         Ok(())
     }
 }

@@ -17,8 +17,12 @@ pub struct Discipline {
     pub name: String,
     /// Its attributes, inside TCA_OPTIONS.
     pub options: Vec<u8>,
-    /// Packets leave in the order they came, whoever sent them; else only those of one connection do.
+    /// All packets leave in the order they came; else only those of one connection do.
     pub is_one_line: bool,
+    /// Packets of L4S and others of one connection may overtake each other.
+    pub splits_by_codepoint: bool,
+    /// A module of the user's own brings it.
+    pub is_own: bool,
     /// Why it drops.
     pub reason: DropReason,
     /// How long after it was made its law begins to work.
@@ -57,6 +61,18 @@ const PIE: Numbers = &[
     ("ecn", 6, 1.0),
 ];
 
+/// Weights count in 256ths of a hertz.
+const DUALPI2: Numbers = &[
+    ("limit_packets", 1, 1.0),
+    ("target_ms", 3, MS),
+    ("t_update_ms", 4, MS),
+    ("alpha", 5, 256.0),
+    ("beta", 6, 256.0),
+    ("step_ms", 8, MS),
+];
+/// Those that are a byte each.
+const DUALPI2_BYTES: Numbers = &[("coupling", 10, 1.0), ("c_share", 13, 1.0)];
+
 /// What the kernel is asked for by `spec` at `field`, whose parameters `card` has.
 pub fn discipline(
     name: &str,
@@ -76,14 +92,26 @@ pub fn discipline(
         "pie" => (given.numbers(PIE)?, true, DropReason::Aqm),
         "red" => (given.red(rate_bps)?, true, DropReason::Aqm),
         "cake" => (given.cake()?, false, DropReason::Aqm),
-        _ => unreachable!("the list of kernels' queues names it"),
+        "dualpi2" => (given.dualpi2()?, false, DropReason::Aqm),
+        // A module of the user's own: all its parameters are the module's.
+        _ => (given.numbers(&[])?, false, DropReason::Aqm),
     };
     Ok(Discipline::new(name, options, is_one_line, reason))
 }
 
 impl Discipline {
     fn new(name: &str, options: Vec<u8>, is_one_line: bool, reason: DropReason) -> Self {
-        Discipline { name: name.into(), options, is_one_line, reason, rests: rests(name) }
+        let splits_by_codepoint = !is_one_line && !["fq_codel", "cake"].contains(&name);
+        let rests = rests(name);
+        Discipline {
+            name: name.into(),
+            options,
+            is_one_line,
+            splits_by_codepoint,
+            is_own: false,
+            reason,
+            rests,
+        }
     }
 }
 
@@ -116,7 +144,8 @@ impl Given<'_> {
             None => Ok(()),
             Some((key, _)) => {
                 let problem = format!("the kernel's {} has no such parameter", self.name);
-                Err(self.refuse(key, problem, format!("Leave it out; it has {}", known.join(", "))))
+                let names = if known.is_empty() { "none".into() } else { known.join(", ") };
+                Err(self.refuse(key, problem, format!("Leave it out; it has {names}")))
             }
         }
     }
@@ -125,6 +154,26 @@ impl Given<'_> {
     fn numbers(&self, table: Numbers) -> Result<Vec<u8>, LiveError> {
         let known: Vec<&str> = table.iter().map(|(key, _, _)| *key).collect();
         self.only(&known)?;
+        let all = self.values(table)?;
+        Ok(all.into_iter().flat_map(|(kind, value)| attribute(kind, &value.to_ne_bytes())).collect())
+    }
+
+    /// DualPI2's parameters: some are a byte wide.
+    fn dualpi2(&self) -> Result<Vec<u8>, LiveError> {
+        let known: Vec<&str> = DUALPI2.iter().chain(DUALPI2_BYTES).map(|(key, _, _)| *key).collect();
+        self.only(&known)?;
+        let mut out = Vec::new();
+        for (kind, value) in self.values(DUALPI2)? {
+            out.extend(attribute(kind, &value.to_ne_bytes()));
+        }
+        for (kind, value) in self.values(DUALPI2_BYTES)? {
+            out.extend(attribute(kind, &[value.min(u32::from(u8::MAX)) as u8]));
+        }
+        Ok(out)
+    }
+
+    /// Attributes of `table` whose parameters are given, with their values.
+    fn values(&self, table: Numbers) -> Result<Vec<(u16, u32)>, LiveError> {
         let mut out = Vec::new();
         for (key, kind, units) in table {
             let value = match self.spec.params.get(*key) {
@@ -133,7 +182,7 @@ impl Given<'_> {
                 Some(Value::Number(value)) => value * units,
                 Some(Value::Name(_)) => unreachable!("these are numbers and flags"),
             };
-            out.extend(attribute(*kind, &self.whole(key, value, *units)?.to_ne_bytes()));
+            out.push((*kind, self.whole(key, value, *units)?));
         }
         Ok(out)
     }
@@ -298,6 +347,22 @@ mod tests {
     }
 
     #[test]
+    fn dualpi2s_shares_are_bytes_and_its_weights_256ths_of_a_hertz() {
+        let number = |kind: u16, value: u32| attribute(kind, &value.to_ne_bytes());
+        let params = [
+            ("target_ms", Value::Number(15.0)),
+            ("alpha", Value::Number(0.25)),
+            ("coupling", Value::Number(2.0)),
+            ("c_share", Value::Number(10.0)),
+        ];
+        let wanted = [number(3, 15_000), number(5, 64), attribute(10, &[2]), attribute(13, &[10])].concat();
+        let found = asked("dualpi2", &params).unwrap();
+        assert_eq!((found.options, found.splits_by_codepoint), (wanted, true));
+        let problem = asked("dualpi2", &[("mtu", Value::Number(1500.0))]).unwrap_err().to_string();
+        assert!(problem.contains("q.params.mtu"), "{problem}");
+    }
+
+    #[test]
     fn cake_is_asked_for_by_the_kernels_own_numbers() {
         let number = |kind: u16, value: u32| attribute(kind, &value.to_ne_bytes());
         assert_eq!(asked("cake", &[]).unwrap().options, number(6, 0));
@@ -317,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_cannot_be_told_is_refused_by_name() {
+    fn what_the_kernel_cannot_take_is_refused_by_name() {
         for (name, params, part) in [
             ("codel", ("mtu", Value::Number(1000.0)), "q.params.mtu"),
             ("pie", ("max_burst_ms", Value::Number(10.0)), "q.params.max_burst_ms"),

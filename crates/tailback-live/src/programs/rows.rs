@@ -14,11 +14,11 @@ const LAST_LINES: usize = 5;
 /// How one program ended.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// Which.
+    /// Side of the program.
     pub role: Role,
-    /// From here
+    /// Time of the start.
     pub started: Time,
-    /// to here.
+    /// Time of the end.
     pub ended: Time,
     /// With what status.
     pub ending: Ending,
@@ -33,7 +33,7 @@ pub struct Ended {
 pub struct Report {
     /// Number of the flow.
     pub flow: u32,
-    /// Its name.
+    /// The flow's name.
     pub name: String,
     /// Server, if there was one, and client.
     pub programs: Vec<Ended>,
@@ -43,8 +43,8 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// In words.
-pub fn told(ending: Ending) -> String {
+/// How a program ended, in words.
+pub fn in_words(ending: Ending) -> String {
     match ending {
         Ending::Exit(status) => format!("ended with status {status}"),
         Ending::Signal(libc::SIGXFSZ) => "was ended by signal 25: a file that it wrote grew too large".into(),

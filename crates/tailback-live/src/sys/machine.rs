@@ -107,7 +107,7 @@ pub fn end_machine() -> io::Error {
     io::Error::last_os_error()
 }
 
-/// A file as memory that somebody else reads.
+/// A file as memory that another process reads.
 #[derive(Debug)]
 pub struct SharedMemory {
     start: *mut u8,

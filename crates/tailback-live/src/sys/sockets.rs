@@ -161,7 +161,7 @@ pub fn unacknowledged(fd: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(value.unsigned_abs())
 }
 
-/// accept(2); `None` if nobody has connected yet.
+/// accept(2); `None` if no client has connected yet.
 pub fn accept(fd: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
     // SAFETY: no addresses asked for; the descriptor is owned at once.
     let got = check(unsafe {

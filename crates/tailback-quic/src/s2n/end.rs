@@ -39,7 +39,7 @@ pub enum Awaited {
     Accepted(handle::Acceptor),
 }
 
-/// One end.
+/// One end of a connection.
 pub struct End<const IS_CLIENT: bool> {
     endpoint: Transport<IS_CLIENT>,
     awaited: Awaited,

@@ -257,7 +257,7 @@ impl<'a> Graph<'a> {
         let flow = &resolver.scenario.flow[number];
         let place = resolver.listed.place(number);
         let is_back = resolver.listed.is_back(number);
-        // What is wrong with the way back of a two-way flow is said of the keys as written.
+        // An error in the way back of a two-way flow names the keys as written.
         let [start, end, key, back_key] = if is_back {
             ["to", "from", "back_route", "route"]
         } else {

@@ -139,8 +139,7 @@ fn refuse_kernels_queue(resolver: &mut Resolver<'_>, hop: &Hop<'_>, place: &str,
     let name = hop.queue.map_or("", |queue| &*queue.discipline);
     if queue::outside::of_kernel(name).is_some() {
         let problem = format!("{what} cannot stand in front of {name}");
-        let fix =
-            format!("Put it on a link of its own before this one, or take {}", &name["kernel:".len()..]);
+        let fix = "Put it on a link of its own before this one, or take a queue of tailback's (tailback list queues)";
         resolver.problem_with(place, &name.into(), fault(problem, fix));
     }
 }
@@ -285,7 +284,10 @@ fn one_queue(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Node {
 /// Is it a discipline of the user's own?
 fn is_own(resolver: &mut Resolver<'_>, queue: &Queue, place: &str) -> bool {
     let name: &str = &queue.discipline;
-    if ["bpf:", "rust:", "module:"].iter().any(|kind| name.starts_with(kind)) {
+    if queue::outside::is_module(name) {
+        return true;
+    }
+    if ["bpf:", "rust:"].iter().any(|kind| name.starts_with(kind)) {
         let fix =
             "Write the queue as a class in Python: \"python:my.py:MyQueue\" (docs/tutorials/own-queue.md)";
         let found = fault("a compiled source or crate is a congestion control here, and no queue", fix);

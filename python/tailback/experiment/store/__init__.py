@@ -26,10 +26,10 @@ import polars as pl
 from tailback import _core
 from tailback.checksums import KeptWarning, Verified
 from tailback.consent import allow_bucket, demand_bucket_allowed
-from tailback.errors import ResultError
+from tailback.errors import ResultError, StoreError
 from tailback.experiment.store import index
 from tailback.experiment.store.index import Follower, Writer
-from tailback.experiment.store.locks import StoreError, locked
+from tailback.experiment.store.locks import locked
 from tailback.experiment.store.merging import MergeConflict, Merged, merged
 from tailback.experiment.store.objects import Bucket, bucket
 from tailback.experiment.store.query import QueryError, answer
@@ -270,7 +270,7 @@ class Store:
         return shard / run
 
     def place_of_tables(self, run: str) -> str:
-        """Where whoever does a run puts its tables: a folder, or the address of the bucket."""
+        """Where a worker puts the tables of a run: a folder, or the address of the bucket."""
         return self.bucket.url if self.bucket is not None else str(self.tables_folder(run).absolute())
 
     def result(self, start: str) -> Result:

@@ -8,13 +8,9 @@ from collections.abc import Generator
 from pathlib import Path
 
 from tailback import files
-from tailback.errors import ResultError
+from tailback.errors import StoreError
 
-__all__ = ["StoreError", "locked", "try_lock"]
-
-
-class StoreError(ResultError):
-    """A store that cannot be read, written or understood."""
+__all__ = ["locked", "try_lock"]
 
 
 def try_lock(handle: int, *, shared: bool = False) -> bool:
@@ -27,7 +23,7 @@ def try_lock(handle: int, *, shared: bool = False) -> bool:
 
 @contextlib.contextmanager
 def locked(path: Path, refusal: str, *, shared: bool) -> Generator[None, None, None]:
-    """Hold a lock on `path`; `StoreError` with `refusal` if somebody else's lock excludes it."""
+    """Hold a lock on `path`; `StoreError` with `refusal` if another process's lock excludes it."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     try:
         if not try_lock(handle, shared=shared):

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow as pa
 
+from tailback.errors import StoreError
 from tailback.experiment.store import index
-from tailback.experiment.store.locks import StoreError
 
 if TYPE_CHECKING:
     from tailback.experiment.store import Store
@@ -26,7 +26,7 @@ __all__ = ["MergeConflict", "Merged", "merged"]
 #: The column, while merging, that says where a row comes from.
 _FROM = "\0store"
 #: At most this many differing values of a run are printed.
-_MOST_TOLD = 5
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class MergeConflict(StoreError):
         one, other = rows[:2]
         names = [name for name in one if name not in index.COLUMNS and name != _FROM and one[name] != other[name]]
         differing = [
-            ", ".join(f"{name} {row[name]}" for name in names[:_MOST_TOLD])
-            + (f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else "")
+            ", ".join(f"{name} {row[name]}" for name in names[:_MOST_NAMED])
+            + (f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else "")
             for row in (one, other)
         ]
         super().__init__(

@@ -1,4 +1,4 @@
-"""Questions to a store in SQL, and what is said of one that cannot be answered."""
+"""SQL queries to a store, and the errors of those that cannot be answered."""
 
 from __future__ import annotations
 

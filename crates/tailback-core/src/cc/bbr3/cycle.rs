@@ -95,7 +95,7 @@ impl State {
         ack.in_flight <= self.with_headroom(control.mss) && ack.in_flight <= path
     }
 
-    /// Follows what the ACKs now arriving tell of a probe, and raises inflight_hi. True: another phase has begun.
+    /// Follows a probe by the ACKs now arriving, and raises inflight_hi. Returns true when another phase begins.
     pub(super) fn adapt_long_term(&mut self, ack: &Ack, control: &Control) -> bool {
         if self.round_start && self.acks == Acks::ProbeStarting {
             self.acks = Acks::ProbeFeedback;

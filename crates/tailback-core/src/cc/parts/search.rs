@@ -82,7 +82,7 @@ impl Search {
         self.sent[self.latest % KEPT] = ack.snd_nxt;
     }
 
-    /// One bin or more have passed. False if so many that they tell nothing: begin again with the next ACK.
+    /// Moves on by the bins that have passed. False if more than `BINS` have: begin again with the next ACK.
     fn advance(&mut self, ack: &Ack) -> bool {
         let passed = (ack.now.since(self.ends).as_ps() / self.span.as_ps()) as usize + 1;
         if passed > BINS {

@@ -1,14 +1,14 @@
 //! Arrivals of one link, taken one after another: as long as nothing else is due before the next of them, and those at
 //! ends that only receive also ahead of what else is to happen.
 //!
-//! Two links join the same two sides, and nobody else uses either: what one of them delivers makes ends send into the
+//! Two links join the same two sides, and no other flow uses either: what one of them delivers makes ends send into the
 //! other, and only there. Then an arrival at an end that only receives changes nothing but this end and the back link,
 //! on which nothing arrives before its delay is over. So the run loop need not go through what happens elsewhere
 //! meanwhile: arrivals are taken together, each at its own time, up to the next timer (of that end, perhaps), and no
 //! further than the forward link's delay, within which no new one can come between them.
 //!
 //! Each counts as the event it is, and links and timers are armed in the same order on each side, so that ties end as
-//! they do one by one. Whoever records each packet gets them so: that is the plain twin (`tests/determinism.rs`).
+//! they do one by one. Runs that record each packet get them one by one: that is the plain twin (`tests/determinism.rs`).
 
 use super::Network;
 use super::flow::Flow;
@@ -66,7 +66,7 @@ pub(super) fn ways(links: &[Link], flows: &[Flow], keeps_order: bool) -> Vec<Way
     }
     let back_of = |link: u32| backs[link as usize].unwrap_or(ALONE);
     let way = |link: u32| {
-        let together = links[link as usize].delivers_plainly();
+        let together = links[link as usize].delivers_in_order();
         let back = back_of(link);
         let is_pair = back != ALONE && back_of(back) == link && links[back as usize].only_delays();
         Way { together, back: if together && is_pair && !keeps_order { back } else { ALONE } }
@@ -86,7 +86,7 @@ fn two_of(links: &mut [Link], one: usize, other: usize) -> [&mut Link; 2] {
 
 impl<P: Probe> Network<P> {
     /// `link` has just delivered something: go on with what it delivers next, as long as nothing else is due before, or
-    /// nothing else can tell.
+    /// nothing else depends on the order.
     #[inline(never)]
     pub(super) fn run_on(&mut self, link: u32) {
         let back = self.ways[link as usize].back;
@@ -124,7 +124,7 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// Does the packet that arrives at `due` do nothing that anything else can tell?
+    /// Whether the packet that arrives at `due` affects only its own end and the back link.
     #[inline(always)]
     fn is_received_only(&mut self, packet: &Packet, back: u32, due: Time) -> bool {
         let segment = self.arena.at(packet.slot);
@@ -191,7 +191,7 @@ impl<P: Probe> Network<P> {
             }
             taken += 1;
             bytes += Bytes::from(packet.bytes);
-            if !to.end.receive_plainly(segment, due) {
+            if !to.end.receive_plain_data(segment, due) {
                 self.arena.release(packet.slot);
                 continue;
             }

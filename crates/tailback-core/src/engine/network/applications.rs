@@ -1,7 +1,7 @@
 //! Applications: they receive cues, and their actions are carried out.
 
 use super::Network;
-use super::flow::NOBODY;
+use super::flow::NO_CONNECTION;
 use super::foreign::NOT_FOREIGN;
 use crate::engine::connections::index_of;
 use crate::packet::{Ecn, FlowId};
@@ -62,7 +62,7 @@ impl<P: Probe> Network<P> {
     /// The index of the end at this side of a connection, if it is alive.
     pub(super) fn index(&self, number: usize, side: Side, connection: Connection) -> Option<usize> {
         let address = self.flows[number].connections.get(connection as usize).copied()?;
-        (address != NOBODY).then(|| index_of(address) + usize::from(side == Side::Server))
+        (address != NO_CONNECTION).then(|| index_of(address) + usize::from(side == Side::Server))
     }
 
     /// Do what the application wants; the index of its end, if that may now have something to send or to report. Actions for

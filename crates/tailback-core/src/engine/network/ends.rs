@@ -1,7 +1,7 @@
-//! Ends of connections: they hear, send, tell their applications, and come and go.
+//! Ends of connections: they receive, send, report to their applications, open and close.
 
 use super::Network;
-use super::flow::NOBODY;
+use super::flow::NO_CONNECTION;
 use crate::engine::connections::{End, MOST_PAIRS, Tally, index_of};
 use crate::packet::{Ecn, FlowId, Packet};
 use crate::probe::Probe;
@@ -41,12 +41,12 @@ impl<P: Probe> Network<P> {
         self.after(index);
     }
 
-    /// Something happened at an end: tell the application, send what may be sent, see to the timers.
+    /// Something happened at an end: report it to the application, send what may be sent, set the timers.
     #[inline(always)]
     pub(super) fn after(&mut self, index: usize) {
         let mut it = self.connections.at(index);
         if it.is_awaited() || it.end.state() != it.state || !self.happened.is_empty() {
-            self.tell_apart(index);
+            self.report_apart(index);
             it = self.connections.at(index);
         }
         loop {
@@ -84,7 +84,7 @@ impl<P: Probe> Network<P> {
             }
         }
         if it.end.state() != it.state {
-            self.tell_state(index);
+            self.report_state(index);
             it = self.connections.at(index);
         }
         if let Some(next) = it.earlier_wake() {
@@ -95,12 +95,12 @@ impl<P: Probe> Network<P> {
     }
 
     #[inline(never)]
-    fn tell_apart(&mut self, index: usize) {
+    fn report_apart(&mut self, index: usize) {
         if !self.happened.is_empty() {
             self.list_congestion(index);
         }
-        self.tell_progress(index);
-        self.tell_state(index);
+        self.report_progress(index);
+        self.report_state(index);
     }
 
     #[cold]
@@ -112,7 +112,7 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    pub(super) fn tell_progress(&mut self, index: usize) {
+    pub(super) fn report_progress(&mut self, index: usize) {
         let it = self.connections.at(index);
         if !it.listens {
             return;
@@ -137,7 +137,7 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    pub(super) fn tell_state(&mut self, index: usize) {
+    pub(super) fn report_state(&mut self, index: usize) {
         let it = self.connections.at(index);
         let (flow, side, connection, before) = (it.flow as usize, it.side, it.connection, it.state);
         let state = it.end.state();
@@ -242,9 +242,9 @@ impl<P: Probe> Network<P> {
             flow.plan.as_mut().unwrap_or_else(|| panic!("flow {number} over datagrams opens a connection"));
         let place = opening.connection as usize;
         if flow.connections.len() <= place {
-            flow.connections.resize(place + 1, NOBODY);
+            flow.connections.resize(place + 1, NO_CONNECTION);
         }
-        assert_eq!(flow.connections[place], NOBODY, "flow {number}: connection {place} is in use");
+        assert_eq!(flow.connections[place], NO_CONNECTION, "flow {number}: connection {place} is in use");
         flow.connections[place] = address;
         flow.alive += 1;
         flow.latest = address;
@@ -288,7 +288,7 @@ impl<P: Probe> Network<P> {
     #[cold]
     pub(super) fn finish_event(&mut self) {
         self.after_event.are_due = false;
-        self.tell_departures();
+        self.report_departures();
         self.close_finished();
     }
 
@@ -316,7 +316,7 @@ impl<P: Probe> Network<P> {
             flow.past.add(&one.end, &other.end);
             self.connections.recycle(one);
             self.connections.recycle(other);
-            flow.connections[connection as usize] = NOBODY;
+            flow.connections[connection as usize] = NO_CONNECTION;
             flow.alive -= 1;
             self.per_packet[number].count.connections_failed += u64::from(has_failed);
             if P::WANTS {
@@ -337,7 +337,7 @@ impl<P: Probe> Network<P> {
         if let Some(foreign) = self.foreign.get(flow.foreign as usize) {
             foreign.live.iter().for_each(|live| tally.add_foreign(live));
         }
-        for &address in flow.connections.iter().filter(|address| **address != NOBODY) {
+        for &address in flow.connections.iter().filter(|address| **address != NO_CONNECTION) {
             let index = index_of(address);
             if let (Some(client), Some(server)) =
                 (self.connections.get(index), self.connections.get(index + 1))

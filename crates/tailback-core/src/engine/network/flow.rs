@@ -9,7 +9,7 @@ use crate::time::{Bytes, Time};
 use crate::traffic::registry::App;
 
 /// Not an end's address: the highest generation of the last index.
-pub(super) const NOBODY: u32 = u32::MAX;
+pub(super) const NO_CONNECTION: u32 = u32::MAX;
 
 /// What a flow counted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -91,7 +91,7 @@ impl Flow {
             datagrams: 0,
             connections: Vec::new(),
             alive: 0,
-            latest: NOBODY,
+            latest: NO_CONNECTION,
             past: Tally::default(),
             finished: Time::NEVER,
         }

@@ -159,18 +159,18 @@ impl<P: Probe> Network<P> {
         let it = &mut self.foreign[foreign];
         it.under_way = it.under_way.saturating_sub(1);
         if it.is_stuck() {
-            // Its turn comes when whoever is at work has finished: it may be it itself.
+            // Its turn comes when the stack now at work has finished, which may be this one.
             let (element, now) = (self.foreign_element(foreign), self.now);
             self.schedule.arm(element, now);
         }
     }
 
-    /// Something happened at an end: move bytes, send datagrams, tell the application, until nothing more comes of it.
+    /// Something happened at an end: move bytes, send datagrams and report to the application until nothing is left to do.
     fn serve_foreign(&mut self, which: Which) {
         loop {
             self.ask(which, Half::move_bytes);
             self.flush_foreign(which);
-            if !self.tell_foreign(which) {
+            if !self.report_to_foreign(which) {
                 break;
             }
         }
@@ -249,7 +249,7 @@ impl<P: Probe> Network<P> {
     }
 
     /// Report to the application what is new to it; true if there was anything.
-    fn tell_foreign(&mut self, which: Which) -> bool {
+    fn report_to_foreign(&mut self, which: Which) -> bool {
         let (foreign, serial, side) = which;
         let Some(step) = self.ask(which, Half::step) else { return false };
         if step.has_failed() {
@@ -263,7 +263,7 @@ impl<P: Probe> Network<P> {
             is_news = true;
             if news == News::Closed && side == Side::Client {
                 self.flows[flow].finished = self.now;
-                // Whoever opened the connection closes it, once all is said.
+                // The side that opened the connection closes it, once all data is exchanged.
                 self.ask(which, |half, now| half.endpoint.close(now));
             }
             self.cue(flow, side, cue);

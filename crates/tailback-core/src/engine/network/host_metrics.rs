@@ -28,7 +28,7 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// A connection opens, its client's end at this index: tell both ends what earlier ones have learnt. Real ones
+    /// A connection opens, its client's end at this index: give both ends what earlier ones have learnt. Real ones
     /// look it up when the handshake ends, a round trip later.
     pub(super) fn remind(&mut self, client: usize) {
         for index in [client, client + 1] {

@@ -22,7 +22,7 @@ pub(super) struct Departure {
 pub(super) struct AfterEvent {
     /// There are some: of these, or connections to close.
     pub are_due: bool,
-    /// What left a host's own link, to tell its sender.
+    /// What left a host's own link, for its sender.
     pub departed: Vec<Departure>,
 }
 

@@ -173,7 +173,7 @@ impl<P: Probe> Network<P> {
             return;
         }
         let address = segment.to;
-        // If nobody is there, its connection is over: TIME-WAIT holds no state.
+        // If no end has this address, its connection is closed: TIME-WAIT holds no state.
         let to = self.connections.find(address);
         let is_heard = to.is_some();
         if let Some(to) = to {

@@ -36,11 +36,11 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    pub(super) fn tell_departures(&mut self) {
+    pub(super) fn report_departures(&mut self) {
         let mut departed = std::mem::take(&mut self.after_event.departed);
         for Departure { flow, from, bytes } in departed.drain(..) {
             if self.flows[flow as usize].plan.is_none() {
-                continue; // Datagrams come from nobody who waits.
+                continue; // No sender waits for the departure of datagrams.
             }
             let Some(it) = self.connections.find(from) else { continue };
             let looks = it.end.stack().small_queue.is_some();

@@ -29,7 +29,7 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// The largest window, and the shift that tells it.
+    /// The largest window, and the shift that announces it.
     pub fn new(stack: &Stack, most: Bytes, scale: u8, mss: u32) -> Self {
         let first = stack.initial_window_capacity().filter(|first| *first < most);
         let with_options = u64::from(mss) + u64::from(stack.counted_options());

@@ -1,7 +1,7 @@
 //! An application that takes its time to read: what it has not read closes the window.
 //!
 //! Law: it reads a steady rate of whatever has arrived in order. Sources: RFC 9293 section 3.8.6.2.2 (the right edge
-//! moves by a segment or half the buffer, or not at all), Linux `tcp_cleanup_rbuf` (an update that nobody asked for
+//! moves by a segment or half the buffer, or not at all), Linux `tcp_cleanup_rbuf` (an unsolicited update
 //! leaves once the window can double).
 //!
 //! Differs from the sources: the reader's calls have no size; one rule for every stack but Linux 6 and later (FreeBSD sends

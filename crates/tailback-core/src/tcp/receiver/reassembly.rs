@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 
 use super::Receiver;
 use super::delay::AckWhen;
+use crate::tcp::cold::AtRest;
 use crate::tcp::ranges::first_that_reaches;
 use crate::tcp::segment::{Range, Segment};
-use crate::tcp::seldom::AtRest;
 use crate::tcp::stack::Stack;
 use crate::time::{Duration, Time};
 

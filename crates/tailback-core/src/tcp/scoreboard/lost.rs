@@ -204,7 +204,7 @@ impl Scoreboard {
             };
         }
         let again = &self.disturbed.again;
-        // Of what was sent again since, or is acknowledged, only later entries tell.
+        // An entry is obsolete if its segment was sent again since or is acknowledged; only later entries show that.
         let held = |&(number, order): &(u64, u64)| {
             let segment = self.segments.get(number.checked_sub(self.base)? as usize)?;
             (segment.order == order).then_some(segment)

@@ -158,7 +158,7 @@ impl Sender {
     #[inline(always)]
     fn pass_on(&mut self, ack: &Ack, now: Time, events: &mut Vec<CongestionEvent>) {
         if self.is_followed {
-            self.tell_fates(now, Some(ack));
+            self.report_fates(now, Some(ack));
         }
         self.algorithm.on_ack(ack, &mut self.control);
         self.answer_wish(now, events);
@@ -239,7 +239,7 @@ impl Sender {
         News { newly_acked, is_duplicate, reports_duplicate, rtt, round_start, is_marked, marked, is_dsack }
     }
 
-    /// Does a classic or DCTCP's echo tell of a mark, and of how many bytes?
+    /// Whether a classic or DCTCP echo reports a mark, and for how many bytes.
     #[inline]
     fn hear_echo(&self, segment: &Segment, newly_acked: Bytes, delivered: Bytes) -> (bool, Bytes) {
         let is_marked = self.stack.speaks_ecn() && segment.flags.has(Flags::ECE);
@@ -391,7 +391,7 @@ impl Sender {
     }
 
     /// Linux since 4.x `tcp_ack_update_rtt`: its own send times come first. Once a retransmission is among what is
-    /// acknowledged, only the echoed timestamp tells, in whole ticks; the algorithm takes it as well.
+    /// acknowledged, only the echoed timestamp is valid, in whole ticks; the algorithm takes it as well.
     fn sample_rtt_exactly(&mut self, echo: Option<Time>, delivery: &Delivery, now: Time) -> Option<Duration> {
         let (first, last) = match delivery.acked_retransmission {
             true => (None, None),
@@ -477,12 +477,12 @@ mod tests {
     const MSS: u32 = 1000;
     const WINDOW: Bytes = 1 << 22;
 
-    fn established(cc: &str, takes_plainly: bool) -> Sender {
+    fn established(cc: &str, is_plain: bool) -> Sender {
         let stack = Arc::new(Stack::named("linux", "stack").unwrap());
         let algorithm = crate::cc::registry::build(cc, &Default::default(), "tcp", 1).unwrap();
         let mut sender = Sender::new(stack, algorithm, MSS, WINDOW);
         assert!(sender.is_modern);
-        sender.is_modern = takes_plainly;
+        sender.is_modern = is_plain;
         sender.on_established(Time::from_ms(20), WINDOW, Some(Duration::from_ms(20)));
         sender
     }
@@ -682,7 +682,7 @@ mod tests {
             steps in prop::collection::vec((0u32..100, 0u32..100, 1u64..3000), 50..250),
             disturbance in 0u32..12,
         ) {
-            let mut senders = [true, false].map(|plainly| established(cc, plainly));
+            let mut senders = [true, false].map(|is_plain| established(cc, is_plain));
             let stack = Stack::named("linux", "stack").unwrap();
             let mut receiver = Receiver::new(&stack, WINDOW, 7, MSS);
             let (mut now, mut way, mut events) = (Time::from_ms(20), Vec::new(), [Vec::new(), Vec::new()]);

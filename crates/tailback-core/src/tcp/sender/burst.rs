@@ -47,7 +47,7 @@ pub(super) struct Bursts {
     left: u32,
     /// It has several segments, so its last one is pushed.
     is_several: bool,
-    /// A burst waits for a wider window: as good as a full one.
+    /// A burst waits for a wider window, and is treated as a full one.
     pub(super) waits: bool,
     /// A burst waits, for whatever reason, until an ACK or more data comes.
     is_deferred: bool,
@@ -62,7 +62,7 @@ pub(super) struct Bursts {
 /// Segments that differ from the one before by their place in the stream alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Alike {
-    /// How many.
+    /// Number of segments.
     pub number: u32,
     /// The last of them carries PSH, too.
     pub is_pushed: bool,
@@ -199,7 +199,7 @@ impl Sender {
         Alike { number, is_pushed: self.is_pushed(end) }
     }
 
-    /// Does nothing but its number tell one new segment from the next?
+    /// Whether consecutive new segments differ by their number alone.
     #[inline]
     fn sends_alike(&self) -> bool {
         self.board.lost_segments() == 0
@@ -258,7 +258,7 @@ impl Sender {
         if self.bursts.left > 0 || self.bursts.written >= self.write_end {
             return;
         }
-        // Payload alone mostly tells that the writer waits: what it is counted with need not be looked at then.
+        // The payload alone mostly shows that the writer waits. Then the overhead need not be counted.
         let enough = self.send_buffer / 3 * 2;
         if self.bursts.written.saturating_sub(self.snd_una) <= enough {
             self.write_units();
@@ -532,7 +532,7 @@ mod tests {
             (sender.control.cwnd, sender.control.ssthresh) = (cwnd, ssthresh);
             let most = sender.most_bytes();
             prop_assert!(!sender.is_clearly_less_than_most(limit) || limit < most);
-            // Not seldom is it seen so: two segments less are clearly less, where the rate alone decides.
+            // Where the rate alone decides, two segments less are clearly less.
             let is_by_rate = min_us >= 32 << 9 && most >= 4 * u64::from(mss);
             let is_most = most == u64::from(stack.burst_segments) * u64::from(mss);
             prop_assert!(

@@ -115,7 +115,7 @@ impl Sender {
             return;
         }
         let mss = u64::from(self.control.mss);
-        // A threshold above half of the buffer tells nothing of the path.
+        // A threshold above half of the buffer says nothing about the path.
         let ssthresh = match self.control.ssthresh < self.send_buffer / 2 {
             true => ((self.control.ssthresh + mss / 2) / mss).max(2) * (mss + u64::from(HEADERS)),
             false => 0,

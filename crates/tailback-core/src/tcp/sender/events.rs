@@ -1,4 +1,4 @@
-//! What the sender tells: congestion events as they happen, and counts.
+//! What the sender reports: congestion events as they happen, and counts.
 
 use super::Sender;
 use crate::time::{Bytes, Time};
@@ -24,9 +24,9 @@ crate::labels! {
 /// A congestion event at the sender.
 #[derive(Clone, Copy, Debug)]
 pub struct CongestionEvent {
-    /// What happened.
+    /// Kind of the event.
     pub kind: CongestionEventKind,
-    /// When.
+    /// Time of the event.
     pub now: Time,
     /// cwnd in bytes before.
     pub cwnd_before: Bytes,

@@ -8,7 +8,7 @@ use crate::time::Time;
 impl Sender {
     /// A segment left.
     #[cold]
-    pub(super) fn tell_departure(&mut self, range: Range, now: Time) {
+    pub(super) fn report_departure(&mut self, range: Range, now: Time) {
         let in_flight = self.in_flight();
         let sendable = self.buffered_end().min(self.peer.right_edge);
         let departure = Departure {
@@ -25,7 +25,7 @@ impl Sender {
 
     /// What an ACK delivered, and what was declared lost since the last report.
     #[cold]
-    pub(super) fn tell_fates(&mut self, now: Time, ack: Option<&Ack>) {
+    pub(super) fn report_fates(&mut self, now: Time, ack: Option<&Ack>) {
         let mut lost = self.board.losses.take().unwrap_or_default();
         let fates = Fates {
             now,

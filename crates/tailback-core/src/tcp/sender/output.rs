@@ -186,7 +186,7 @@ impl Sender {
         }
     }
 
-    /// As [`Self::send_new`], for those who seldom send.
+    /// As [`Self::send_new`], out of line for callers on cold paths.
     #[cold]
     pub(super) fn send_new_apart(&mut self, now: Time, force: bool) -> Option<Outgoing> {
         self.send_new(now, force)
@@ -315,7 +315,7 @@ impl Sender {
             self.charge_pacing(u64::from(length) - charged, self.count.segments_sent, now);
         }
         if self.is_followed {
-            self.tell_departure(range, now);
+            self.report_departure(range, now);
         }
         self.output.is_unsettled = true;
         let mut flags = if is_fin { Flags::FIN } else { Flags::default() };

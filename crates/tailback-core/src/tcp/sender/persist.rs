@@ -24,7 +24,7 @@ pub(super) struct Persist {
 
 /// What to do about a window with too little room.
 pub(super) enum Patience {
-    /// Send nothing.
+    /// Wait for more room.
     Wait,
     /// Ask for news of it.
     Probe,

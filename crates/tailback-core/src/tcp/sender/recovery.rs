@@ -266,7 +266,7 @@ impl Sender {
         self.probe.end = 0;
         self.recover = self.snd_nxt;
         self.begin_repair();
-        // RFC 3168 section 6.1.2: CWR tells of a reduction for whatever reason. AccECN needs its bit for the count.
+        // RFC 3168 section 6.1.2: CWR reports a reduction for whatever reason. AccECN needs its bit for the count.
         self.owes_cwr = self.stack.speaks_ecn() && !self.stack.counts_marks();
         self.trouble.descent = Descent::from_window(self.control.cwnd);
         self.congestion(signal, now);

@@ -22,7 +22,7 @@ pub(super) enum Waits {
 }
 
 /// The timer, by what it was set with: an ACK that lets something go sets it twice, and nearly always to a later time than the
-/// schedule wakes its end at anyway, so when exactly it expires (see [`Stack::expiry`]) is worked out when somebody has to know.
+/// schedule wakes its end at anyway, so when exactly it expires (see [`Stack::expiry`]) is worked out when a caller needs it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timer {
     /// When it was set; [`Time::NEVER`]: it does not run.
@@ -151,7 +151,7 @@ impl Sender {
     fn on_reorder_timer(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         let lost = self.detect_rack(now).0;
         if self.is_followed && lost > 0 {
-            self.tell_fates(now, None);
+            self.report_fates(now, None);
         }
         if lost > 0 && self.phase != Phase::Recovery {
             self.enter_recovery(false, now, events);
@@ -188,7 +188,7 @@ impl Sender {
             self.mark_timed_out(now);
         }
         if self.is_followed {
-            self.tell_fates(now, None);
+            self.report_fates(now, None);
         }
         self.departed = 0;
         self.duplicate_acks = 0;

@@ -230,7 +230,7 @@ impl Sender {
         if newly_acked == 0 || self.phase != Phase::Loss {
             return false;
         }
-        // Only the first ACK after the timeout can tell.
+        // Only the first ACK after the timeout can show it.
         let bad_until = std::mem::replace(&mut self.trouble.undo.bad_until, Time::ZERO);
         if now >= bad_until {
             return false;
@@ -250,7 +250,7 @@ impl Sender {
         };
         self.restore(to, Restored { unmarks: true, completes: false }, now, events);
         if to == Phase::Recovery {
-            // The timeout made the sender forget the holes; this ACK's SACK tells of them.
+            // The timeout made the sender forget the holes; this ACK's SACK reports them.
             self.detect(now, false);
         }
     }

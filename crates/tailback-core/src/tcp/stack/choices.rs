@@ -59,7 +59,7 @@ words! {
 words! {
     /// Which evidence undoes a reduction.
     pub enum Undo {
-        /// None.
+        /// No evidence undoes a reduction.
         Never = "never",
         /// An ACK within half a smoothed RTT of a first timeout (BSD's bad-retransmit window).
         BadRetransmit = "bad-retransmit",
@@ -95,7 +95,7 @@ words! {
 words! {
     /// What idleness longer than the retransmission timeout does to the window.
     pub enum IdleRestart {
-        /// Nothing.
+        /// The window stays as it is.
         Keep = "keep",
         /// Down to the restart window at once (RFC 5681 section 4.1).
         Restart = "restart",
@@ -134,7 +134,7 @@ words! {
     /// Which kind of ECN a connection speaks. In order: of two ends the lesser is in force.
     #[derive(PartialOrd, Ord)]
     pub enum EcnMode {
-        /// None.
+        /// No ECN.
         Off = "false",
         /// New data is ECT(0) (RFC 3168).
         Classic = "true",

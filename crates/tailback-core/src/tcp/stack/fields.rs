@@ -201,7 +201,7 @@ fields! {
     /// Window offered at first, growing by two segments for each one received and acknowledged at once while
     /// it grows; `None`: the whole buffer from the start.
     initial_receive_window: Option<Bytes>, Or("all", Whole(1, 1_000_000_000_000, "B"));
-    /// Out-of-order data makes it grow too, if SACK tells such ACKs from others.
+    /// Out-of-order data makes it grow too, if SACK distinguishes such ACKs from others.
     window_grows_over_gaps: bool, Switch;
     /// Receive buffer a connection begins with, grown as data is read; `None`: `receive_buffer` from the start.
     initial_receive_buffer: Option<Bytes>, Or("all", Whole(1, 1_000_000_000_000, "B"));
@@ -213,7 +213,7 @@ fields! {
     buffer_low_rtt: Option<Duration>, OrOff(SPAN);
     /// Hold back duplicate ACKs after the third for up to this, and a share of the RTT; `None`: never.
     sack_compression: Option<Duration>, OrOff(SPAN);
-    /// That share.
+    /// Share of the RTT in `sack_compression`.
     sack_compression_share: u32, Whole(0, 100, "%");
     /// What the timer that ends it may be late.
     sack_compression_slack: Duration, SPAN;

@@ -312,7 +312,7 @@ profiles! {
         burst_autosize: true,
             "tcp_tso_autosize, tcp_min_tso_segs = 2; since 4.17 also where the device's offload is off";
         small_queue: None,
-            "off: the first link is seldom the host's own; where it is, 1048576 (tcp_limit_output_bytes; 131072 until 4.19)";
+            "off: the first link is rarely the host's own; where it is, 1048576 (tcp_limit_output_bytes; 131072 until 4.19)";
         rto_rule: RtoRule::Linux, "tcp_rtt_estimator, tcp_set_rto";
         clock_tick: Duration::ZERO, "microseconds; exact here";
         timestamp_tick: ms(1), "TCP_TS_HZ 1000 since 4.13";

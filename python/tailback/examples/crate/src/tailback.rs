@@ -1,4 +1,4 @@
-//! What a congestion control in a Rust crate and tailback tell each other: version 1.
+//! The interface between tailback and a congestion control in a Rust crate: version 1.
 //!
 //! Copy this file beside your `lib.rs`, write `mod tailback;`, implement [`Algorithm`], and end with
 //! `tailback::export!(Mine);`. It needs no other crate. Windows are in segments, times in microseconds unless a name
@@ -53,7 +53,7 @@ pub struct Window {
     pub mss: u32,
 }
 
-/// What an acknowledgement tells.
+/// What an acknowledgement reports.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
@@ -114,7 +114,7 @@ impl Ack {
 /// A congestion episode begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Congestion {
-    /// When.
+    /// Time of the congestion signal.
     pub now_ns: u64,
     /// By a timeout; else by loss or ECN.
     pub is_timeout: bool,
@@ -123,7 +123,7 @@ pub struct Congestion {
 /// Linux' recovery states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Nothing unusual.
+    /// No loss, reordering or mark is being handled.
     Open,
     /// Duplicate acknowledgements, not yet treated as loss.
     Disorder,
@@ -138,7 +138,7 @@ pub enum Phase {
 /// Sending resumes.
 #[derive(Clone, Copy, Debug)]
 pub struct Resume {
-    /// When.
+    /// Time at which sending resumes.
     pub now_ns: u64,
     /// Since the last segment left.
     pub idle_ns: u64,
@@ -351,7 +351,7 @@ pub unsafe fn new<A: Algorithm>(ops: *const c_void, seed: u64) -> *mut c_void {
 }
 
 pub unsafe fn free<A: Algorithm>(of: *mut c_void) {
-    // What a `drop` panics with has nobody left to hear it.
+    // A panic in `drop` cannot be reported any more.
     let _ = caught(|| drop(Box::from_raw(of.cast::<Connection<A>>())));
 }
 
@@ -363,14 +363,14 @@ pub unsafe fn established<A: Algorithm>(of: *mut c_void, now_ns: u64, raw: *mut 
 pub unsafe fn hook<A: Algorithm>(of: *mut c_void, raw: *mut Raw, call: impl FnOnce(&mut A, &mut Window)) {
     let (of, raw) = (&mut *of.cast::<Connection<A>>(), &mut *raw);
     let mut window = Window { cwnd: raw.cwnd, ssthresh: raw.ssthresh, pacing: of.pacing, mss: of.mss };
-    let told = match &mut of.algorithm {
+    let outcome = match &mut of.algorithm {
         Ok(algorithm) => caught(|| call(algorithm, &mut window)),
         Err(why) => Err(why.clone()),
     };
     (raw.cwnd, raw.ssthresh) = (window.cwnd, window.ssthresh);
     raw.pacing = window.pacing.unwrap_or(u64::MAX);
     of.pacing = window.pacing;
-    if let Err(why) = told {
+    if let Err(why) = outcome {
         raw.fault = leaked(&why);
     }
 }

@@ -20,7 +20,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(BODY)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Write no log."""
 
 
 class Server(http.server.ThreadingHTTPServer):

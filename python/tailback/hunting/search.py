@@ -1,18 +1,10 @@
-"""`tailback hunt`: a search for the paths, bursts and parameters under which a congestion control fails.
-
-A case is a bottleneck and what disturbs it. scipy's differential evolution (Storn and Price 1997) looks for the case in
-which a weakness shows most. One that shows it counts only if a plainer twin of it does well (`Weakness.twin`): a path
-on which nothing could do well is no finding. It also has to show with fresh seeds, which draw starts and jitter
-(`Hunt._holds`): what shows in one run by chance is no finding either. What is found is made as simple as it can be
-while it still shows.
-"""
+"""The search itself: it runs cases, confirms what they show with fresh seeds, and makes it simple."""
 
 from __future__ import annotations
 
 import contextlib
-import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,19 +17,19 @@ from tailback.algorithms import Algorithm
 from tailback.candidate import Candidate, candidate, flow_fields
 from tailback.errors import AlgorithmError, EngineError, Interrupted, TailbackError, nearest
 from tailback.expect import demand_sound
-from tailback.experiment.run_metrics import longest_pause, measured
+from tailback.experiment.run_metrics import measured
 from tailback.experiment.statistics import is_most
+from tailback.hunting.cases import Case, log_between, mbit, short, simpler
+from tailback.hunting.weaknesses import EXPECT, PANIC, WEAKNESSES, Seen, Weakness, beyond, described, seen_in
 from tailback.progress import Runs
 from tailback.result import Result
 from tailback.run import run_outcomes
-from tailback.scenario import Scenario, bulk, dumbbell, flow, voip
+from tailback.scenario import Scenario
 
-__all__ = ["WEAKNESSES", "Case", "Finding", "Hunt", "hunt"]
+__all__ = ["GENES", "Finding", "Hunt", "hunt"]
 
-#: Of a segment's IP packet, what is payload on a Linux path.
-_PAYLOAD = 1448 / 1500
-#: When bursts and changes of the rate begin: the candidate has found the path by then.
-_SETTLED_S = 2.0
+#: Numbers that a case is made from.
+GENES = 17
 #: Cases of a generation.
 _POPULATION = 16
 #: Generations after the first that shows a weakness: a worse case shows it more clearly.
@@ -46,308 +38,10 @@ _LOOKS_AFTER = 3
 _MOST_BURSTS = 0.33
 #: A simpler case shows a weakness at least so clearly, if the case found did: another seed shows it too.
 _CLEARLY = 1.2
-#: No run is shortened below this: how a connection starts is not what it does.
-_LEAST_S = 8.0
-_POLL_S = 0.1
 #: Fresh seeds by which a finding is confirmed, and how many if those leave it open.
 _FRESH = (10, 20)
 #: Added to the search's seed for the first of them.
 _FRESH_FROM = 1000
-#: What a host takes to hand down a packet, drawn for each: less than a packet's time on the fastest link.
-_PROCESSING = "20us"
-#: Of a burst's length, by how much starts differ at most: later starts leave a burst that much shorter.
-_SHARE_OF_BURST = 0.05
-
-
-@dataclass(frozen=True)
-class Case:
-    """A bottleneck, and what disturbs it."""
-
-    rate_mbps: float
-    rtt_ms: float
-    queue_bdp: float
-    flows: int = 1
-    #: Bursts of UDP: so long, so often, at this many times the link's rate; none at zero.
-    burst_ms: float = 0.0
-    period_ms: float = 0.0
-    burst_rate: float = 0.0
-    #: Probability that a packet is lost on the wire.
-    loss: float = 0.0
-    #: Every other so long the rate is this share of itself; 1: it never changes.
-    dip: float = 1.0
-    dip_ms: float = 0.0
-    #: Reno competes.
-    has_rival: bool = False
-    #: A call of small packets shares the path.
-    has_call: bool = False
-    #: The queue counts packets of 1500 bytes; else bytes.
-    counts_packets: bool = False
-    #: Flows start by so much apart; the seed draws when.
-    start_ms: float = 100.0
-    #: Each packet is delayed by up to so much more, in order.
-    jitter_ms: float = 0.0
-    #: Probability that a packet is overtaken by that many others.
-    reorder: float = 0.0
-    reorder_packets: int = 0
-    duration_s: float = 12.0
-    #: Parameters of the candidate.
-    params: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def burst_mbps(self) -> float:
-        """What the bursts send on average."""
-        return self.rate_mbps * self.burst_rate * self.burst_ms / self.period_ms if self.burst_rate else 0.0
-
-    @property
-    def left_mbps(self) -> float:
-        """What remains of the link for payload, if all bursts got through."""
-        busy = 1.0 if self.dip >= 1.0 else (1.0 + self.dip) / 2
-        return max(self.rate_mbps * busy * _PAYLOAD - self.burst_mbps, 0.01 * self.rate_mbps)
-
-    def scenario(self, cc: Any, seed: int, *, steady: bool = False) -> Scenario:
-        """With the candidate `cc`; `steady`: what the bursts send comes as an even stream."""
-        if self.params:
-            cc = {**(cc if isinstance(cc, Mapping) else {"name": cc}), **dict(self.params)}
-        # `start_spread` moves starts and not stops, and would eat bursts: it stays small beside them, and what is left
-        # of `start_ms` is drawn here.
-        drawn = np.random.default_rng([seed, 1]).random() * self.start_ms / 1e3 if self.burst_rate else 0.0
-        count = self.flows if self.flows > 1 else None
-        flows = [flow("bulk", name="victim", count=count, start=_s(drawn), **{"stack": "linux"} | flow_fields(cc))]
-        if self.has_rival:
-            flows.append(bulk("reno", name="rival"))
-        if self.has_call:
-            flows.append(voip(name="call"))
-        if self.burst_rate:
-            flows.append(self._bursts(steady))
-        more: dict[str, Any] = {"wire": self.wire} if self.wire else {}
-        if self.dip < 1.0:
-            times = _every(self.dip_ms / 1e3, self.duration_s)
-            steps = more["schedule"] = []
-            for number, at in enumerate(times):
-                rate = self.rate_mbps * (self.dip if number % 2 == 0 else 1.0)
-                steps.append({"at": _s(at), "rate": _mbit(rate)})
-        return dumbbell(
-            rate=_mbit(self.rate_mbps),
-            rtt=f"{self.rtt_ms:g}ms",
-            queue={"limit": self.limit},
-            flows=flows,
-            duration=_s(self.duration_s),
-            seed=seed,
-            instruments={"polls": "all", "poll_interval": _s(_POLL_S)},
-            **more,
-        ).with_(randomness=self.randomness)
-
-    @property
-    def wire(self) -> dict[str, Any]:
-        """What the wire does beside carrying packets."""
-        out: dict[str, Any] = {"loss": self.loss} if self.loss else {}
-        if self.jitter_ms:
-            out["jitter"] = f"{self.jitter_ms:g}ms"
-        if self.reorder:
-            # Long enough for the overtaking; the count lets it go sooner.
-            out |= {"reorder": self.reorder, "reorder_delay": "500ms", "reorder_packets": self.reorder_packets}
-        return out
-
-    @property
-    def limit(self) -> str:
-        """Of the queue."""
-        held = max(round(self.queue_bdp * self.rate_mbps * self.rtt_ms * 125.0), 3000)
-        return f"{held // 1500}packets" if self.counts_packets else f"{held}B"
-
-    @property
-    def randomness(self) -> dict[str, str]:
-        """What a seed draws: without it all seeds would be one run."""
-        spread = min(self.start_ms, _SHARE_OF_BURST * self.burst_ms) if self.burst_rate else self.start_ms
-        return {"start_spread": _s(spread / 1e3), "processing_jitter": _PROCESSING}
-
-    def _bursts(self, steady: bool) -> Any:
-        if steady:
-            params = {"rate": max(int(self.burst_mbps * 1e6), 1)}
-            return flow("udp-cbr", name="bursts", start=_s(_SETTLED_S), params=params)
-        times = _every(self.period_ms / 1e3, self.duration_s)
-        spans: list[dict[str, Any]] = [{"start": _s(at), "stop": _s(at + self.burst_ms / 1e3)} for at in times]
-        params = {"rate": max(int(self.burst_rate * self.rate_mbps * 1e6), 1)}
-        return flow("udp-cbr", name="bursts", **spans[0], again=spans[1:], params=params)
-
-    @property
-    def victims(self) -> list[str]:
-        """Names of the candidate's flows."""
-        return [f"victim-{number + 1}" for number in range(self.flows)] if self.flows > 1 else ["victim"]
-
-
-def _every(period_s: float, end_s: float) -> list[float]:
-    count = max(int((end_s - _SETTLED_S) / max(period_s, 1e-3)), 1)
-    return [_SETTLED_S + number * period_s for number in range(count)]
-
-
-def _s(seconds: float) -> str:
-    return f"{round(seconds * 1e6)}us"
-
-
-def _mbit(rate: float) -> str:
-    return f"{max(round(rate * 1e6), 1000)}bit"
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What a run of a case came to."""
-
-    goodput_mbps: float
-    least_mbps: float
-    rival_mbps: float
-    loss: float
-    timeouts: int
-    #: The longest time in which one of the candidate's flows got nothing acknowledged: from, until.
-    gap: tuple[float, float]
-    gap_of: str
-    #: Share of the call's packets that were lost.
-    call_loss: float = math.nan
-
-    @property
-    def gap_s(self) -> float:
-        return self.gap[1] - self.gap[0]
-
-
-def _seen(case: Case, result: Result) -> Seen:
-    rows = {str(row["flow"]): row for row in result.flow_summary()}
-    links = result.numpy("links")
-    neck = result.link_index(result.bottleneck)
-    arrived = float(links["arrived"][neck])
-    rates = [float(rows[name]["goodput_mbps"] or 0.0) for name in case.victims]
-    gaps = {name: longest_pause(result, name) for name in case.victims}
-    gap_of = max(gaps, key=lambda name: gaps[name][1] - gaps[name][0])
-    call = rows.get("call")
-    return Seen(
-        goodput_mbps=sum(rates),
-        least_mbps=min(rates),
-        rival_mbps=float(rows["rival"]["goodput_mbps"] or 0.0) if case.has_rival else math.nan,
-        loss=float(links["dropped"][neck]) / arrived if arrived else 0.0,
-        timeouts=sum(int(rows[name]["timeouts"] or 0) for name in case.victims),
-        gap=gaps[gap_of],
-        gap_of=gap_of,
-        call_loss=_call_loss(result) if call else math.nan,
-    )
-
-
-def _call_loss(result: Result) -> float:
-    flows, at = result.numpy("flows"), result.flow_index("call")
-    sent = float(flows["packets_sent"][at])
-    return float(flows["packets_dropped"][at]) / sent if sent else math.nan
-
-
-@dataclass(frozen=True)
-class Weakness:
-    """A way of failing."""
-
-    name: str
-    doc: str
-    #: What of a case the search may use beside rate, RTT, queue and the number of flows.
-    uses: frozenset[str]
-    #: How bad, from what was seen: a finding from 1 on.
-    badness: Callable[[Case, Seen], float]
-    #: Which twin must do well: the candidate itself with an even stream for the bursts, or Reno in its place,
-    twin: str
-    #: and when it does, from what was seen of both.
-    is_well: Callable[[Case, Seen, Seen], bool]
-    #: Conditions that should hold, and do not.
-    expected: Callable[[Case, Seen], list[Any]]
-
-
-def _sum(case: Case, key: str) -> str:
-    return " + ".join(f"{name}.{key}" for name in case.victims)
-
-
-def _timeouts_allowed(case: Case) -> float:
-    return max((case.duration_s - _SETTLED_S) / 3.0 * case.flows, 3.0)
-
-
-#: A run that ends by an error; found on the way, too, whatever is looked for.
-PANIC = "panic"
-#: What is looked for, in this order: first what disturbs most, as an error may show there at once.
-WEAKNESSES: tuple[Weakness, ...] = (
-    Weakness(
-        PANIC,
-        "The run ends by an error",
-        frozenset({"bursts", "loss", "dips", "rival", "jitter", "reordering"}),
-        # No error is half an error: the search goes where windows are large, and so numbers too.
-        lambda case, seen: min(seen.goodput_mbps * case.rtt_ms / 1e4, 0.9),
-        "reno",
-        lambda case, seen, twin: True,
-        lambda case, seen: [],
-    ),
-    Weakness(
-        "stall",
-        "Nothing is acknowledged for three seconds, twice as long as with Reno",
-        frozenset({"bursts", "loss", "dips", "rival", "jitter", "reordering", "one flow"}),
-        lambda case, seen: seen.gap_s / 3.0,
-        "reno",
-        lambda case, seen, twin: twin.gap_s <= seen.gap_s / 2,
-        lambda case, seen: ["victim.longest_pause_ms < 3000"],
-    ),
-    Weakness(
-        "underuse",
-        "Alone on a path without losses of its own it uses less than half of what Reno could use four fifths of",
-        frozenset({"one flow", "large windows", "jitter", "reordering"}),
-        lambda case, seen: 0.5 * case.left_mbps / max(seen.goodput_mbps, 1e-6),
-        "reno",
-        lambda case, seen, twin: twin.goodput_mbps >= 0.8 * case.left_mbps,
-        lambda case, seen: [f"victim.goodput_mbps >= {0.5 * case.left_mbps:.3g}"],
-    ),
-    Weakness(
-        "starvation",
-        "Beside one flow of Reno, it or that flow gets a tenth of its fair share; Reno in its place does not",
-        frozenset({"rival", "one flow", "rival always", "jitter"}),
-        lambda case, seen: 0.05 * case.left_mbps / max(min(seen.least_mbps, seen.rival_mbps), 1e-6),
-        "reno",
-        lambda case, seen, twin: min(twin.least_mbps, twin.rival_mbps) >= 0.1 * case.left_mbps,
-        lambda case, seen: [
-            f"{'victim' if seen.least_mbps < seen.rival_mbps else 'rival'}.goodput_mbps >= {0.05 * case.left_mbps:.3g}"
-        ],
-    ),
-    Weakness(
-        "loss",
-        "A tenth of the packets is lost at the bottleneck, three times as many as Reno's",
-        frozenset({"rival"}),
-        lambda case, seen: seen.loss / 0.1,
-        "reno",
-        lambda case, seen, twin: twin.loss <= seen.loss / 3,
-        lambda case, seen: ["loss <= 0.1"],
-    ),
-    Weakness(
-        "call",
-        "A call beside it loses a twentieth of its packets, three times as many as beside Reno",
-        frozenset({"rival", "call"}),
-        lambda case, seen: seen.call_loss / 0.05 if math.isfinite(seen.call_loss) else 0.0,
-        "reno",
-        lambda case, seen, twin: twin.call_loss <= seen.call_loss / 3,
-        lambda case, seen: ["call.loss <= 0.05"],
-    ),
-    Weakness(
-        "collapse",
-        "Bursts take more than half of what they leave; an even stream of as much does not",
-        frozenset({"bursts"}),
-        lambda case, seen: 0.4 * case.left_mbps / max(seen.goodput_mbps, 1e-6),
-        "steady",
-        lambda case, seen, twin: twin.goodput_mbps >= 0.65 * case.left_mbps,
-        lambda case, seen: [f"{_sum(case, 'goodput_mbps')} >= {0.4 * case.left_mbps:.3g}"],
-    ),
-    Weakness(
-        "lockout",
-        "Bursts drive it from one timeout into the next and take a third of what they leave; an even stream does not",
-        frozenset({"bursts"}),
-        lambda case, seen: min(
-            seen.timeouts / _timeouts_allowed(case), 0.6 * case.left_mbps / max(seen.goodput_mbps, 1e-6)
-        ),
-        "steady",
-        lambda case, seen, twin: twin.timeouts <= seen.timeouts / 4 and twin.goodput_mbps >= 0.65 * case.left_mbps,
-        lambda case, seen: [
-            f"{_sum(case, 'timeouts')} < {_timeouts_allowed(case):.3g}",
-            f"{_sum(case, 'goodput_mbps')} >= {0.6 * case.left_mbps:.3g}",
-        ],
-    ),
-)
-#: What a scenario of the user's says must hold.
-EXPECT = "expect"
 
 
 @dataclass
@@ -473,7 +167,7 @@ class Hunt:
         differential_evolution = extras.load("scipy.optimize", "a hunt").differential_evolution
         qmc = extras.load("scipy.stats.qmc", "a hunt")
 
-        genes = _GENES + len(self._ranges)
+        genes = GENES + len(self._ranges)
         generator = np.random.default_rng([self.seed, *(weakness.name if weakness else EXPECT).encode()])
         start = qmc.LatinHypercube(genes, seed=generator).random(_POPULATION)
         ends_at = self.done + budget
@@ -511,40 +205,40 @@ class Hunt:
         uses = weakness.uses if weakness else frozenset({"bursts", "loss", "one flow", "jitter", "reordering"})
         u = [float(value) for value in vector]
         params = tuple(
-            (name, round(low + u[_GENES + number] * (high - low), 4))
+            (name, round(low + u[GENES + number] * (high - low), 4))
             for number, (name, low, high) in enumerate(self._ranges)
         )
         is_large = "large windows" in uses
         case = Case(
-            rate_mbps=_log(u[0], *((10.0, 200.0) if is_large else (2.0, 40.0))),
-            rtt_ms=_log(u[1], *((20.0, 200.0) if is_large else (8.0, 200.0))),
-            queue_bdp=_log(u[2], 0.05, 2.0),
+            rate_mbps=log_between(u[0], *((10.0, 200.0) if is_large else (2.0, 40.0))),
+            rtt_ms=log_between(u[1], *((20.0, 200.0) if is_large else (8.0, 200.0))),
+            queue_bdp=log_between(u[2], 0.05, 2.0),
             flows=1 if "one flow" in uses else 1 + int(u[3] * 7.999),
             params=params,
             has_call="call" in uses,
             counts_packets=u[12] > 0.5,
-            start_ms=_log(u[13], 10.0, 500.0),
+            start_ms=log_between(u[13], 10.0, 500.0),
         )
         if "jitter" in uses and u[14] > 0.5:
-            case = replace(case, jitter_ms=_log(2 * u[14] - 1, 0.1, 0.5 * case.rtt_ms))
+            case = replace(case, jitter_ms=log_between(2 * u[14] - 1, 0.1, 0.5 * case.rtt_ms))
         if "reordering" in uses and u[15] > 0.6:
             share = (u[15] - 0.6) / 0.4
-            case = replace(case, reorder=_log(share, 1e-4, 0.03), reorder_packets=1 + int(30 * u[16] ** 2))
+            case = replace(case, reorder=log_between(share, 1e-4, 0.03), reorder_packets=1 + int(30 * u[16] ** 2))
         if "bursts" in uses and (u[4] > 0.3 or uses <= {"bursts"}):
-            rate, period = 1.2 + 2.8 * u[5], _log(u[6], 200.0, 2000.0)
+            rate, period = 1.2 + 2.8 * u[5], log_between(u[6], 200.0, 2000.0)
             share = 0.05 + 0.25 * u[7]
             burst = max(share * period / rate, 5.0)
-            case = replace(case, burst_rate=_short(rate), period_ms=_short(period), burst_ms=_short(burst))
+            case = replace(case, burst_rate=short(rate), period_ms=short(period), burst_ms=short(burst))
         if "loss" in uses and u[8] > 0.5:
-            case = replace(case, loss=_log(2 * u[8] - 1, 1e-4, 0.03))
+            case = replace(case, loss=log_between(2 * u[8] - 1, 1e-4, 0.03))
         if "dips" in uses and u[9] > 0.5:
-            case = replace(case, dip=_short(0.05 + 0.9 * (2 * u[9] - 1)), dip_ms=_log(u[10], 300.0, 4000.0))
+            case = replace(case, dip=short(0.05 + 0.9 * (2 * u[9] - 1)), dip_ms=log_between(u[10], 300.0, 4000.0))
         if "rival always" in uses or ("rival" in uses and u[11] > 0.6):
             case = replace(case, has_rival=True)
         return case
 
     def _scored(self, cases: Sequence[Case], weakness: Weakness | None) -> list[_Scored]:
-        """Each case run and judged; whoever shows the weakness, beside its twin."""
+        """Each case run and judged; those that show the weakness, beside their twins."""
         if weakness is None:
             return self._expected(cases)
         out = []
@@ -552,7 +246,7 @@ class Hunt:
             cases, self._outcomes([self._described(case) for case in cases]), strict=True
         ):
             if isinstance(outcome, Result):
-                seen = _seen(case, outcome)
+                seen = seen_in(case, outcome)
                 out.append(_Scored(weakness.badness(case, seen), case, seen, scenario=scenario))
             else:
                 out.append(self._ended(case, scenario, outcome))
@@ -574,7 +268,9 @@ class Hunt:
         plain = [self._twin(each.case, weakness, self.seed) for each in scored]
         for each, (_, outcome) in zip(scored, self._outcomes(plain), strict=True):
             assert each.seen is not None
-            if not isinstance(outcome, Result) or not weakness.is_well(each.case, each.seen, _seen(each.case, outcome)):
+            if not isinstance(outcome, Result) or not weakness.is_well(
+                each.case, each.seen, seen_in(each.case, outcome)
+            ):
                 each.badness = 0.5
 
     def _outcomes(
@@ -603,7 +299,7 @@ class Hunt:
         if case.params:
             cc = {**(cc if isinstance(cc, Mapping) else {"name": cc}), **dict(case.params)}
         changes: dict[str, Any] = {
-            "dumbbell.rate": _mbit(case.rate_mbps),
+            "dumbbell.rate": mbit(case.rate_mbps),
             "dumbbell.rtt": f"{case.rtt_ms:g}ms",
             "dumbbell.delay": None,
             "dumbbell.back_delay": None,
@@ -635,7 +331,7 @@ class Hunt:
                 if condition.needs_baseline:
                     continue
                 values = measured(outcome, start_s=window[0], end_s=window[1])
-                broken = max(broken, _broken(condition.relation, condition.sides(values, None)))
+                broken = max(broken, beyond(condition.relation, condition.sides(values, None)))
             out.append(_Scored(broken, case, None, scenario=scenario))
         return out
 
@@ -681,14 +377,14 @@ class Hunt:
             return sum(each.badness >= 1.0 for each in self._expected([case] * len(seeds), seeds, confirming=True))
         mine = [case.scenario(self.candidate.cc, seed) for seed in seeds]
         seen = [
-            _seen(case, outcome) if isinstance(outcome, Result) else None
+            seen_in(case, outcome) if isinstance(outcome, Result) else None
             for _, outcome in self._outcomes(mine, confirming=True)
         ]
         bad = [(seed, each) for seed, each in zip(seeds, seen, strict=True)
                if each is not None and weakness.badness(case, each) >= 1.0]  # fmt: skip
         twins = [self._twin(case, weakness, seed) for seed, _ in bad]
         return sum(
-            isinstance(outcome, Result) and weakness.is_well(case, each, _seen(case, outcome))
+            isinstance(outcome, Result) and weakness.is_well(case, each, seen_in(case, outcome))
             for (_, each), (_, outcome) in zip(bad, self._outcomes(twins, confirming=True), strict=True)
         )
 
@@ -704,7 +400,7 @@ class Hunt:
         clearly = min(scored.badness, _CLEARLY)
         self._seeks_panic = is_panic
         while self.done < ends_at:
-            tries = [case for case in _simpler(scored.case) if case.burst_mbps <= _MOST_BURSTS * case.rate_mbps]
+            tries = [case for case in simpler(scored.case) if case.burst_mbps <= _MOST_BURSTS * case.rate_mbps]
             if not tries:
                 break
             judged = self._scored(tries, weakness)
@@ -728,7 +424,7 @@ class Hunt:
             assert scored.seen is not None
             shown, seeds = scored.shown
             name = weakness.name
-            said = f"{weakness.doc}: {_told(case, scored.seen)}; shows with {shown} of {seeds} fresh seeds"
+            said = f"{weakness.doc}: {described(case, scored.seen)}; shows with {shown} of {seeds} fresh seeds"
             conditions = weakness.expected(case, scored.seen)
         if conditions:
             if not any(isinstance(each, dict) for each in conditions):
@@ -761,102 +457,6 @@ class Hunt:
         temporary = finding.file.with_suffix(".part")
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(finding.file)
-
-
-#: Numbers that a case is made from.
-_GENES = 17
-
-
-def _log(u: float, low: float, high: float) -> float:
-    return _short(low * (high / low) ** u)
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.3g}")
-
-
-def _round(value: float) -> float:
-    """With one digit: 1, 2 or 5 and zeros."""
-    if value <= 0.0:
-        return value
-    power = 10.0 ** math.floor(math.log10(value))
-    return float(f"{min((1.0, 2.0, 5.0, 10.0), key=lambda digit: abs(math.log(value / power / digit))) * power:.3g}")
-
-
-def _broken(relation: str, sides: Sequence[float]) -> float:
-    """How far a condition is from holding: 1 where it just fails."""
-    if not all(math.isfinite(side) for side in sides):
-        return 2.0
-    left, *bounds = sides
-    scale = max(max(abs(bound) for bound in bounds), 1e-9)
-    if relation == "in":
-        off = max(bounds[0] - left, left - bounds[1])
-    else:
-        off = left - bounds[0] if relation in ("<", "<=") else bounds[0] - left
-    return max(1.0 + off / scale, 0.0) if off != 0.0 else (1.0 if relation in ("<", ">") else 0.999)
-
-
-def _simpler(case: Case) -> Iterator[Case]:
-    """The case with one thing less, the largest steps first."""
-    if case.has_rival:
-        yield replace(case, has_rival=False)
-    if case.dip < 1.0:
-        yield replace(case, dip=1.0, dip_ms=0.0)
-    if case.loss:
-        yield replace(case, loss=0.0)
-    if case.reorder:
-        yield replace(case, reorder=0.0, reorder_packets=0)
-    if case.jitter_ms:
-        yield replace(case, jitter_ms=0.0)
-    if case.counts_packets:
-        yield replace(case, counts_packets=False)
-    if case.burst_rate:
-        yield replace(case, burst_rate=0.0, burst_ms=0.0, period_ms=0.0)
-    if case.params:
-        yield from (replace(case, params=case.params[:n] + case.params[n + 1 :]) for n in range(len(case.params)))
-    if case.flows > 1:
-        yield replace(case, flows=1)
-        if case.flows > 2:
-            yield replace(case, flows=case.flows // 2)
-        yield replace(case, flows=case.flows - 1)
-    if case.duration_s > _LEAST_S:
-        yield replace(case, duration_s=_LEAST_S)
-    for name in ("rate_mbps", "rtt_ms", "queue_bdp", "burst_rate", "period_ms", "burst_ms", "dip", "dip_ms", "loss",
-                 "start_ms", "jitter_ms", "reorder"):  # fmt: skip
-        value = getattr(case, name)
-        if value and _round(value) != value and not (name == "dip" and value == 1.0):
-            rounded: dict[str, Any] = {name: _round(value)}
-            yield replace(case, **rounded)
-
-
-def _flows(case: Case) -> str:
-    return "one flow" if case.flows == 1 else f"{case.flows} flows"
-
-
-def _told(case: Case, seen: Seen) -> str:
-    counted = "packets" if case.counts_packets else "bytes"
-    queue = f"queue {case.queue_bdp:g} BDP counted in {counted}"
-    words = [f"{case.rate_mbps:g} Mbit/s, {case.rtt_ms:g} ms, {queue}, {_flows(case)}"]
-    if case.burst_rate:
-        mean = case.burst_mbps / case.rate_mbps
-        words.append(
-            f"bursts of {case.burst_ms:g} ms each {case.period_ms:g} ms at {case.burst_rate:g} times the rate, "
-            f"{mean:.0%} of it"
-        )
-    if case.loss:
-        words.append(f"random loss {case.loss:g}")
-    if case.jitter_ms:
-        words.append(f"jitter up to {case.jitter_ms:g} ms, in order")
-    if case.reorder:
-        words.append(f"{case.reorder:.2%} of the packets overtaken by {case.reorder_packets}")
-    if case.dip < 1.0:
-        words.append(f"the rate falls to {case.dip:.0%} every other {case.dip_ms:g} ms")
-    words.append(
-        f"goodput {seen.goodput_mbps:.3g} of {case.left_mbps:.3g} Mbit/s, loss {seen.loss:.1%}, "
-        f"{seen.timeouts} timeouts, longest pause {seen.gap_s:.1f} s"
-        + (f", the call's loss {seen.call_loss:.1%}" if case.has_call else "")
-    )
-    return "; ".join(words)
 
 
 def hunt(

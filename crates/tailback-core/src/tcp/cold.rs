@@ -14,19 +14,19 @@ pub trait AtRest: Clone + PartialEq + fmt::Debug + 'static {
 
 /// Made when it is first written to. Reading it at rest reads what all share.
 #[derive(Clone)]
-pub struct Seldom<T> {
+pub struct ColdState<T> {
     held: Option<Box<T>>,
     /// Its memory, at rest.
     spare: Option<Box<T>>,
 }
 
-impl<T> Default for Seldom<T> {
+impl<T> Default for ColdState<T> {
     fn default() -> Self {
-        Seldom { held: None, spare: None }
+        ColdState { held: None, spare: None }
     }
 }
 
-impl<T: AtRest> Seldom<T> {
+impl<T: AtRest> ColdState<T> {
     /// Is it as [`AtRest::at_rest`] has it?
     #[inline(always)]
     pub fn is_at_rest(&self) -> bool {
@@ -40,7 +40,7 @@ impl<T: AtRest> Seldom<T> {
     }
 }
 
-impl<T: AtRest> Deref for Seldom<T> {
+impl<T: AtRest> Deref for ColdState<T> {
     type Target = T;
     #[inline(always)]
     fn deref(&self) -> &T {
@@ -48,7 +48,7 @@ impl<T: AtRest> Deref for Seldom<T> {
     }
 }
 
-impl<T: AtRest> DerefMut for Seldom<T> {
+impl<T: AtRest> DerefMut for ColdState<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         self.held.get_or_insert_with(|| woken(&mut self.spare))
@@ -60,7 +60,7 @@ fn woken<T: AtRest>(spare: &mut Option<Box<T>>) -> Box<T> {
     spare.take().unwrap_or_else(|| Box::new(T::at_rest().clone()))
 }
 
-impl<T: AtRest> fmt::Debug for Seldom<T> {
+impl<T: AtRest> fmt::Debug for ColdState<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn is_made_by_the_first_write_and_shared_until_then() {
-        let mut count = Seldom::<Count>::default();
+        let mut count = ColdState::<Count>::default();
         assert!(count.0 == 7 && count.held.is_none());
         count.0 += 1;
         assert!(count.0 == 8 && !count.is_at_rest());

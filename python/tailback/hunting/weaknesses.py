@@ -1,0 +1,222 @@
+"""What a run of a case came to, and the weaknesses that are looked for in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tailback.experiment.run_metrics import longest_pause
+from tailback.hunting.cases import SETTLED_S, Case
+from tailback.result import Result
+
+__all__ = ["EXPECT", "PANIC", "WEAKNESSES", "Seen", "Weakness", "beyond", "described", "seen_in"]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a run of a case came to."""
+
+    goodput_mbps: float
+    least_mbps: float
+    rival_mbps: float
+    loss: float
+    timeouts: int
+    #: The longest time in which one of the candidate's flows got nothing acknowledged: from, until.
+    gap: tuple[float, float]
+    gap_of: str
+    #: Share of the call's packets that were lost.
+    call_loss: float = math.nan
+
+    @property
+    def gap_s(self) -> float:
+        """Length of that time."""
+        return self.gap[1] - self.gap[0]
+
+
+def seen_in(case: Case, result: Result) -> Seen:
+    """What a run of the case came to."""
+    rows = {str(row["flow"]): row for row in result.flow_summary()}
+    links = result.numpy("links")
+    neck = result.link_index(result.bottleneck)
+    arrived = float(links["arrived"][neck])
+    rates = [float(rows[name]["goodput_mbps"] or 0.0) for name in case.victims]
+    gaps = {name: longest_pause(result, name) for name in case.victims}
+    gap_of = max(gaps, key=lambda name: gaps[name][1] - gaps[name][0])
+    call = rows.get("call")
+    return Seen(
+        goodput_mbps=sum(rates),
+        least_mbps=min(rates),
+        rival_mbps=float(rows["rival"]["goodput_mbps"] or 0.0) if case.has_rival else math.nan,
+        loss=float(links["dropped"][neck]) / arrived if arrived else 0.0,
+        timeouts=sum(int(rows[name]["timeouts"] or 0) for name in case.victims),
+        gap=gaps[gap_of],
+        gap_of=gap_of,
+        call_loss=_call_loss(result) if call else math.nan,
+    )
+
+
+def _call_loss(result: Result) -> float:
+    flows, at = result.numpy("flows"), result.flow_index("call")
+    sent = float(flows["packets_sent"][at])
+    return float(flows["packets_dropped"][at]) / sent if sent else math.nan
+
+
+@dataclass(frozen=True)
+class Weakness:
+    """A way of failing."""
+
+    name: str
+    doc: str
+    #: What of a case the search may use beside rate, RTT, queue and the number of flows.
+    uses: frozenset[str]
+    #: How bad, from what was seen: a finding from 1 on.
+    badness: Callable[[Case, Seen], float]
+    #: Which twin must do well: the candidate itself with an even stream for the bursts, or Reno in its place,
+    twin: str
+    #: and when it does, from what was seen of both.
+    is_well: Callable[[Case, Seen, Seen], bool]
+    #: Conditions that should hold, and do not.
+    expected: Callable[[Case, Seen], list[Any]]
+
+
+def _sum(case: Case, key: str) -> str:
+    return " + ".join(f"{name}.{key}" for name in case.victims)
+
+
+def _timeouts_allowed(case: Case) -> float:
+    return max((case.duration_s - SETTLED_S) / 3.0 * case.flows, 3.0)
+
+
+#: A run that ends by an error; found on the way, too, whatever is looked for.
+PANIC = "panic"
+#: What is looked for, in this order: first what disturbs most, as an error may show there at once.
+WEAKNESSES: tuple[Weakness, ...] = (
+    Weakness(
+        PANIC,
+        "The run ends by an error",
+        frozenset({"bursts", "loss", "dips", "rival", "jitter", "reordering"}),
+        # No error is half an error: the search goes where windows are large, and so numbers too.
+        lambda case, seen: min(seen.goodput_mbps * case.rtt_ms / 1e4, 0.9),
+        "reno",
+        lambda case, seen, twin: True,
+        lambda case, seen: [],
+    ),
+    Weakness(
+        "stall",
+        "Nothing is acknowledged for three seconds, twice as long as with Reno",
+        frozenset({"bursts", "loss", "dips", "rival", "jitter", "reordering", "one flow"}),
+        lambda case, seen: seen.gap_s / 3.0,
+        "reno",
+        lambda case, seen, twin: twin.gap_s <= seen.gap_s / 2,
+        lambda case, seen: ["victim.longest_pause_ms < 3000"],
+    ),
+    Weakness(
+        "underuse",
+        "Alone on a path without losses of its own it uses less than half of what Reno could use four fifths of",
+        frozenset({"one flow", "large windows", "jitter", "reordering"}),
+        lambda case, seen: 0.5 * case.left_mbps / max(seen.goodput_mbps, 1e-6),
+        "reno",
+        lambda case, seen, twin: twin.goodput_mbps >= 0.8 * case.left_mbps,
+        lambda case, seen: [f"victim.goodput_mbps >= {0.5 * case.left_mbps:.3g}"],
+    ),
+    Weakness(
+        "starvation",
+        "Beside one flow of Reno, it or that flow gets a tenth of its fair share; Reno in its place does not",
+        frozenset({"rival", "one flow", "rival always", "jitter"}),
+        lambda case, seen: 0.05 * case.left_mbps / max(min(seen.least_mbps, seen.rival_mbps), 1e-6),
+        "reno",
+        lambda case, seen, twin: min(twin.least_mbps, twin.rival_mbps) >= 0.1 * case.left_mbps,
+        lambda case, seen: [
+            f"{'victim' if seen.least_mbps < seen.rival_mbps else 'rival'}.goodput_mbps >= {0.05 * case.left_mbps:.3g}"
+        ],
+    ),
+    Weakness(
+        "loss",
+        "A tenth of the packets is lost at the bottleneck, three times as many as Reno's",
+        frozenset({"rival"}),
+        lambda case, seen: seen.loss / 0.1,
+        "reno",
+        lambda case, seen, twin: twin.loss <= seen.loss / 3,
+        lambda case, seen: ["loss <= 0.1"],
+    ),
+    Weakness(
+        "call",
+        "A call beside it loses a twentieth of its packets, three times as many as beside Reno",
+        frozenset({"rival", "call"}),
+        lambda case, seen: seen.call_loss / 0.05 if math.isfinite(seen.call_loss) else 0.0,
+        "reno",
+        lambda case, seen, twin: twin.call_loss <= seen.call_loss / 3,
+        lambda case, seen: ["call.loss <= 0.05"],
+    ),
+    Weakness(
+        "collapse",
+        "Bursts take more than half of what they leave; an even stream of as much does not",
+        frozenset({"bursts"}),
+        lambda case, seen: 0.4 * case.left_mbps / max(seen.goodput_mbps, 1e-6),
+        "steady",
+        lambda case, seen, twin: twin.goodput_mbps >= 0.65 * case.left_mbps,
+        lambda case, seen: [f"{_sum(case, 'goodput_mbps')} >= {0.4 * case.left_mbps:.3g}"],
+    ),
+    Weakness(
+        "lockout",
+        "Bursts drive it from one timeout into the next and take a third of what they leave; an even stream does not",
+        frozenset({"bursts"}),
+        lambda case, seen: min(
+            seen.timeouts / _timeouts_allowed(case), 0.6 * case.left_mbps / max(seen.goodput_mbps, 1e-6)
+        ),
+        "steady",
+        lambda case, seen, twin: twin.timeouts <= seen.timeouts / 4 and twin.goodput_mbps >= 0.65 * case.left_mbps,
+        lambda case, seen: [
+            f"{_sum(case, 'timeouts')} < {_timeouts_allowed(case):.3g}",
+            f"{_sum(case, 'goodput_mbps')} >= {0.6 * case.left_mbps:.3g}",
+        ],
+    ),
+)
+#: What a scenario of the user's says must hold.
+EXPECT = "expect"
+
+
+def beyond(relation: str, sides: Sequence[float]) -> float:
+    """How far a condition is from holding: 1 where it just fails."""
+    if not all(math.isfinite(side) for side in sides):
+        return 2.0
+    left, *bounds = sides
+    scale = max(max(abs(bound) for bound in bounds), 1e-9)
+    if relation == "in":
+        off = max(bounds[0] - left, left - bounds[1])
+    else:
+        off = left - bounds[0] if relation in ("<", "<=") else bounds[0] - left
+    return max(1.0 + off / scale, 0.0) if off != 0.0 else (1.0 if relation in ("<", ">") else 0.999)
+
+
+def _flows(case: Case) -> str:
+    return "one flow" if case.flows == 1 else f"{case.flows} flows"
+
+
+def described(case: Case, seen: Seen) -> str:
+    """The case and what came of it, in a line for people."""
+    counted = "packets" if case.counts_packets else "bytes"
+    queue = f"queue {case.queue_bdp:g} BDP counted in {counted}"
+    words = [f"{case.rate_mbps:g} Mbit/s, {case.rtt_ms:g} ms, {queue}, {_flows(case)}"]
+    if case.burst_rate:
+        mean = case.burst_mbps / case.rate_mbps
+        words.append(
+            f"bursts of {case.burst_ms:g} ms each {case.period_ms:g} ms at {case.burst_rate:g} times the rate, "
+            f"{mean:.0%} of it"
+        )
+    if case.loss:
+        words.append(f"random loss {case.loss:g}")
+    if case.jitter_ms:
+        words.append(f"jitter up to {case.jitter_ms:g} ms, in order")
+    if case.reorder:
+        words.append(f"{case.reorder:.2%} of the packets overtaken by {case.reorder_packets}")
+    if case.dip < 1.0:
+        words.append(f"the rate falls to {case.dip:.0%} every other {case.dip_ms:g} ms")
+    words.append(
+        f"goodput {seen.goodput_mbps:.3g} of {case.left_mbps:.3g} Mbit/s, loss {seen.loss:.1%}, "
+        f"{seen.timeouts} timeouts, longest pause {seen.gap_s:.1f} s"
+        + (f", the call's loss {seen.call_loss:.1%}" if case.has_call else "")
+    )
+    return "; ".join(words)

@@ -1,0 +1,29 @@
+"""The guest's own program beside an image's file system: its loader and libraries lie in a folder of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+__all__ = ["ARGUMENT", "libraries", "program"]
+
+_LOADER, _OWN_LOADER = b"/lib64/ld-linux-x86-64.so.2\0", b"/tailback/ld.so\0"
+_FOLDER = "/tailback/lib"
+#: The kernel gives its first program what it does not know itself as variables. Programs get none of them.
+ARGUMENT = f"LD_LIBRARY_PATH={_FOLDER}"
+
+
+def program(contents: bytes) -> bytes:
+    """The guest's program, asking for its loader in the folder of its own (`PT_INTERP`)."""
+    return contents.replace(_LOADER, _OWN_LOADER.ljust(len(_LOADER), b"\0"), 1)
+
+
+def libraries(paths: Sequence[str]) -> dict[str, bytes]:
+    """What the program loads, by places in the guest."""
+    out = {}
+    for path in paths:
+        contents = Path(path).read_bytes()
+        out[f"{_FOLDER}/{PurePosixPath(path).name}"] = contents
+        if path == _LOADER.decode().rstrip("\0"):
+            out[_OWN_LOADER.decode().rstrip("\0")] = contents
+    return out

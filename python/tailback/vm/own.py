@@ -1,0 +1,125 @@
+"""The user's own kernel modules in a guest: those a scenario names, built, and what they are called there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tailback import modules
+from tailback.algorithms import Source
+from tailback.errors import ScenarioError
+from tailback.scenario import Scenario, bulk, dumbbell
+from tailback.vm import build, kernels
+from tailback.vm.kernels import Kernel
+
+__all__ = ["OwnModule", "built", "in_guest", "queues"]
+
+
+@dataclass(frozen=True)
+class OwnModule:
+    """A kernel module of the user's own: what the scenario calls it, and where first; its parameters; its contents."""
+
+    name: str
+    field: str
+    params: str
+    module: build.Module
+    #: The name that its queue discipline registers; None if it brings a congestion control.
+    queue: str | None = None
+
+
+def built(
+    scenario: Scenario, resolved: Mapping[str, Any], sources: Mapping[str, Source], kernel: Kernel
+) -> list[OwnModule]:
+    """The modules that a resolved scenario names, built for `kernel`; `ScenarioError` if one cannot be."""
+    out: dict[str, OwnModule] = {}
+    for field, name, given, is_queue in _named(resolved):
+
+        def refused(problem: str, fix: str, at: str = field, what: str = name) -> ScenarioError:
+            return scenario.complaint(at, f'"{what}"', problem, fix)
+
+        try:
+            made = build.build(name, sources[name].text or "", kernel)
+            queue = build.queue_of(name, made) if is_queue else None
+            if is_queue:
+                given = {key: value for key, value in given.items() if key in made.parameters or not _is_known(queue)}
+            words = build.parameters(name, made, given)
+        except build.BuildError as error:
+            raise refused(error.problem, f"{error.fix}.") from None
+        known = out.setdefault(name, OwnModule(name, field, words, made, queue))
+        if known.params != words:
+            problem = f"a module is loaded once, and {known.field} gives it other parameters"
+            raise refused(problem, "Give the same, or copy the module to a file and give it another name.")
+        other = next((row for row in out.values() if row.queue and row.queue == queue and row.name != name), None)
+        if other is not None:
+            raise refused(f"it registers {queue}, as {other.name} does", "Give one of them another .id.")
+    return list(out.values())
+
+
+def _named(resolved: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any], bool]]:
+    """Where a module is named, its name, what it is given, and whether it is a queue."""
+    for number, link in enumerate(resolved.get("links", ())):
+        queue = link.get("queue") or {}
+        if modules.is_source(str(queue.get("discipline", ""))):
+            yield f"links[{number}].queue.discipline", queue["discipline"], queue.get("params") or {}, True
+    for number, flow in enumerate(resolved["flows"]):
+        tcp = flow.get("tcp") or {}
+        rows = [(f"flows[{number}].tcp.cc", tcp)]
+        rows += [
+            (f"flows[{number}].tcp.cc_turns[{turn}].cc", row) for turn, row in enumerate(tcp.get("cc_turns") or ())
+        ]
+        for field, row in rows:
+            if modules.is_source(str(row.get("cc", ""))):
+                yield field, row["cc"], row.get("cc_params") or {}, False
+
+
+def _is_known(queue: str | None) -> bool:
+    """Does the kernel's discipline of this name take a card's parameters?"""
+    return queue in kernels.QUEUES
+
+
+def in_guest(scenario: Scenario, resolved: Mapping[str, Any], own: list[OwnModule]) -> dict[str, Any]:
+    """The description as a guest gets it: its queues by the names that modules register, with what the card knows."""
+    by_name = {row.name: row for row in own}
+    links = []
+    for number, link in enumerate(resolved.get("links", ())):
+        queue = link.get("queue") or {}
+        row = by_name.get(str(queue.get("discipline", "")))
+        if row is not None and row.queue is not None:
+            given = {key: value for key, value in queue["params"].items() if key not in row.module.parameters}
+            params = _by_card(scenario, f"links[{number}].queue.params", row.queue, given)
+            link = link | {"queue": {"discipline": f"{modules.PREFIX}{row.queue}", "params": params}}
+        links.append(link)
+    return dict(resolved) | ({"links": links} if links else {})
+
+
+def _by_card(scenario: Scenario, field: str, queue: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as the kernel's discipline of that name takes them: the names and units of the model's card."""
+    if not given:
+        return {}
+    asked = {"discipline": f"kernel:{queue}", **given}
+    one = dumbbell(rate="10mbit", rtt="40ms", queue=asked, flows=[bulk("reno")], duration="1s")
+    try:
+        rows = [link.get("queue") or {} for link in one.resolve(live=True)["links"]]
+    except ScenarioError as error:
+        first = error.problems[0]
+        key = first.field.rpartition(".")[2]
+        at = f"{field}.{key}" if key in given else field
+        raise scenario.complaint(at, str(first.value), first.problem, first.fix) from None
+    return next(dict(row["params"]) for row in rows if row.get("discipline") == asked["discipline"])
+
+
+def queues(
+    resolved: Mapping[str, Any], own: list[OwnModule], sources: Mapping[str, Source]
+) -> dict[str, dict[str, str]]:
+    """What `result.meta["queues"]` says: by link, its module, the name it registers and the digest of its source."""
+    by_name = {row.name: row for row in own if row.queue is not None}
+    return {
+        str(link["name"]): {
+            "discipline": name,
+            "registered": str(by_name[name].queue),
+            "sha256": sources[name].sha256 or "",
+        }
+        for link in resolved.get("links", ())
+        if (name := str((link.get("queue") or {}).get("discipline", ""))) in by_name
+    }
