@@ -452,7 +452,9 @@ impl<'a> Run<'a> {
             return Some(self.window_reaches_ms(flow, *share, window));
         }
         if key == "experience_mos" {
-            return Some(self.mean_opinion(flow, window).unwrap_or(f64::NAN));
+            // Other datagrams than speech have delays too, and no quality.
+            let is_call = traits(&self.scenario.flows[flow].app.kind).datagrams == Datagrams::Voice;
+            return Some(self.mean_opinion(flow, window).filter(|_| is_call).unwrap_or(f64::NAN));
         }
         if let Some(what) = key.strip_prefix("experience_") {
             return Some(self.experience(flow, what));
