@@ -193,10 +193,12 @@ def made(result: Result, kernel: str | None = None) -> Engine | None:
 def repeat(
     result: Result,
     *,
+    progress: bool | Callable[[float], object] = False,
+    cancel: Cancel | None = None,
+    allow_code: bool = False,
     out: Folder = None,
     kernel: str | None = None,
     command: str = REPEATED,
-    **how: Unpack[How],
 ) -> Result:
     """Simulate what `result` says it was made from again: the same version gives the same rows.
 
@@ -218,6 +220,7 @@ def repeat(
         raise TailbackError(f"kernel={kernel}: this result is of engine {made_by}, which has no kernel. Leave it out")
     if engine is None:
         raise _unrepeatable(result)
+    how = How(progress=progress, cancel=cancel, allow_code=allow_code)
     return engine.repeat(result, out=out, command=command, **how)
 
 
