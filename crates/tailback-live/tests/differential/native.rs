@@ -9,8 +9,8 @@ use tailback_live::{sys, twins};
 type Begin = unsafe extern "C" fn(u64, u32, u32, u32);
 type GiveAck = unsafe extern "C" fn(*const Given);
 type Ask = unsafe extern "C" fn(u64) -> u32;
-type Set = unsafe extern "C" fn(u64, u32);
-type SetIdle = unsafe extern "C" fn(u64, u64);
+type Notify = unsafe extern "C" fn(u64, u32);
+type NotifyIdle = unsafe extern "C" fn(u64, u64);
 type Set = unsafe extern "C" fn(u32);
 type Get = unsafe extern "C" fn() -> u32;
 type Show = unsafe extern "C" fn(*mut Quantity);
@@ -66,9 +66,9 @@ pub struct Native {
     begin: Begin,
     ack: GiveAck,
     congestion: Ask,
-    state: Set,
-    event: Set,
-    idle: SetIdle,
+    state: Notify,
+    event: Notify,
+    idle: NotifyIdle,
     lost: Set,
     set_cwnd: Set,
     cwnd: Get,
@@ -120,9 +120,9 @@ impl Native {
                 begin: transmute::<*mut libc::c_void, Begin>(find(c"test_begin")),
                 ack: transmute::<*mut libc::c_void, GiveAck>(find(c"test_ack")),
                 congestion: transmute::<*mut libc::c_void, Ask>(find(c"test_congestion")),
-                state: transmute::<*mut libc::c_void, Set>(find(c"test_state")),
-                event: transmute::<*mut libc::c_void, Set>(find(c"test_event")),
-                idle: transmute::<*mut libc::c_void, SetIdle>(find(c"test_idle")),
+                state: transmute::<*mut libc::c_void, Notify>(find(c"test_state")),
+                event: transmute::<*mut libc::c_void, Notify>(find(c"test_event")),
+                idle: transmute::<*mut libc::c_void, NotifyIdle>(find(c"test_idle")),
                 lost: transmute::<*mut libc::c_void, Set>(find(c"test_lost")),
                 set_cwnd: transmute::<*mut libc::c_void, Set>(find(c"test_set_cwnd")),
                 cwnd: transmute::<*mut libc::c_void, Get>(find(c"test_cwnd")),
