@@ -129,7 +129,7 @@ def test_the_command_prints_each_metric(lossy: Path, tailback: Any) -> None:
     printed = json.loads(out)
     assert (printed["pairs"], printed["first_seed"]) == (3, 1)
     assert {row["verdict"] for row in printed["metrics"]} == {"same"}
-    code, out, err = tailback("compare", lossy, "--cc", "reno", "--cc", "cubic", "--flow", "b", "--pairs", "3")
+    code, out, err = tailback("compare", lossy, "--cc", "reno", "--cc", "cubic", "--flow", "b", "--pairs", "3", "--all")
     assert code == 0
     assert "b.goodput_mbps" in out
     assert "3 pairs" in err

@@ -267,6 +267,9 @@ def _run_engines(
 
 def _print_comparison(rows: Sequence[Any]) -> None:
     """One row a metric: the baseline's value, then each other result's with its change."""
+    if not rows:
+        say("no metric differs")
+        return
     labels = list(rows[0].values)
     base = rows[0].baseline
     others = [label for label in labels if label != base]
