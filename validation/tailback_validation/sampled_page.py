@@ -326,7 +326,7 @@ def _headline(pair: dict[str, Any]) -> list[str]:
     if not pair["nulls"]:
         lines = [f"{pair['cells']} cells; {_share(within)} within both bounds.", ""]
         if beside := pair.get("beside"):
-            shares = " and ".join(f"{_share(share)} of {name}" for name, share in beside.items())
+            shares = " and ".join(f"{_share(share)} against {name}" for name, share in beside.items())
             lines += [f"In the same cells the simulator is within both bounds in {shares}.", ""]
         return lines
     as_far = equivalent(within, {name: null["within_both"] for name, null in pair["nulls"].items()})
