@@ -37,7 +37,7 @@ _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 _PHASE = (
     "*Phase*: segments arrive at a queue in the very microsecond in which others leave it, because one clock, the "
-    "bottleneck's, drives both; which of the two comes first decides what is dropped (Floyd and Jacobson 1991)."
+    "bottleneck's, drives both. Which of the two comes first decides what is dropped (Floyd and Jacobson 1991)."
 )
 
 #: What was found behind cells that no rule takes for chance.
@@ -45,7 +45,7 @@ _MECHANISMS = {
     26: (
         "Phase, seen packet by packet. An ACK that ends a pause takes the guest 8.9 µs until its segments leave, the "
         "next ones 7.6. So from the second on each pair comes 1 to 3 µs before the packet ahead has left, and finds "
-        "one packet more; the simulator has both in one instant, and lets the departure come first. Here that is the "
+        "one packet more. The simulator has both in one instant, and lets the departure come first. Here that is the "
         "eleventh packet of a queue of ten, and six packets are dropped a round trip earlier."
     ),
     40: (
@@ -121,7 +121,7 @@ def study(
         run_so_far = ", ".join(f"{count} of {queue}" for queue, count in sorted(kinds.items()))
         rows = [sampled.rows_of(folder, kernel) for kernel in kernels]
         guests = sorted({guest for each in rows for guest in each.guests()})
-        about = [name for each in rows for name in each.about()]
+        about = list(dict.fromkeys(name for each in rows for name in each.about()))
         about += [f"guests {', '.join(guests)}", f"simulator {engine_fingerprint()}", f"cells so far: {run_so_far}"]
         write(against, between, about, out)
     return dict((*against, *between))
@@ -265,7 +265,7 @@ differs, and then part. Four things help to judge what parted:
   and starts. If one of these lies in the simulator's range, metric by metric, the cell says little. This was written
   down after 308 cells had been judged, and it gives the kernel more tries than the null has: it says where to look.
 - *The guest's speed.* A kernel named with `*4` is the same kernel in a guest whose processor is four times as fast
-  ([dilation](vm.md#what-a-guest-carries)): it takes less time for a packet, and nothing else differs. What it makes
+  ([dilation](vm.md#what-a-guest-carries)). It takes less time for a packet, and nothing else differs. What it makes
   of a cell, no model of the kernel can know without the processor. It was added after all cells had been judged."""
 
 
