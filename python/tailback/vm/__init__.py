@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 _GUEST = Path(__file__).parent / "tailback-guest"
-#: Packets that a guest carries in a second of its processor with half of it to spare (docs/vm.md).
+#: Packets that a guest carries in a second of its processor with half of it to spare: docs/decisions/0008.
 _EASY_PACKETS = 17_500
 _BITS_OF_PACKET = 12_000
 
