@@ -107,8 +107,8 @@ EXPERIMENT = Experiment(
     "5, 6",
     "Harm on a stated population of paths",
     "",
-    "256 paths of Sobol's sequence: 1 Mbit/s to 1 Gbit/s, 5 to 300 ms, 0.1 to 8 BDP, 1 to 32 flows beside 1 to 32, "
-    "unequal round trips, late-comers, web arrivals, reverse load and two bottlenecks.",
+    "256 paths of Sobol's sequence: 1 Mbit/s to 1 Gbit/s, 5 to 300 ms, 0.1 to 8 BDP, 1 to 32 flows beside 1 to 32. "
+    "Some have unequal round trips, late-comers, web arrivals, reverse load or two bottlenecks.",
 )
 _NAMES = {"cubic": "CUBIC", "reno": "Reno"}
 #: Scopes whose candidates make no claim for such paths.
