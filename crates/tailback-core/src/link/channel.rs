@@ -10,8 +10,8 @@
 //! onto the link's own pipe. It acts at due times like a link, and the engine arms one wake for all its links.
 //!
 //! Source: IEEE 802.11-2012 section 9.3 (DCF); IEEE 1901-2010 section 14 as modelled by Vlachou, Banchs, Herzen and
-//! Thiran, "On the MAC for power-line communications", ICNP 2014; Bianchi, IEEE JSAC 18(3) (2000), and Bianchi and
-//! Tinnirello, IEEE Communications Letters 14(7) (2010), for what the counting of slots should give.
+//! Thiran, "On the MAC for power-line communications", ICNP 2014. What the counting of slots should give: Bianchi, IEEE
+//! JSAC 18(3) (2000); Bianchi and Tinnirello, IEEE Communications Letters 14(7) (2010).
 //!
 //! Differs from the source:
 //! - All stations hear each other: no hidden stations, no capture.
