@@ -173,7 +173,7 @@ impl Sender {
     #[cold]
     fn resume(&mut self, now: Time) {
         let idle = now.since(self.output.last_sent);
-        let resume = Resume { now, idle, app_limited: self.board.is_app_limited() };
+        let resume = Resume { now, idle, app_limited: self.board.is_app_limited(), snd_nxt: self.snd_nxt };
         self.algorithm.on_resume(&resume, &mut self.control);
     }
 
