@@ -45,6 +45,11 @@ impl Sender {
             self.pacing.wake_at = self.pacing.next_at;
             return None;
         }
+        if is_paced && force && self.is_first_repair_early(now) {
+            self.may_force = true;
+            self.pacing.wake_at = self.pacing.next_at;
+            return None;
+        }
         if force && self.probe.end != 0 && self.phase < Phase::Recovery {
             return self.send_probe(now);
         }
@@ -66,6 +71,15 @@ impl Sender {
             return self.rescue(now);
         }
         new
+    }
+
+    /// Linux `tcp_xmit_retransmit_queue`: pacing holds the repair that begins a recovery, too; not a timeout's, nor a probe.
+    #[cold]
+    fn is_first_repair_early(&self, now: Time) -> bool {
+        self.phase == Phase::Recovery
+            && self.probe.end == 0
+            && now < self.pacing.next_at
+            && !self.is_in_burst()
     }
 
     /// Nothing is in flight, nothing waits to be sent, and [`Self::next_segment`] and [`Self::settle`] have seen that:
