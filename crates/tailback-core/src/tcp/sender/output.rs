@@ -275,7 +275,8 @@ impl Sender {
     /// Linux `tcp_rate_check_app_limited`: the application has written no more than what has left, though the window has
     /// room and nothing lost waits.
     pub(super) fn look_for_app_limit(&mut self) {
-        if !self.board.has_repairs() && !self.is_window_full(self.in_flight()) {
+        // What the host's queue holds has left TCP; none of it is known where no limit asks for it.
+        if self.queued() == 0 && !self.board.has_repairs() && !self.is_window_full(self.in_flight()) {
             self.board.on_app_limited();
         }
     }
