@@ -58,7 +58,7 @@ struct Segments {
 }
 
 impl Segments {
-    /// `window_of`: the window that a buffer of so many bytes leaves.
+    /// `window_of`: the window that a buffer of N bytes leaves.
     fn new(mss: Bytes, in_memory: Bytes, window_of: impl Fn(Bytes) -> Bytes) -> Self {
         let mut taken = mss + BOOKKEEPING;
         while window_of(taken) < mss {
