@@ -48,9 +48,9 @@ def report(
     out: Annotated[Path | None, typer.Option(help="The HTML file. Default: report.html beside the result.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a report: one HTML file that needs nothing else.
+    """Write a report: one HTML file that needs nothing else, and print the answer it begins with.
 
-    For example:
+    Who gains, who suffers, by how much and how certain it is, in at most ten sentences. For example:
 
     - `tailback report results/seven --out seven.html`
 
@@ -70,10 +70,13 @@ def report(
     )
     default = result / "report.html" if inside else beside(result, ".html")
     path = reports.write(subject, out or default)
+    found = reports.answered(subject)
     if as_json:
-        emit({"report": path})
-    else:
-        say(f"report: {escape(str(path))}")
+        emit({"answer": [each.as_dict() for each in found], "report": path})
+        return
+    for each in found:
+        console().print(escape(each.text), highlight=False)
+    say(f"report: {escape(str(path))}")
 
 
 @app.command("explain")
