@@ -61,7 +61,7 @@ class Person:
 class Statement:
     """One sentence, with the measures it names."""
 
-    #: `gains`, `suffers`, `spared`, `takes`, `queue` or `certainty`.
+    #: `gains`, `suffers`, `spared`, `takes`, `differs`, `queue` or `certainty`.
     kind: str
     text: str
     measured: tuple[Measured, ...] = ()

@@ -65,7 +65,7 @@ def _of_column(
     frame: pl.DataFrame, axes: Sequence[str], column: str, of: str, words: tuple[str, str, str, str]
 ) -> Iterator[Statement]:
     ending, what, unit, measure = words
-    kind = "gains" if words is _TRANSFER else "suffers"
+    kind = "differs"
     marked = frame.with_columns(pl.lit("all").alias("_every")) if not axes else frame
     rows = statistics.summary(marked, column, axes or ["_every"]).to_dicts()
     rows = [row for row in rows if row["median"] is not None and math.isfinite(row["median"])]
