@@ -38,7 +38,7 @@ test('a remedy makes the call good, and the run before stays beside it', async (
   await worry(page, 2);
   await page.click('[data-remedy=fq_codel]');
   await worry(page, 0);
-  expect(await page.locator('.verdict').innerText()).toContain('Still good: call');
+  expect(await page.locator('.verdict').innerText()).toContain('Good: call');
   expect(await page.locator('.card[data-flow=call] .was').innerText()).toMatch(/run 1: MOS [23]/);
   await page.click('button[aria-label=Undo]');
   await worry(page, 2);

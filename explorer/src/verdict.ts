@@ -50,7 +50,7 @@ export function verdict(outcome: Outcome): Verdict {
 /** The verdict in whole sentences; none of a run without flows. */
 export function sentences({ gains, suffers, spared }: Verdict): string[] {
   const out = [gains.join('; '), ...suffers];
-  if (spared.length) out.push(`still good: ${spared.slice(0, MOST).join(', ')}`);
+  if (spared.length) out.push(`good: ${spared.slice(0, MOST).join(', ')}`);
   return out.filter(Boolean).map((text) => `${text[0]!.toUpperCase()}${text.slice(1)}.`);
 }
 

@@ -26,7 +26,7 @@ const document = read('name = "home <1>"\nseed = 7\n[dumbbell]\nrate = "10mbit"\
 
 test('a_picture_carries_name_parameters_and_what_came_of_it', () => {
   const drawing = svg([], [], [0, 30], about(outcome, document));
-  for (const text of ['Still good: call (MOS 4.4).', 'home &#60;1&#62;', '10 Mbit/s, 40 ms; 30 s simulated; seed 7', 'bottleneck: 10 Mbit/s, fq_codel', 'call (Call): MOS 4.4, excellent'])
+  for (const text of ['Good: call (MOS 4.4).', 'home &#60;1&#62;', '10 Mbit/s, 40 ms; 30 s simulated; seed 7', 'bottleneck: 10 Mbit/s, fq_codel', 'call (Call): MOS 4.4, excellent'])
     expect(drawing).toContain(text);
   expect(drawing).not.toContain('free');
 });

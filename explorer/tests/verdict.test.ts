@@ -26,7 +26,7 @@ test('each_remedy_that_is_offered_makes_the_call_good_again', () => {
     });
     const after = verdict(run(changed));
     expect(after.worry, queue).toBe(0);
-    expect(sentences(after).join(' ')).toContain('Still good: call (MOS 4.');
+    expect(sentences(after).join(' ')).toContain('Good: call (MOS 4.');
   }
 });
 
