@@ -867,7 +867,7 @@ def _misbehaving() -> Iterator[Cell]:
         label = f"each segment's ACK divided into {pieces}"
         yield Cell(f"acks-divided-{pieces}", label, lied_to(None, ack_division=pieces), statistics, quick=pieces == 8)
     for ahead in (2, 20):
-        label = f"{ahead} segments acknowledged ahead, losses never told"
+        label = f"{ahead} segments acknowledged ahead, losses never reported"
         yield Cell(f"acks-ahead-{ahead}", label, lied_to(None, acks_ahead=ahead), statistics, quick=ahead == 2)
     for name in ("codel", "pie"):
         given = lied_to({"discipline": name, "ecn": True}, conceals_marks=True)
