@@ -19,12 +19,15 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from tailback.views import offer as _offer
+
 if TYPE_CHECKING:
-    from tailback import capture, presets, registry, traces
+    from tailback import capture, engines, presets, registry, traces
     from tailback.algorithms import Ack, Algorithm, Congestion, Control, algorithm
     from tailback.assess import Assessment, UnfitCandidate, assess
     from tailback.candidate import Candidate, candidate
-    from tailback.checksums import KeptWarning, Verified, verify
+    from tailback.checksums import KeptWarning, Verified
+    from tailback.engines import repeat
     from tailback.errors import (
         AlgorithmError,
         Cancelled,
@@ -55,7 +58,7 @@ if TYPE_CHECKING:
     from tailback.hunting import Finding, hunt
     from tailback.queues import OwnQueue, Packet
     from tailback.result import Result, open_result
-    from tailback.run import Cancel, repeat, run, run_each, run_many
+    from tailback.run import Cancel, run, run_each, run_many
     from tailback.scenario import (
         Condition,
         Dumbbell,
@@ -80,6 +83,7 @@ if TYPE_CHECKING:
         voip,
     )
     from tailback.units import Bytes, Duration, Rate, Size
+    from tailback.verifying import verify
 
     #: Version of tailback, package and engine alike.
     __version__: str
@@ -141,6 +145,7 @@ __all__ = [
     "candidate",
     "capture",
     "dumbbell",
+    "engines",
     "export",
     "flow",
     "grid",
@@ -177,11 +182,13 @@ _MODULES = (
     "scenario",
     "result",
     "run",
+    "engines",
     "experiment",
     "export",
     "expect",
     "assess",
     "hunting",
+    "verifying",
 )
 
 
@@ -198,6 +205,17 @@ class _Package(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Package
+
+_offer(
+    {
+        "library.sound": "tailback.isolated:demand_sound",
+        "result.experience": "tailback.experience:experience",
+        "result.figure": "tailback.plots:get",
+        "result.report": "tailback.report:write",
+        "study.claims": "tailback.report:claims_html",
+        "study.report": "tailback.report:write_study",
+    }
+)
 
 if not TYPE_CHECKING:
 

@@ -24,6 +24,9 @@ from typing import Any
 
 from tailback import _core
 from tailback.errors import TailbackError
+from tailback.experiment import GRID, studies, sweep
+from tailback.experiment.workers import cores
+from tailback.run import run_each
 from tailback.scenario import Flow, Scenario, bulk, dumbbell, flow, voip
 
 __all__ = ["SCENARIOS", "BenchError", "Measured", "grid_wall", "machine", "measure", "run", "sweep_cost"]
@@ -214,9 +217,6 @@ def start_up_s() -> float:
 
 def sweep_cost(runs: int = 200, workers: int | None = None) -> dict[str, float]:
     """What a sweep adds to its runs: time a run on one thread, and the share of all cores that is put to use."""
-    from tailback.experiment import sweep
-    from tailback.experiment.workers import cores
-
     count = workers or cores()
     base = dumbbell(rate="20mbit", rtt="20ms", flows=[bulk("reno", name="bulk")], duration="60s")
     scenarios = [base.with_(seed=seed).to_json() for seed in range(1, runs + 1)]
@@ -257,9 +257,6 @@ def sweep_cost(runs: int = 200, workers: int | None = None) -> dict[str, float]:
 
 def grid_wall(workers: int | None = None) -> dict[str, float]:
     """(d) Wall time of the voip-latency study's grid, one seed, measuring included."""
-    from tailback.experiment import GRID, studies
-    from tailback.run import run_each
-
     study = studies.get("voip-latency")
     cells = [cell for cell in study.grid(False) if cell.role == GRID]
     by_name = {cell.scenario.name: cell for cell in cells}

@@ -24,6 +24,7 @@ from tailback import bpf, crates, native, registry
 from tailback.algorithms import Algorithm, algorithm, is_reference, registered, sources
 from tailback.checksums import digest
 from tailback.errors import ScenarioError, TailbackError, nearest
+from tailback.scenario import bulk, dumbbell
 
 __all__ = ["Candidate", "candidate", "flow_fields"]
 
@@ -202,8 +203,6 @@ def _unknown(name: str) -> str:
 
 def _checked(cc: dict[str, Any], allow_code: bool) -> dict[str, Any]:
     """The resolved description of a scenario with it; refuses what the engine would."""
-    from tailback.scenario import bulk, dumbbell
-
     try:
         scenario = dumbbell(rate="10mbit", rtt="40ms", flows=[bulk(cc)], duration="1s")
         return scenario.resolve(allow_code=allow_code)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 from tailback.files import open_plain
 
-__all__ = ["KeptWarning", "Verified", "digest", "digest_of_file", "seal", "verify"]
+__all__ = ["KeptWarning", "Verified", "digest", "digest_of_file", "seal"]
 
 
 class KeptWarning(UserWarning):
@@ -43,7 +42,7 @@ def seal(meta: Mapping[str, Any]) -> str:
 
 @dataclass
 class Verified:
-    """What `verify` found."""
+    """What `tailback.verify` found."""
 
     #: Files whose digest was right, and their size in bytes.
     files: int = 0
@@ -64,26 +63,3 @@ class Verified:
         self.bytes += other.bytes
         self.unchecked += other.unchecked
         self.damaged += other.damaged
-
-
-def verify(folder: str | os.PathLike[str], *, tables_at: str | None = None) -> Verified:
-    """Read every file of a result or a store and compare it with its checksum.
-
-    `tables_at` is the bucket in which the store keeps its tables, if it does. Raises `ResultError` if `folder` is
-    neither, or if the store names a bucket that the caller does not.
-
-    >>> import tailback as tb, tempfile
-    >>> result = tb.run(tb.dumbbell(rate="1mbit", rtt="16ms", flows=[tb.bulk()], duration="1s"))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tb.verify(result.save(f"{folder}/one")).ok
-    True
-    """
-    from tailback.experiment.store import Store
-    from tailback.result import layout
-
-    path = Path(folder)
-    return (
-        Store(path, create=False, tables_at=tables_at).verify()
-        if (path / "store.json").is_file()
-        else layout.verify(path)
-    )

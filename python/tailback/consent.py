@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailback import registry
 from tailback.algorithms import is_reference
-from tailback.errors import Problem, ScenarioError
+from tailback.errors import Problem, ScenarioError, StoreError
 
 if TYPE_CHECKING:
     from tailback.scenario import Scenario
@@ -127,8 +127,6 @@ def allow_bucket(url: str) -> None:
 
 def demand_bucket_allowed(store: Path, url: str) -> None:
     """Raise `StoreError` unless the caller has named the bucket that a store says its tables are in."""
-    from tailback.experiment.store.locks import StoreError
-
     if url not in _allowed_buckets and url not in os.environ.get(_TABLES_AT, "").split():
         raise StoreError(
             f"{store} says that its tables are at {url}. If you trust this address, give it as --tables-at {url}, as "

@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tailback import compiled
+from tailback import _core, compiled
 from tailback.checksums import digest
 from tailback.errors import TailbackError
+from tailback.views import view
 
 __all__ = ["Declared", "is_source", "read"]
 
@@ -86,8 +87,6 @@ class Declared(compiled.Declared):
 
     def library(self, params: Mapping[str, Any]) -> Path:
         """The same library for all parameters; each choice of them is tried once."""
-        from tailback import _core
-
         if not hasattr(_core, "NativeAlgorithm"):
             raise ValueError("crates need Linux")
         with compiled.lock:
@@ -145,10 +144,8 @@ def _library(name: str, text: str) -> Path:
 @functools.lru_cache(maxsize=1024)
 def _sound(name: str, library: Path, params: str) -> Path:
     """The library, once it was tried with these parameters, in another process."""
-    from tailback import _core, isolated
-
     try:
-        isolated.demand_sound(name, [(params, str(library))])
+        view("library.sound")(name, [(params, str(library))])
     except TailbackError as error:
         raise ValueError(str(error)) from None
     except _core.AlgorithmError as error:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tailback import _core
+
 __all__ = [
     "AlgorithmError",
     "Cancelled",
@@ -14,6 +16,7 @@ __all__ = [
     "Problem",
     "ResultError",
     "ScenarioError",
+    "StoreError",
     "TailbackError",
     "UnitError",
     "nearest",
@@ -128,6 +131,10 @@ class Cancelled(TailbackError):
     """The run was cancelled through its `Cancel` token."""
 
 
+class StoreError(ResultError):
+    """A store that cannot be read, written or understood."""
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during several runs. `results` keeps what was finished, in order, `None` where nothing was."""
 
@@ -143,6 +150,4 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
     >>> nearest("qubic", ["newreno", "cubic", "htcp"])
     'cubic'
     """
-    from tailback import _core
-
     return _core.nearest(name, list(choices))

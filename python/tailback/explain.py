@@ -19,6 +19,7 @@ from tailback.metrics import MissingRows, Rows
 from tailback.metrics.rows import Floats
 from tailback.numbers import written
 from tailback.plots import flows as who
+from tailback.result.provenance import Provenance
 
 __all__ = ["Finding", "explain"]
 
@@ -374,7 +375,7 @@ def _differences(rows: Rows, flows: list[int]) -> list[str]:
 
 
 def _is_captured(rows: Rows) -> bool:
-    return str(rows.meta.get("engine", "")).startswith("capture")
+    return Provenance.of(rows.meta).is_captured
 
 
 def _crossing(rows: Rows, link: int) -> list[int]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
-__all__ = ["written"]
+__all__ = ["jsonable", "written"]
 
 
 def written(value: Any, digits: int = 4, missing: str = "–") -> str:
@@ -33,3 +34,18 @@ def written(value: Any, digits: int = 4, missing: str = "–") -> str:
     places = max(0, digits - 1 - math.floor(math.log10(abs(number))))
     text = f"{number:,.{places}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def jsonable(value: Any) -> Any:
+    """NaN and infinity have no JSON: null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "item") and not isinstance(value, str | int):
+        return jsonable(value.item())
+    return value

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tailback import _core
 from tailback.errors import TailbackError, nearest
 
 __all__ = ["Card", "Field", "Param", "Registry", "Stack", "Transport", "application", "card", "load", "names"]
@@ -170,8 +171,6 @@ def _card(row: dict[str, Any]) -> Card:
 @functools.cache
 def load() -> Registry:
     """The engine's registry, read once."""
-    from tailback import _core
-
     raw = json.loads(_core.registry())
     return Registry(
         algorithms=tuple(_card(row) for row in raw["algorithms"]),

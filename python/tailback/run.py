@@ -27,11 +27,11 @@ from tailback.errors import (
     TailbackError,
 )
 from tailback.progress import Bar
-from tailback.result import Result, demand_writable, write_while
+from tailback.result import Result, write_while
 from tailback.result.layout import Sink
 from tailback.scenario import Scenario
 
-__all__ = ["Cancel", "repeat", "run", "run_each", "run_many"]
+__all__ = ["Cancel", "run", "run_each", "run_many"]
 
 T = TypeVar("T")
 #: What can be run: a scenario, its resolved form, or the path of a scenario file.
@@ -148,64 +148,20 @@ def run(
     return _run(_prepare(scenario, algorithms, allow_code), progress, cancel, out, command)
 
 
-def repeat(
+def simulate_again(
     result: Result,
     *,
     progress: bool | Callable[[float], object] = False,
     cancel: Cancel | None = None,
     allow_code: bool = False,
     out: str | os.PathLike[str] | None = None,
-    kernel: str | None = None,
     command: str = "tailback.repeat",
 ) -> Result:
-    """Simulate what `result` says it was made from again: the same version gives the same rows.
-
-    What a virtual machine ran is run in one again, for which the result's kernel must be here. If the result names it
-    by the path of an image, `kernel` must be that path: the result may be a stranger's.
-
-    Nothing but the result is needed, neither the files that its scenario named nor those of algorithms of your own:
-    it keeps their sources, which are run only with `allow_code`. Read them first. The rest is as for `run`.
-
-    >>> import tailback as tb
-    >>> scenario = tb.dumbbell(rate="10mbit", rtt="80ms", flows=[tb.bulk("reno")], duration="2s")
-    >>> first = tb.run(scenario)
-    >>> tb.repeat(first).numpy("flows")["bytes_acked"] == first.numpy("flows")["bytes_acked"]
-    array([ True])
-    """
-    engine = str(result.meta.get("engine", ""))
-    if kernel is not None and not engine.startswith("vm "):
-        raise TailbackError(f"kernel={kernel}: this result is of engine {engine}, which has no kernel. Leave it out")
-    if engine.startswith("vm "):
-        return _repeat_in_guest(result, progress, cancel, allow_code, out, kernel, command)
-    if not engine.startswith("sim"):
-        raise TailbackError(
-            "only runs of the simulator and of virtual machines repeat: this result is of engine "
-            f"{engine}. Run its scenario again"
-        )
+    """Simulate what `result` says it was made from, as `tailback.repeat` does."""
     kept = result.algorithms
     demand_kept_allowed(kept, allow_code)
     made = {name: kept_as(name, source) for name, source in kept.items()}
     return _run(_Prepared(result.resolved, result.toml, result.written, made, kept), progress, cancel, out, command)
-
-
-def _repeat_in_guest(
-    result: Result,
-    progress: bool | Callable[[float], object],
-    cancel: Cancel | None,
-    allow_code: bool,
-    out: str | os.PathLike[str] | None,
-    kernel: str | None,
-    command: str,
-) -> Result:
-    from tailback import vm
-
-    if out is not None:
-        demand_writable(Path(out))
-    again = vm.repeat(result, progress=progress, cancel=cancel, allow_code=allow_code, kernel=kernel)
-    again.meta["command"] = command
-    if out is not None:
-        again.save(out)
-    return again
 
 
 def _run(

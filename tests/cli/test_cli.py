@@ -309,10 +309,9 @@ def test_a_result_of_a_kernel_says_the_whole_command(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tailback import vm
-    from tailback.cli import runs
 
     monkeypatch.setattr(vm, "check", lambda *_, **__: None)
-    monkeypatch.setattr(runs, "_run_on", lambda _, scenario, *__: tb.run(scenario))
+    monkeypatch.setattr(vm, "run", lambda scenario, **_: tb.run(scenario))
     words = ["run", str(small), "--engine", "sim,vm", "--kernel", "debian-6.12", "--set", "duration=1s", "--seed", "3"]
     done = CliRunner().invoke(cli.app, [*words, "--most-rows", "9999", "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output

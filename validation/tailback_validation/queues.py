@@ -18,13 +18,16 @@ from typing import Any
 import numpy as np
 
 import tailback as tb
+from tailback import engines
 from tailback.files import whole_file, write_text
 from tailback.result import Result
 from tailback.vm import kept, kernels
+from tailback.vm.machine import LostRun
 
 __all__ = ["BOUNDS", "RUNS", "QueueCell", "cells", "compared", "measure", "run_cells", "write"]
 
-RUNS = ("sim", "model", "kernel")
+IN_GUESTS = ("model", "kernel")
+RUNS = ("sim", *IN_GUESTS)
 DISCIPLINES = ("codel", "fq_codel", "pie", "red")
 RATES_MBPS = (4, 12)
 RTTS_MS = (20, 80)
@@ -158,8 +161,6 @@ def run_cells(
 
     A run of another kernel of that name counts for nothing, and one whose machine was lost is tried again next time.
     """
-    from tailback import vm
-
     began = time.monotonic()
     here = kernels.find(kernel)
     for number, cell in enumerate(chosen, 1):
@@ -171,8 +172,8 @@ def run_cells(
                 return
             scenario = cell.scenario(run)
             try:
-                result = tb.run(scenario) if run == "sim" else vm.run(scenario, kernel=kernel)
-            except vm.LostRun as error:
+                result = (engines.Vm(kernel) if run in IN_GUESTS else engines.Sim()).run(scenario)
+            except LostRun as error:
                 announce(f"{cell.name}, {run}: lost, the next call tries again: {error}")
                 continue
             found = {
@@ -187,13 +188,13 @@ def run_cells(
 
 
 def _file(folder: Path, cell: QueueCell, run: str, kernel: str) -> Path:
-    place = folder / "sim" if run == "sim" else kept.folder_of(folder, f"{kernel}-{run}")
+    place = kept.folder_of(folder, f"{kernel}-{run}") if run in IN_GUESTS else folder / run
     return place / f"{cell.name}.json"
 
 
 def _read(file: Path, run: str, kernel: kernels.Kernel) -> dict[str, Any] | None:
     """What is kept of a run on this kernel, or simulated, if anything is."""
-    if run != "sim":
+    if run in IN_GUESTS:
         return kept.read(file, kernel)
     found: dict[str, Any] | None = json.loads(file.read_text()) if file.is_file() else None
     return found

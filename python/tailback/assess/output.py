@@ -7,21 +7,24 @@ import math
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-import tailback
+from tailback import _core
 from tailback.assess import population, sections
 from tailback.assess.discovery import LEVEL
 from tailback.assess.pictures import curves, gauge
-from tailback.assess.run import Assessment
 from tailback.assess.table import GENERAL, SCOPE_OF, SCOPES, STATISTICS, Cell, Experiment
 from tailback.assess.verdicts import NOT_APPLICABLE, Checked, Criterion, Found
 from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, together
 from tailback.experiment.statistics import Interval
 from tailback.files import write_text
 from tailback.numbers import written
+from tailback.report.page import page
+
+if TYPE_CHECKING:
+    from tailback.assess.run import Assessment
 
 __all__ = ["as_json", "command", "html", "markdown", "save", "worst"]
 
@@ -128,7 +131,7 @@ def as_json(done: Assessment) -> dict[str, Any]:
     return {
         "candidate": done.candidate.label,
         "digest": done.candidate.digest,
-        "version": tailback.__version__,
+        "version": _core.version(),
         "against": list(done.against),
         "scope": done.scope,
         "quick": done.is_quick,
@@ -237,9 +240,9 @@ def save(done: Assessment, folder: Path) -> Path:
     told = json.dumps(_plain(as_json(done)), indent=1, ensure_ascii=False, allow_nan=False)
     write_text(folder / "dossier.json", told + "\n")
     write_text(folder / "dossier.md", markdown(done))
-    page = folder / "report.html"
-    write_text(page, html(done))
-    return page
+    report = folder / "report.html"
+    write_text(report, html(done))
+    return report
 
 
 def _plain(value: Any) -> Any:
@@ -262,8 +265,6 @@ def _badge(verdict: str, is_missing_must: bool = False) -> Markup:
 
 def html(done: Assessment) -> str:
     """The page: what came out, then each cell with its picture, scenario, seed and command."""
-    from tailback.report import _page
-
     cells = {cell.name: cell for cell in done.cells()}
     counts = done.counted()
     missing = sum(each.is_missing_must for each in done.criteria)
@@ -288,7 +289,7 @@ def html(done: Assessment) -> str:
         title = f"{each.experiment.section} {each.experiment.title}"
         parts.append((each.experiment.name, title, _criterion(done, each, cells)))
     source = done.candidate.source
-    return _page(
+    return page(
         title=f"{done.candidate.label} by RFC 9743",
         subtitle=f"Beside {' and '.join(done.against)} in the same cells, {_how(done)}, paired",
         tiles=tiles,
@@ -296,7 +297,7 @@ def html(done: Assessment) -> str:
         notes=["Interrupted: not all of its runs were finished."] if done.interrupted else [],
         provenance=[
             ("command", command(done)),
-            ("version", tailback.__version__),
+            ("version", _core.version()),
             ("digest of the candidate", done.candidate.digest),
             ("runs", f"{done.run:,} done, {done.reused:,} found in the store, {done.failed:,} failed"),
         ],

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailback._core import Cancel
-from tailback.assess import population
+from tailback.assess import output, population
 from tailback.assess.measure import HARMS, Kept
 from tailback.assess.table import (
     BASELINES,
@@ -45,6 +45,7 @@ from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, toge
 from tailback.experiment.design import Design, Point
 from tailback.experiment.runner import Finished, perform_all
 from tailback.experiment.store import Store
+from tailback.run import run
 from tailback.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -137,21 +138,15 @@ class Assessment:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: every number of the dossier."""
-        from tailback.assess.output import as_json
-
-        return as_json(self)
+        return output.as_json(self)
 
     def markdown(self) -> str:
         """The page of verdicts."""
-        from tailback.assess.output import markdown
-
-        return markdown(self)
+        return output.markdown(self)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write report.html, dossier.md, dossier.json and the scenario of each cell; report.html's path."""
-        from tailback.assess.output import save
-
-        return save(self, Path(folder))
+        return output.save(self, Path(folder))
 
     def __repr__(self) -> str:
         told = ", ".join(f"{count} {word}" for word, count in self.counted().items() if count)
@@ -282,8 +277,6 @@ def _wants_population(done: Assessment) -> bool:
 
 def _try(mine: Candidate) -> None:
     """A short run with losses and an outage, before hours are spent on a candidate that cannot be run."""
-    from tailback.run import run
-
     given = {
         "name": "trial",
         "duration": "8s",

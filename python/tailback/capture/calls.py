@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tailback import registry
+from tailback import metrics, registry
 from tailback.capture.opened import open_capture
 from tailback.capture.pairing import owd
 from tailback.capture.reading import CaptureError, FilePath, read
@@ -60,8 +60,6 @@ def voip(first: FilePath, second: FilePath | None = None, *, correct: str = "non
 
 
 def _quality(first: FilePath, second: FilePath, correct: str) -> dict[str, float]:
-    from tailback import metrics
-
     result = open_capture(first, second, correct=correct)
     calls = [flow["name"] for flow in result.resolved["flows"] if registry.application(flow).datagrams == "voice"]
     return {name: float(metrics.voice_quality(result, name).mos) for name in calls}

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tailback.capture.features import features
-from tailback.capture.reading import CaptureError, FilePath, derived, read
+from tailback.capture.reading import CaptureError, FilePath, choose, derived, read
 from tailback.capture.rounds import Rounds, of_segments
 
 Array = npt.NDArray[Any]
@@ -236,8 +236,6 @@ def identify(path: FilePath, flow: int | str | None = None, *, least_bytes: int 
     >>> found[0].looks_like
     'bbr'
     """
-    from tailback.capture.reading import choose
-
     frame = derived(read(path).flows)
     if flow is not None:
         numbers = [choose(frame, flow)]

@@ -49,7 +49,7 @@ def matched(
 
 
 def _is_capture(result: Result) -> bool:
-    return result.meta.get("engine") == "capture"
+    return result.provenance.is_captured
 
 
 def _must_be(names: Any, known: Sequence[str], where: str) -> None:

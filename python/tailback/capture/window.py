@@ -13,6 +13,9 @@ from matplotlib.figure import Figure
 
 from tailback.capture.opened import NEW, OVERTAKEN, REPAIRED, REPEATED
 from tailback.capture.reading import CaptureError, FilePath, choose, derived, read
+from tailback.files import whole_file
+from tailback.plots.style import house_style
+from tailback.report import page_of_figure
 
 Array = npt.NDArray[Any]
 
@@ -91,8 +94,6 @@ _COLOURS = {"new": "#111111", "repeated": "#d55e00", "repaired": "#cc0000", "ove
 
 def draw(it: Window, *, start_s: float | None = None, end_s: float | None = None) -> Figure:
     """The time–sequence plot above the bytes in flight, as a figure."""
-    from tailback.plots.style import house_style
-
     with house_style():
         figure = Figure(figsize=(8, 6), layout="constrained")
         top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
@@ -127,9 +128,6 @@ def _between(frame: pl.DataFrame, start_s: float | None, end_s: float | None) ->
 
 def write_page(it: Window, path: FilePath) -> Path:
     """The same as one HTML page that zooms and needs nothing else."""
-    from tailback.files import whole_file
-    from tailback.report import page_of_figure
-
     traces = []
     for what, colour in _COLOURS.items():
         part = it.sent.filter(pl.col("what") == what)

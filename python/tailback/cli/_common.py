@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tailback.errors import TailbackError, nearest
+from tailback.numbers import jsonable
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -54,21 +54,6 @@ def say(text: str) -> None:
 def emit(data: Any) -> None:
     """The one JSON object on standard output."""
     print(json.dumps(jsonable(data), ensure_ascii=False, indent=2, allow_nan=False))
-
-
-def jsonable(value: Any) -> Any:
-    """NaN and infinity have no JSON: null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(key): jsonable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [jsonable(item) for item in value]
-    if isinstance(value, Path):
-        return str(value)
-    if hasattr(value, "item") and not isinstance(value, str | int):
-        return jsonable(value.item())
-    return value
 
 
 def print_rows(rows: Sequence[dict[str, Any]]) -> None:

@@ -13,7 +13,8 @@ from rich.table import Table
 
 from tailback.cli._app import app
 from tailback.cli._common import CANDIDATE, FAILED, INTERRUPTED, AsJson, BadInput, console, emit, say
-from tailback.cli.runs import AllowCode
+from tailback.cli._failing import fail
+from tailback.cli.reading import AllowCode
 from tailback.cli.testing import UNDECIDED
 
 BROKEN = 4
@@ -90,8 +91,6 @@ def assess(
         say("interrupted: what was finished is kept, and the same command goes on from there")
         raise typer.Exit(INTERRUPTED) from None
     except StuckCandidate as error:
-        from tailback.cli._main import fail
-
         # Python would wait for the thread that loops, and then abort.
         code = fail(error, FAILED)
         sys.stdout.flush()

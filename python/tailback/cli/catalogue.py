@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from tailback import presets
 from tailback.cli._app import app
 from tailback.cli._common import (
     AsJson,
@@ -21,6 +22,7 @@ from tailback.cli._common import (
     unknown,
 )
 from tailback.cli.cards import print_cards
+from tailback.scenario import parts
 
 
 class _Shown(StrEnum):
@@ -64,8 +66,6 @@ def list_(
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of scenario files, with which editors complete and check them."""
-    from tailback.scenario import parts
-
     print(json.dumps(parts.schema()["json_schema"], indent=2, ensure_ascii=False))
 
 
@@ -104,8 +104,6 @@ def _rows(what: _Shown) -> list[dict[str, Any]]:
         cards = [vars(info) | {"definition": info.definition} for info in infos]
         return [{key: value for key, value in card.items() if key != "function"} for card in cards]
     if what is _Shown.PRESETS:
-        from tailback import presets
-
         return [
             {key: getattr(card, key) for key in ("name", "title", "source", "reported")}
             | {"options": [vars(option) for option in card.options]}

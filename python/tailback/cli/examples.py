@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from tailback import examples
 from tailback.cli._app import app
 from tailback.cli._common import AsJson, BadInput, emit, print_rows, say, unknown
+from tailback.files import whole_file
 
 _OUT_HELP = "Copy it there instead of printing it: a file, or a folder."
 
@@ -25,8 +27,6 @@ def init(
 
     For example `tailback init && tailback run scenario.toml`
     """
-    from tailback import examples
-
     _write(file, examples.read("voip-and-bulk").replace("scenarios/voip-and-bulk.toml", file.name), force)
     if as_json:
         emit({"written": file})
@@ -51,8 +51,6 @@ def list_examples(
 
     - `tailback examples grids/queue-length --out .`
     """
-    from tailback import examples
-
     if name is None:
         if out is not None:
             raise BadInput(f"--out {out}: name the example to copy: tailback examples NAME --out {out}")
@@ -83,8 +81,6 @@ def _beside(file: Path, data: Mapping[str, str]) -> list[tuple[Path, str]]:
 
 
 def _write(file: Path, text: str, force: bool) -> None:
-    from tailback.files import whole_file
-
     if file.exists() and not force:
         raise BadInput(f"{file} is there already. Give another name, or --force to replace it")
     if file.is_dir():

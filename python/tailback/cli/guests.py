@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from tailback.cli._app import app
 from tailback.cli._common import AsJson, BadInput, emit, print_rows, say
+from tailback.files import write_text
 
 vm = typer.Typer(
     no_args_is_help=True, help="The kernels that `tailback run --engine vm` runs: list, fetch, compare and bisect them."
@@ -117,7 +118,6 @@ def compare(
     import os
 
     from tailback.experiment.sweepfile import read_sweep
-    from tailback.files import write_text
     from tailback.vm import compared
     from tailback.vm.kernels import find
 

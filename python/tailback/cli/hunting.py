@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from tailback.candidate import candidate
 from tailback.cli._app import app
 from tailback.cli._common import CANDIDATE, FAILED, INTERRUPTED, AsJson, BadInput, emit, say
-from tailback.cli.runs import AllowCode
+from tailback.cli.reading import AllowCode
 from tailback.errors import TailbackError
 
 
@@ -48,7 +49,6 @@ def hunt(
     - `tailback hunt mine.bpf.c --allow-code --runs 1000 --weakness stall`
     """
     from tailback import suites
-    from tailback.candidate import candidate
     from tailback.hunting import Hunt
 
     base = None if scenario is None else suites.read(scenario)

@@ -23,6 +23,8 @@ from tailback.cli._common import (
     say,
     unknown,
 )
+from tailback.cli.reading import labels_of, read_scenario
+from tailback.export import export as make
 
 
 class _Format(StrEnum):
@@ -94,19 +96,6 @@ def explain_result(result: ResultFolder, as_json: AsJson = False) -> None:
             console().print(f"[bold]{about}[/bold]")
         console().print(f"  {escape(finding.text)}", highlight=False)
         console().print(f"    [dim]{escape(finding.rests_on)}[/dim]", highlight=False)
-
-
-def labels_of(folders: Sequence[Path]) -> list[str]:
-    """What results are called in tables and figures: their folders, with as much of the path as distinguishes them."""
-    parts = [folder.resolve().parts for folder in folders]
-    longest = max(len(part) for part in parts)
-    for depth in range(1, longest + 1):
-        names = ["/".join(part[-depth:]) for part in parts]
-        if len(set(names)) == len(names):
-            return names
-    resolved = [folder.resolve() for folder in folders]
-    doubled = next(folder for folder, place in zip(folders, resolved, strict=True) if resolved.count(place) > 1)
-    raise BadInput(f"{doubled}: this result is given twice")
 
 
 @app.command()
@@ -330,9 +319,6 @@ def export(
 def _export_scenario(
     file: Path, target: _Target, settings: Sequence[str] | None, out: Path | None, as_json: bool
 ) -> None:
-    from tailback.cli.runs import read_scenario
-    from tailback.export import export as make
-
     made = make(read_scenario(file, settings, None), target.value)
     path = made.save(out)
     if as_json:

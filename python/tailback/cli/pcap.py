@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from tailback.cli._app import app
 from tailback.cli._common import AsJson, BadInput, ResultFolder, beside, console, described, emit, print_rows, say
+from tailback.files import whole_file
 
 pcap = typer.Typer(
     no_args_is_help=True,
@@ -62,8 +63,6 @@ _SHOWN = 40
 
 def _table(frame: Any, columns: Sequence[str], csv: Path | None, as_json: bool, **more: Any) -> None:
     """A table for people (some columns, the first rows), as JSON (all of it), or in a file."""
-    from tailback.files import whole_file
-
     if csv is not None:
         with whole_file(csv) as partial:
             frame.write_csv(partial)
@@ -192,7 +191,6 @@ def window(
     - `tailback pcap window server.pcapng --flow 0 --out sequence.html`
     """
     import tailback.capture as capture
-    from tailback.files import whole_file
 
     found = capture.window(a, flow)
     target = out or a.with_name(f"{a.name.split('.')[0]}-sequence.html")

@@ -6,15 +6,16 @@ import contextlib
 import json
 import math
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
+from tailback import registry
+from tailback.algorithms import factories
 from tailback.cli._app import app
 from tailback.cli._common import (
     FAILED,
@@ -26,33 +27,14 @@ from tailback.cli._common import (
     described,
     emit,
     say,
-    unknown,
 )
+from tailback.cli.reading import AllowCode, Own, Set, labels_of, own, read_scenario
+from tailback.consent import asked_for
+from tailback.numbers import written
+from tailback.units import to_unit
 
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Change a value: `--set flow.bulk.cc=htcp`. May be repeated."),
-]
-
-
-Own = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--algorithm",
-        metavar="NAME=PLACE",
-        help="A congestion control of your own, whose file is run: `--algorithm mine=mine.py:Mine`. May be repeated.",
-    ),
-]
-
-
-AllowCode = Annotated[
-    bool,
-    typer.Option(
-        "--allow-code",
-        help="Run the classes, BPF sources, crates and programs that are named. Read them first; see docs/security.md.",
-    ),
-]
-
+if TYPE_CHECKING:
+    from tailback.engines import Engine
 
 #: As many as experts compare one line of an algorithm with; see docs/plots.md.
 PAIRS = 60
@@ -61,53 +43,6 @@ _Seed = Annotated[int | None, typer.Option(help="Seed instead of the scenario's.
 
 
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario in TOML; see docs/scenario.md.")]
-
-
-def setting(text: str) -> tuple[str, Any]:
-    """`path=value`; the value is TOML if it can be, else text."""
-    path, equals, value = text.partition("=")
-    if not equals or not path.strip():
-        raise BadInput(f'--set {text}: this is no setting. Write a path and a value: --set dumbbell.rate="1mbit"')
-    try:
-        return path.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return path.strip(), value.strip()
-
-
-def own(texts: Sequence[str] | None) -> dict[str, Any]:
-    """`name=place:Class`, each."""
-    from tailback.algorithms import load
-
-    named: dict[str, Any] = {}
-    for text in texts or ():
-        name, equals, place = text.partition("=")
-        if not equals or not name.strip():
-            raise BadInput(f"--algorithm {text}: write a name and a place: --algorithm mine=path/to/file.py:Class")
-        named[name.strip()] = load(place.strip())
-    return named
-
-
-def read_scenario(file: Path, settings: Sequence[str] | None, seed: int | None) -> Any:
-    """A scenario file with what the command line changes in it; its name is the file's unless it has one."""
-    from tailback.scenario import Scenario
-
-    changes = dict(setting(text) for text in settings or ())
-    if seed is not None:
-        changes["seed"] = seed
-    if file.exists():
-        scenario = Scenario.from_toml(file)
-    else:
-        # It may be a suite's; what reads those takes longer to load than a run.
-        from tailback import suites
-
-        scenario = suites.read(file)
-    if not scenario.name:
-        changes.setdefault("name", file.stem)
-    if not changes:
-        return scenario
-    changed = scenario.with_(changes)
-    # What the file says stays known: the command says the rest.
-    return changed._keep(changed._file, changed._places, changed._given, scenario._text)
 
 
 @app.command()
@@ -154,34 +89,38 @@ def run(
 
     - `tailback run scenarios/voip-and-bulk.toml --algorithm mine=mine.py:Mine --set flow.bulk.cc=mine`
     """
-    import tailback
+    from tailback import engines
+    from tailback.run import run as simulate
 
     scenario = read_scenario(file, settings, seed)
     if most_rows is not None:
         scenario = scenario.with_({"instruments.most_rows": most_rows})
-    if kernel is not None and "vm" not in engine.split(","):
+    try:
+        chosen = engines.named(engine, kernel, dilation)
+    except engines.UnknownEngine as error:
+        raise BadInput(str(error)) from None
+    if kernel is not None and not any(each.can.choose_kernel for each in chosen):
         raise BadInput("--kernel: only a virtual machine has a kernel of its own. Add --engine vm.")
-    if dilation != 1 and "vm" not in engine.split(","):
+    if dilation != 1 and not any(each.can.choose_kernel for each in chosen):
         raise BadInput("--dilation: only a virtual machine's clock can be slowed. Add --engine vm.")
     if out is not None:
-        chosen = _engines(engine) if engine != "sim" else [engine]
-        for place in [out] if len(chosen) == 1 else [out / each for each in chosen]:
+        for place in [out] if len(chosen) == 1 else [out / each.name for each in chosen]:
             _demand_same_scenario(place, scenario.name)
     # Names of files, not where they lie: a result may be given away.
     words = ["tailback run", file.name, *(f"--set {text}" for text in settings or ())]
     words += [f"--seed {seed}"] if seed is not None else []
     words += [f"--most-rows {most_rows}"] if most_rows is not None else []
     words += ["--allow-code"] if allow_code else []
-    if engine != "sim":
+    if len(chosen) > 1 or not chosen[0].can.stream:
         if algorithm:
             raise BadInput("--algorithm: no kernel runs an algorithm written in Python. Leave out --engine.")
-        _run_engines(scenario, _engines(engine), out, words, as_json, allow_code, kernel, dilation)
+        _run_engines(scenario, chosen, out, words, as_json, allow_code)
         return
     words += [
         f"--algorithm {name}={Path(place).name}" for name, _, place in (t.partition("=") for t in algorithm or ())
     ]
     command = " ".join(words)
-    result = tailback.run(
+    result = simulate(
         scenario,
         progress=not as_json,
         algorithms=own(algorithm),
@@ -230,7 +169,6 @@ def shell(
     - `sudo tailback shell scenarios/bufferbloat.toml --on right -- ip address`
     """
     from tailback import live
-    from tailback.units import to_unit
 
     scenario = read_scenario(file, settings, None)
     words = command or [os.environ.get("SHELL") or "/bin/sh"]
@@ -242,16 +180,6 @@ def shell(
     for note in notes:
         say(f"[bold]note:[/bold] {escape(note)}")
     raise typer.Exit(status)
-
-
-def _engines(text: str) -> list[str]:
-    chosen = [name.strip() for name in text.split(",")]
-    for name in chosen:
-        if name not in ("sim", "live", "vm"):
-            raise BadInput(unknown("engine", name, ["sim", "live", "vm"]))
-    if len(set(chosen)) != len(chosen):
-        raise BadInput(f"--engine {text}: an engine is named twice")
-    return chosen
 
 
 def _demand_same_scenario(out: Path, name: str) -> None:
@@ -267,40 +195,33 @@ def _demand_same_scenario(out: Path, name: str) -> None:
 
 def _run_engines(
     scenario: Any,
-    chosen: list[str],
+    chosen: Sequence[Engine],
     out: Path | None,
     words: list[str],
     as_json: bool,
     allow_code: bool,
-    kernel: str | None,
-    dilation: int,
 ) -> None:
     """Run on the engines chosen; several are compared, and each is saved to a folder of its own below `out`."""
-    from tailback import compare, live, vm
-    from tailback.consent import demand_allowed
+    from tailback import compare
     from tailback.result import demand_writable
 
-    if "live" in chosen:
+    for engine in chosen:
         # Refused now rather than after a minute of simulating.
-        demand_allowed(scenario.resolve(live=True), allow_code, scenario)
-        live.check(scenario)
-    if "vm" in chosen:
-        vm.check(scenario, kernel=kernel, allow_code=allow_code, dilation=dilation)
-    folders = {name: out if out is None or len(chosen) == 1 else out / name for name in chosen}
+        engine.check(scenario, allow_code=allow_code)
+    names = [engine.name for engine in chosen]
+    folders = {name: out if out is None or len(chosen) == 1 else out / name for name in names}
     for folder in folders.values():
         if folder is not None:
             demand_writable(folder)
     results = {}
-    for name in chosen:
-        result = _run_on(name, scenario, not as_json, allow_code, kernel, dilation)
-        of_kernel = [f"--kernel {Path(kernel).name}"] if name == "vm" and kernel else []
-        of_kernel += [f"--dilation {dilation}"] if name == "vm" and dilation > 1 else []
-        result.meta["command"] = " ".join([*words, f"--engine {name}", *of_kernel])
-        results[name] = result
-        folder = folders[name]
+    for engine in chosen:
+        result = engine.run(scenario, progress=not as_json, allow_code=allow_code)
+        result.meta["command"] = " ".join([*words, *engine.words])
+        results[engine.name] = result
+        folder = folders[engine.name]
         if folder is not None:
             result.save(folder)
-        for note in result.meta.get("notes", []) if name != "sim" else []:
+        for note in result.meta.get("notes", []):
             say(f"[bold]note:[/bold] {escape(note)}")
     rows = compare.compare(results) if len(results) > 1 else []
     page = None
@@ -308,12 +229,12 @@ def _run_engines(
         from tailback.report.comparison import write_comparison
 
         # Two engines are run to be compared: the page is wanted even if the results are not kept.
-        page = out / "report.html" if out is not None else Path(f"{Path(words[1]).stem}-{'-'.join(chosen)}.html")
+        page = out / "report.html" if out is not None else Path(f"{Path(words[1]).stem}-{'-'.join(names)}.html")
         write_comparison(results, page)
     if as_json:
         described_by_name = {name: described(result) | {"saved": folders[name]} for name, result in results.items()}
         if len(chosen) == 1:
-            emit(described_by_name[chosen[0]])
+            emit(described_by_name[names[0]])
         else:
             emit({"engines": described_by_name, "metrics": [row.as_dict() for row in rows], "report": page})
         return
@@ -329,20 +250,8 @@ def _run_engines(
         say(f"report of both: {escape(str(page))}")
 
 
-def _run_on(engine: str, scenario: Any, shown: bool, allow_code: bool, kernel: str | None, dilation: int) -> Any:
-    import tailback
-    from tailback import live, vm
-
-    if engine == "vm":
-        return vm.run(scenario, kernel=kernel, progress=shown, allow_code=allow_code, dilation=dilation)
-    made_by = live.run if engine == "live" else tailback.run
-    return made_by(scenario, progress=shown, allow_code=allow_code)
-
-
 def _print_comparison(rows: Sequence[Any]) -> None:
     """One row a metric: the baseline's value, then each other result's with its change."""
-    from tailback.numbers import written
-
     labels = list(rows[0].values)
     base = rows[0].baseline
     others = [label for label in labels if label != base]
@@ -437,7 +346,6 @@ def _compare_results(
 ) -> None:
     from tailback import compare as comparing
     from tailback.capture.matching import matched
-    from tailback.cli.output import labels_of
     from tailback.result import open_result
 
     if len(folders) < 2:
@@ -532,8 +440,6 @@ def _tell_pairs(found: Any, as_json: bool) -> None:
 
 
 def _print_pairs(found: Any) -> None:
-    from tailback.numbers import written
-
     colours = {"higher": "bold", "lower": "bold", "same": "dim", "not seen": "dim"}
     table = Table(box=None, pad_edge=False)
     table.add_column("metric", overflow="fold")
@@ -583,10 +489,6 @@ def check(
 
     For example `tailback check scenarios/two-bottlenecks.toml`
     """
-    from tailback import registry
-    from tailback.algorithms import factories
-    from tailback.consent import asked_for
-
     algorithms = own(algorithm)
     scenario = read_scenario(file, settings, seed)
     resolved = scenario.resolve(algorithms=factories(algorithms), live=True)
@@ -643,12 +545,12 @@ def repeat(
 
     - `tailback repeat results/mine --allow-code`
     """
-    import tailback
+    from tailback import engines
     from tailback.result import open_result
 
     first = open_result(result)
     command = " ".join(["tailback repeat", result.name, *(["--allow-code"] if allow_code else [])])
-    again = tailback.repeat(first, progress=not as_json, allow_code=allow_code, out=out, kernel=kernel, command=command)
+    again = engines.repeat(first, progress=not as_json, allow_code=allow_code, out=out, kernel=kernel, command=command)
     differing = first.differing(again)
     versions = {"then": first.meta.get("version"), "now": again.meta["version"]}
     if as_json:

@@ -71,6 +71,8 @@ def study(
 
     - `sudo tailback study voip-latency --quick --engine live --out results/voip-latency-live`
     """
+    from tailback import engines
+
     studies = import_module("tailback.experiment.studies")
     names: list[str] = studies.names()
     if overview is not None:
@@ -90,17 +92,19 @@ def study(
         return
     if name not in names:
         raise BadInput(unknown("study", name, names))
-    if engine not in ("sim", "live"):
-        raise BadInput(unknown("engine", engine, ["sim", "live"]))
+    able_to = {each.name: not each.can.share for each in engines.every() if not each.can.choose_kernel}
+    if engine not in able_to:
+        raise BadInput(unknown("engine", engine, list(able_to)))
+    is_live = able_to[engine]
     chosen = studies.get(name)
-    if engine == "live" and chosen.live_grid is None:
+    if is_live and chosen.live_grid is None:
         able = ", ".join(entry for entry in names if studies.get(entry).live_grid is not None)
         raise BadInput(
             f"--engine live: no cell of {name} is of a Linux of today. These studies run live in part: {able}."
         )
-    if engine == "live" and scale is False:
+    if is_live and scale is False:
         raise BadInput("--full --engine live: a live study has no full scale. Leave out --full.")
-    folder = out or Path("results") / (name if engine == "sim" else f"{name}-live")
+    folder = out or Path("results") / (f"{name}-{engine}" if is_live else name)
     if again and (seeds is not None or scale is not None):
         raise BadInput("--judge takes seeds and scale from the runs in --out. Leave out --seeds, --quick and --full.")
     finished = (
@@ -108,7 +112,7 @@ def study(
         if again
         else chosen.run(
             folder,
-            seeds=1 if engine == "live" and seeds is None else seeds,
+            seeds=1 if is_live and seeds is None else seeds,
             quick=scale is True,
             full=scale is False,
             engine=engine,
@@ -193,8 +197,11 @@ def validate(
     - `tailback validate --engine vm --standing --minutes 60`
     """
     if engine is not None:
-        if engine != "vm":
-            raise BadInput(unknown("engine", engine, ["vm"]))
+        from tailback import engines
+
+        able_to = [each.name for each in engines.every() if each.can.choose_kernel]
+        if engine not in able_to:
+            raise BadInput(unknown("engine", engine, able_to))
         for option, is_given in (("--ns2", ns2), ("--live", live), ("--algorithms", algorithms is not None)):
             if is_given:
                 raise BadInput(f"{option}: another comparison than that of --engine vm. Leave out one of them.")

@@ -20,7 +20,7 @@ from tailback.cli._common import (
     print_rows,
     say,
 )
-from tailback.cli.runs import AllowCode
+from tailback.cli.reading import AllowCode
 
 _STORE = Path("results/store")
 _StoreFolder = Annotated[Path, typer.Option("--store", help="The folder of runs.")]
@@ -221,7 +221,7 @@ def results_verify(
     """
     from dataclasses import asdict
 
-    from tailback.checksums import verify
+    from tailback.verifying import verify
 
     found = verify(folder, tables_at=tables_at)
     if as_json:

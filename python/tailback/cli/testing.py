@@ -13,7 +13,8 @@ from rich.table import Table
 
 from tailback.cli._app import app
 from tailback.cli._common import BAD_INPUT, CANDIDATE, FAILED, INTERRUPTED, AsJson, BadInput, console, emit, say
-from tailback.cli.runs import AllowCode, Own, Set, own, setting
+from tailback.cli.reading import AllowCode, Own, Set, own, setting
+from tailback.files import write_text
 
 UNDECIDED, BROKEN = 3, 4
 
@@ -113,7 +114,6 @@ def test(
 def _write(scenarios: dict[str, Any], folder: Path | None, as_json: bool) -> None:
     """Print the names of scenarios, and write them into a folder if there is one."""
     from tailback import suites
-    from tailback.files import write_text
 
     if folder is not None:
         files = {folder / Path(name).name: scenario for name, scenario in scenarios.items()}

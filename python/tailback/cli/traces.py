@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from tailback.cli._app import app
 from tailback.cli._common import AsJson, BadInput, emit, say
+from tailback.files import whole_file
 
 trace = typer.Typer(name="trace", no_args_is_help=True, help="Make links that change, for a scenario's `schedule`.")
 app.add_typer(trace)
@@ -46,7 +47,6 @@ def generate(
     - `tailback trace generate lte --out lte.trace`
     """
     from tailback import __version__, traces
-    from tailback.files import whole_file
 
     if out.exists() and not force:
         raise BadInput(f"{out} is there already. Give another name, or --force to replace it")

@@ -33,6 +33,17 @@ def refuse(field: str, value: Any, problem: str, fix: str) -> ScenarioError:
     return ScenarioError([Problem(field, value, problem, fix)])
 
 
+#: The most runs of a sweep. A row of the store takes some kilobytes, a run at least a millisecond.
+MOST_RUNS = 10_000_000
+
+
+def demand_few(field: str, number: int, what: str) -> None:
+    """Raise `ScenarioError` where a sweep would have more than `MOST_RUNS` of something."""
+    if number > MOST_RUNS:
+        fix = "Give fewer, or several sweeps into one store"
+        raise refuse(field, number, f"a sweep has at most {MOST_RUNS} {what}", fix)
+
+
 class Design:
     """Points, made when they are asked for.
 

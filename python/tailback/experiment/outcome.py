@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tailback.errors import ResultError
+from tailback.views import view
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -131,9 +132,8 @@ class StudyResult:
 
     def _repr_html_(self) -> str:
         """Claims table for notebooks."""
-        from tailback.report import claims_html
-
-        return claims_html(self)
+        page: str = view("study.claims")(self)
+        return page
 
 
 _KEPT = [{"report_path": "report"}.get(one.name, one.name) for one in fields(StudyResult) if one.name != "folder"]

@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tailback._core import Cancel
 from tailback.algorithms import Source, is_reference, sources
 from tailback.consent import asked_for, demand_allowed
+from tailback.engines import Engine
 from tailback.errors import Cancelled, Interrupted, Problem, ScenarioError, TailbackError
-from tailback.experiment.design import Design, Point
+from tailback.experiment.design import Design, Point, demand_few
 from tailback.experiment.store import Store, Writer, engine_fingerprint, run_key
 from tailback.experiment.store.index import chosen
-from tailback.experiment.workers import Crew, Keep, Outcome, Task, Threads
+from tailback.experiment.workers import Alone, Crew, Keep, Outcome, Task, Threads
 from tailback.progress import Runs
 from tailback.scenario import Scenario
 from tailback.scenario.whole import as_text
@@ -113,8 +114,8 @@ def perform_all(
 ) -> None:
     """Do every run of an experiment that its store does not have; `out` is filled in.
 
-    `on` is a `distributed.Client`, "dask://host:port", "live" for this machine's kernel, or None for threads here. With
-    `strict` the first run that fails ends everything and its error is raised; else it is recorded. Ctrl-C raises
+    `on` is a `distributed.Client`, "dask://host:port", an engine that does one run at a time, or None for threads here.
+    With `strict` the first run that fails ends everything and its error is raised; else it is recorded. Ctrl-C raises
     `Interrupted`.
     """
     if workers is not None and workers < 1:
@@ -126,10 +127,8 @@ def perform_all(
         crew: Crew
         if on is None:
             crew = Threads(wanted.kept, workers, strict=strict)
-        elif on == "live":
-            from tailback.experiment.workers import Live
-
-            crew = Live(wanted.kept, cancel)
+        elif isinstance(on, Engine):
+            crew = Alone(on, wanted.kept, cancel)
         else:
             from tailback.experiment import cluster
 
@@ -204,8 +203,6 @@ class _Run:
         self.wanted, self.out, self.writer, self.crew = wanted, out, writer, crew
         self.store, self.cancel, self.strict = out.store, cancel, strict
         until = wanted.until
-        from tailback.experiment.sweeps import demand_few
-
         demand_few("grid", len(wanted.design), "points")
         seeds = [until.most if until else len(wanted.seeds_of(number)) for number in range(len(wanted.design))]
         demand_few("seeds", sum(seeds), "runs: points times seeds")

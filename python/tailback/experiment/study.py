@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from tailback import engines
 from tailback.errors import ResultError
 from tailback.experiment.claims import Claim, NotRun, cited, judge
 from tailback.experiment.design import Design, Point
@@ -33,12 +34,13 @@ from tailback.experiment.store.index import COLUMNS
 from tailback.experiment.summary import Summary, inside
 from tailback.files import write_text
 from tailback.metrics.rows import Floats
+from tailback.result import Result, open_result
 from tailback.scenario.whole import as_text
+from tailback.views import view
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from tailback.result import Result
     from tailback.scenario import Scenario
 
 UNFIT = "unfit"
@@ -189,8 +191,6 @@ class Data:
         """The kept tables of a figure cell (first seed) as a `Result`; `None` if there are none."""
         key = self.key(**factors)
         if key in self.tables and key not in self._open:
-            from tailback.result import open_result
-
             self._open[key] = open_result(self.tables[key])
         return self._open.get(key)
 
@@ -280,8 +280,11 @@ class Study:
             raise ValueError(f"a study needs at least one seed, not {seeds}")
         if quick and full:
             raise ValueError("a study runs either quick or full, not both")
-        is_live = engine == "live"
-        made = self._live_cells(quick, full) if is_live else None
+        (chosen,) = engines.named(engine)
+        if chosen.can.choose_kernel:
+            raise ValueError(f"no study runs on {chosen.name}: it is simulated, or run live on this machine")
+        is_live = not chosen.can.share
+        made = self._live_cells(chosen, quick, full) if is_live else None
         began = time.perf_counter()
         out = Path(out)
         # Before the first run, not after the last: can anything be written there?
@@ -292,10 +295,10 @@ class Study:
         runs = Runs(self, made, numbers, is_live)
         done = Finished(Store(out / "runs"))
         perform_all(
-            runs, done, workers=workers, on="live" if is_live else None, progress=progress, cancel=cancel, strict=True
+            runs, done, workers=workers, on=chosen if is_live else None, progress=progress, cancel=cancel, strict=True
         )
         mode = " --quick" if quick else f" --full --seeds {seeds}" if full else f" --seeds {seeds}"
-        mode += " --engine live" if is_live else ""
+        mode += f" {' '.join(chosen.words)}" if is_live else ""
         meta = {
             "engine": engine_fingerprint(),
             "quick": quick,
@@ -315,7 +318,7 @@ class Study:
         out = Path(out)
         old = load(out)
         words = old.meta["command"].split()
-        quick, is_live = "--quick" in words, "live" in words
+        quick, is_live = "--quick" in words, "--engine" in words
         if is_live:
             cells = self.live_grid(quick) if self.live_grid is not None else []
         else:
@@ -325,10 +328,8 @@ class Study:
         runs.find(done, old.meta["engine"])
         return self._finish(runs.data(done), out, lambda: old.wall_s, done, old.meta)
 
-    def _live_cells(self, quick: bool, full: bool) -> list[Cell]:
+    def _live_cells(self, engine: engines.Engine, quick: bool, full: bool) -> list[Cell]:
         """The cells to run live; raises `ScenarioError` if this machine cannot, `ValueError` if nobody could."""
-        from tailback import live
-
         if self.live_grid is None:
             raise ValueError(
                 f"no cell of the study {self.name} runs live: none is of a Linux of today. Run it simulated"
@@ -337,7 +338,7 @@ class Study:
             raise ValueError("a live study has no full scale: it takes as long as what it shows")
         cells = self.live_grid(quick)
         for cell in cells:
-            live.check(cell.scenario)
+            engine.check(cell.scenario)
         return cells
 
     def judged(self, data: Data) -> list[ClaimResult]:
@@ -359,10 +360,8 @@ class Study:
     def _finish(
         self, data: Data, out: Path, clock: Callable[[], float], done: Finished, meta: Mapping[str, Any]
     ) -> StudyResult:
-        from tailback import report
-
         claims = self.judged(data)
-        live_notes = self.live_notes if "--engine live" in meta["command"] else ()
+        live_notes = self.live_notes if "--engine" in meta["command"] else ()
         result = StudyResult(
             study=self.name,
             title=self.title,
@@ -384,7 +383,7 @@ class Study:
             cells_run=done.run,
             cells_reused=done.reused,
         )
-        report.write_study(self, data, result, clock)
+        view("study.report")(self, data, result, clock)
         write_text(out / "claims.json", json.dumps(result.to_json()["claims"], indent=1, ensure_ascii=False))
         write_text(out / "study.json", json.dumps(result.to_json(), indent=1, ensure_ascii=False))
         return result

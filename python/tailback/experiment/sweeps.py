@@ -11,7 +11,7 @@ import polars as pl
 
 from tailback._core import Cancel
 from tailback.experiment import statistics
-from tailback.experiment.design import Design, Point, grid, refuse, single
+from tailback.experiment.design import Design, Point, demand_few, grid, refuse, single
 from tailback.experiment.run_metrics import RunMetrics
 from tailback.experiment.runner import Finished, columns_of, perform_all
 from tailback.experiment.store import Store
@@ -291,17 +291,6 @@ def sweep(
     out = SweepResult(store if isinstance(store, Store) else Store(store), sweep=wanted)
     perform_all(wanted, out, workers=workers, on=on, progress=progress, cancel=cancel)
     return out
-
-
-#: The most runs of a sweep. A row of the store takes some kilobytes, a run at least a millisecond.
-MOST_RUNS = 10_000_000
-
-
-def demand_few(field: str, number: int, what: str) -> None:
-    """Raise `ScenarioError` where a sweep would have more than `MOST_RUNS` of something."""
-    if number > MOST_RUNS:
-        fix = "Give fewer, or several sweeps into one store"
-        raise refuse(field, number, f"a sweep has at most {MOST_RUNS} {what}", fix)
 
 
 def seeds_of(seeds: int | Sequence[int], until: Until | None) -> tuple[int, ...]:

@@ -16,13 +16,14 @@ from typing import Any, Protocol
 from tailback import _core, isolated
 from tailback._core import Cancel
 from tailback.algorithms import Source, made_from
+from tailback.engines import Engine
 from tailback.errors import AlgorithmError, EngineError, TailbackError
 from tailback.experiment.store import engine_fingerprint
 from tailback.experiment.store.objects import bucket
 from tailback.result import Result, frozen, layout
 from tailback.scenario import Scenario
 
-__all__ = ["Crew", "EngineMismatch", "Keep", "Live", "Outcome", "Task", "Threads", "perform", "perform_several"]
+__all__ = ["Alone", "Crew", "EngineMismatch", "Keep", "Outcome", "Task", "Threads", "perform", "perform_several"]
 
 
 class EngineMismatch(TailbackError):
@@ -194,13 +195,13 @@ class Threads:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-class Live:
-    """The machine's own kernel: one run after the other, as runs at once would wait for the processor."""
+class Alone:
+    """An engine that does one run after the other, as runs at once would change what they measure."""
 
     capacity = 1
 
-    def __init__(self, keep: Keep, cancel: Cancel | None) -> None:
-        self._keep, self._cancel = keep, cancel
+    def __init__(self, engine: Engine, keep: Keep, cancel: Cancel | None) -> None:
+        self._engine, self._keep, self._cancel = engine, keep, cancel
         self._task: Task | None = None
 
     def submit(self, task: Task) -> None:
@@ -209,13 +210,11 @@ class Live:
 
     def next(self, timeout: float) -> Outcome | None:
         """Run what was submitted, for as long as its scenario says."""
-        from tailback import live
-
         task, self._task = self._task, None
         if task is None:
             return None
         began = time.perf_counter()
-        return _kept(task, self._keep, live.run(Scenario.parse_toml(task.toml), cancel=self._cancel), began)
+        return _kept(task, self._keep, self._engine.run(Scenario.parse_toml(task.toml), cancel=self._cancel), began)
 
     def stop(self) -> None:
         """Nothing is under way between two outcomes."""

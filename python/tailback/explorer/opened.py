@@ -7,16 +7,15 @@ import math
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tailback import registry
 from tailback.errors import TailbackError
-from tailback.result import schema
-
-if TYPE_CHECKING:
-    from tailback.result import Result
+from tailback.metrics import MissingRows, Rows, completion_time, jain, quantiles_of, queue_delay_quantiles
+from tailback.numbers import jsonable
+from tailback.result import Result, open_result, schema
 
 #: A scenario is a page of text; a trace written into one may be longer.
 _MOST_BYTES = 4 << 20
@@ -53,8 +52,6 @@ class Opened:
 def opened(path: Path) -> Opened:
     """A scenario file as it stands, right or wrong, or a result folder."""
     if path.is_dir():
-        from tailback.result import open_result
-
         result = open_result(path)
         return Opened("result", path.resolve().name, result.toml, result)
     try:
@@ -98,8 +95,6 @@ def _described(result: Result) -> dict[str, Any]:
 
 
 def _flows(result: Result) -> list[dict[str, Any]]:
-    from tailback.metrics import completion_time, quantiles_of
-
     experienced = {row["flow"]: row for row in result.experience_summary()}
     out = []
     for index, row in enumerate(result.flow_summary()):
@@ -147,8 +142,6 @@ def _delays(result: Result, flow: int) -> tuple[Any, str]:
 
 
 def _links(result: Result) -> list[dict[str, Any]]:
-    from tailback.metrics import MissingRows, Rows, jain, queue_delay_quantiles
-
     rows, out = Rows.of(result), []
     goodput = {row["flow"]: row["goodput_mbps"] for row in result.flow_summary() if row["cc"] is not None}
     for row in result.link_summary():
@@ -206,6 +199,4 @@ def _plain(column: Any, none: int | None) -> list[Any]:
 
 def as_json(value: Any) -> bytes:
     """Compact JSON; NaN and infinity are null."""
-    from tailback.cli._common import jsonable
-
     return json.dumps(jsonable(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()

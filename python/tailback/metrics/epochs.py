@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from ..result.provenance import Provenance
+from .queue import backlog_series
 from .rates import drop_times
 from .registry import metric
 from .rows import (
@@ -105,7 +107,7 @@ def loaded_rtt_s(result: Any, flow: int | str, link: int | str | None = None) ->
     A link with a medium drains at the rate it carried. Of a capture, which knows no link, the mean round trip measured.
     """
     rows = Rows.of(result)
-    if rows.meta.get("engine") == "capture":
+    if Provenance.of(rows.meta).is_captured:
         return float(rows.column("flows", "srtt_s")[rows.flow(flow)])
     index = rows.bottleneck_of(flow) if link is None else rows.link(link)
     limit, rate = rows.limit_bytes(index), rows.carried_bps(index)
@@ -266,8 +268,6 @@ def reaction_times(result: Any, flow: int | str, link: int | str | None = None) 
 @metric(title="Smallest backlog of each epoch", unit="byte", source="CAIA-TR-080818A section VII")
 def epoch_minimum_backlog(result: Any, flow: int | str, link: int | str | None = None) -> Floats:
     """The smallest backlog of the bottleneck within each steady epoch."""
-    from .queue import backlog_series
-
     rows = Rows.of(result)
     found = epochs(rows, flow)
     times, backlog = backlog_series(rows, rows.bottleneck_of(flow) if link is None else link)

@@ -9,6 +9,7 @@ import numpy as np
 
 from tailback import _core
 
+from .delay import one_way_delay
 from .registry import measure, metric
 from .rows import Floats, Rows, between, floats
 
@@ -95,8 +96,6 @@ def delay_against_backlog(
     The backlog met is the one just before its arrival at the queue, found in the queue's log (or polls) at
     sending time plus the delay of the links before.
     """
-    from .delay import one_way_delay
-
     rows = Rows.of(result)
     index = rows.crossed(flow, link)
     sent, delay = one_way_delay(rows, flow, start_s, end_s)

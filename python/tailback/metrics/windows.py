@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .epochs import congestion_events, epochs_of, loaded_rtt_s
+from .queue import backlog_series
 from .registry import metric
 from .rows import Floats, Rows, between, floats
 
@@ -72,8 +73,6 @@ def window_queue_correlation(
     The link is the flow's bottleneck by default.
     Recovery and two loaded round trips after it are left out: there cwnd counts retransmissions, not growth.
     """
-    from .queue import backlog_series
-
     rows = Rows.of(result)
     t_w, window = cwnd_series(rows, flow, start_s, end_s)
     t_q, backlog = backlog_series(rows, rows.crossed(flow, link), start_s, end_s)

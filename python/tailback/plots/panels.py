@@ -9,13 +9,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ..experiment.claims import median
+from ..experiment.study import Data, Plot
 from .style import FULL_WIDTH, house_style, new_figure
 
 if TYPE_CHECKING:
-    from ..experiment.study import Data, Plot
     from ..metrics.rows import Floats
 
-Draw = Callable[["Data", Figure, list[list[Axes]]], object]
+Draw = Callable[[Data, Figure, list[list[Axes]]], object]
 
 
 def plot(
@@ -30,7 +31,6 @@ def plot(
     **options: Any,
 ) -> Callable[[Draw], Plot]:
     """Make a study's figure of a function that draws into its panels; `width` is a share of the page's."""
-    from ..experiment.study import Plot
 
     def made(draw: Draw) -> Plot:
         def drawn(data: Data) -> Figure:
@@ -53,8 +53,6 @@ def legend_below(figure: Figure, columns: int | None = None) -> None:
 
 def middle(each: Floats) -> Floats:
     """Median over seeds (the first axis) of what exists."""
-    from ..experiment.claims import median
-
     found: Floats = np.apply_along_axis(median, 0, each)
     return found
 

@@ -21,6 +21,7 @@ from ..errors import TailbackError, nearest
 from ..experiment import statistics
 from ..experiment.run_metrics import MOST
 from ..metrics.rows import Floats
+from ..units import Bytes, Duration, Rate
 from .flows import STYLES, nth_colour
 from .style import INK, SOFT, house_style, new_figure
 
@@ -103,8 +104,6 @@ def _text(level: Any) -> str:
 
 def _quantity(level: Any) -> tuple[float, str] | None:
     """A level as a number and the unit that stands at an axis; None if it is a word."""
-    from ..units import Bytes, Duration, Rate
-
     if isinstance(level, bool):
         return None
     if isinstance(level, int | float):

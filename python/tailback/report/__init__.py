@@ -5,103 +5,35 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import html
-import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
-from matplotlib.figure import Figure
-from PIL import Image
 
 from .. import metrics, plots, registry
 from ..experience import experience
+from ..experiment.outcome import StudyResult
+from ..experiment.store import Store
+from ..files import write_text
 from ..metrics import Rows
 from ..numbers import written
 from ..plots import flows as who
 from ..plots import timeseries
-from ..plots.style import house_style
-from ..result.described import way
+from ..result.provenance import Provenance
 from . import interactive
+from .page import page, page_of_figure, plot_entry
+from .sweeps import stored
 
 if TYPE_CHECKING:
-    from ..experiment.outcome import ClaimResult, StudyResult
+    from ..experiment.outcome import ClaimResult
     from ..experiment.study import Data, Study
 
 __all__ = ["claims_html", "page_of_figure", "single", "write", "write_study"]
-
-
-@cache
-def _template() -> Any:
-    text = files(__name__).joinpath("template.html").read_text(encoding="utf-8")
-    return Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(text)
-
-
-@cache
-def _plotlyjs() -> str:
-    """plotly.js's basic bundle as gzip in base64, which the reader's browser unpacks: a third of its size."""
-    script = files(__name__).joinpath("plotly-basic.min.js").read_bytes()
-    # Without a time in its header the same page has the same bytes.
-    return base64.b64encode(gzip.compress(script, 9, mtime=0)).decode("ascii")
-
-
-def _json(value: Any) -> Markup:
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    # Inside a script element only "</" and "<!--" could be treated as mark-up.
-    return Markup(text.replace("<", "\\u003c"))
-
-
-def _png(figure: Figure) -> str:
-    drawn = io.BytesIO()
-    with house_style():
-        figure.savefig(drawn, format="png", dpi=160, bbox_inches="tight", pad_inches=0.05)
-    return _thrifty(drawn)
-
-
-def _thrifty(drawn: io.BytesIO | Path) -> str:
-    """A PNG in base64, its colours from a palette: a figure has few, and a third of the bytes suffices."""
-    out = io.BytesIO()
-    with Image.open(drawn) as image:
-        image.convert("RGB").quantize(128, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(
-            out, format="png", optimize=True
-        )
-    return base64.b64encode(out.getvalue()).decode("ascii")
-
-
-def _page(**parts: Any) -> str:
-    defaults: dict[str, Any] = {
-        "subtitle": "",
-        "tiles": [],
-        "claims": None,
-        "sections": [],
-        "plots": [],
-        "tables": [],
-        "explorer": None,
-        "notes": [],
-        "provenance": [],
-        "sources": [],
-        "contents": [],
-        "specs": {},
-    }
-    page = defaults | parts
-    page["specs"] = _json(page["specs"])
-    used = any(parts.get("specs", {}).values())
-    return str(_template().render(plotlyjs=_plotlyjs() if used else "", specs_used=used, **page))
-
-
-def page_of_figure(title: str, caption: str, figure: Figure, spec: dict[str, Any]) -> str:
-    """A page with one figure to zoom into, as HTML; `spec` is plotly's data and layout, `figure` the still picture."""
-    entry = _plot_entry("figure", title, caption, figure, live=True, live_first=True)
-    return _page(title=title, plots=[entry], specs={"figures": {"figure": spec}})
 
 
 def write(what: Any, path: str | Path) -> Path:
@@ -109,18 +41,12 @@ def write(what: Any, path: str | Path) -> Path:
 
     The file appears whole or not at all.
     """
-    from ..experiment.outcome import StudyResult
-    from ..experiment.store import Store
-    from ..files import write_text
-
     target = Path(path)
     if isinstance(what, StudyResult):
         if what.report_path.resolve() != target.resolve():
             write_text(target, what.report_path.read_text(encoding="utf-8"))
         return target
     if isinstance(what, Store):
-        from .sweeps import stored
-
         write_text(target, stored(what))
         return target
     write_text(target, single(what))
@@ -145,20 +71,20 @@ def single(result: Any) -> str:
         if spec:
             specs[name] = spec
         shown.append(
-            _plot_entry(name, title, _caption(rows, name), figure, live=spec is not None, live_first=spec is not None)
+            plot_entry(name, title, _caption(rows, name), figure, live=spec is not None, live_first=spec is not None)
         )
     meta = rows.meta
     provenance = [
         ("name", rows.name or "–"),
         ("seed", str(rows.seed)),
-        ("time", f"{rows.duration_s:g} s {way(str(meta.get('engine', '')))}"),
+        ("time", f"{rows.duration_s:g} s {Provenance.of(meta).way}"),
         *((str(k), str(v)) for k, v in meta.items() if k in ("version", "engine", "command", "python", "platform")),
     ]
     toml = getattr(result, "toml", "")
     sources = [("Scenario (TOML)", toml)] if toml else []
     sources.append(("Scenario, resolved (JSON)", json.dumps(rows.scenario, indent=1, ensure_ascii=False)))
     tables = [_flow_table(rows), *_experience_table(rows), *_program_tables(result), _link_table(rows)]
-    return _page(
+    return page(
         title=rows.name or "One run",
         subtitle=who.path_of(rows) + f", {rows.duration_s:g} s, seed {rows.seed}" if rows.has_bottleneck else "",
         tiles=_tiles(rows),
@@ -195,30 +121,6 @@ def _fitting(rows: Rows) -> list[tuple[str, str]]:
     if len(rows.tcp_flows) > 1 and rows.has("polls"):
         wanted.append("fairness")
     return [(name, plots.get(name).title) for name in wanted]
-
-
-def _plot_entry(
-    name: str,
-    title: str,
-    caption: str,
-    figure: Figure,
-    *,
-    live: bool,
-    live_first: bool = False,
-    saved: Sequence[Path] = (),
-) -> dict[str, Any]:
-    # What was drawn for the folder serves the page as well.
-    drawn = [path for path in saved if path.suffix == ".png"]
-    return {
-        "name": name,
-        "title": title,
-        "caption": caption,
-        "png": _thrifty(drawn[0]) if drawn else _png(figure),
-        "width": round(figure.get_figwidth() * 146),
-        "live": live,
-        "live_first": live_first,
-        "files": ", ".join(f"{path.parent.name}/{path.name}" for path in saved),
-    }
 
 
 def _overview_spec(rows: Rows) -> dict[str, Any] | None:
@@ -388,8 +290,6 @@ def write_study(study: Study, data: Data, result: StudyResult, clock: Callable[[
 
     Fills in `result.figures`, and `result.wall_s` by the clock, in seconds since the study began.
     """
-    from ..files import write_text
-
     folder = result.folder / "figures"
     entries, specs = [], {}
     for plot in study.plots:
@@ -398,13 +298,13 @@ def write_study(study: Study, data: Data, result: StudyResult, clock: Callable[[
         spec = plot.interactive(data) if plot.interactive else None
         if spec:
             specs[plot.name] = spec
-        entries.append(_plot_entry(plot.name, plot.title, plot.caption, figure, live=spec is not None, saved=saved))
+        entries.append(plot_entry(plot.name, plot.title, plot.caption, figure, live=spec is not None, saved=saved))
         result.figures.append(
             {"name": plot.name, "title": plot.title, "files": [str(Path("figures") / path.name) for path in saved]}
         )
     explorer = study.explorer(data)
     result.wall_s = clock()
-    page = _page(
+    whole = page(
         title=result.title,
         subtitle=result.paper,
         tiles=_study_tiles(result),
@@ -424,7 +324,7 @@ def write_study(study: Study, data: Data, result: StudyResult, clock: Callable[[
         ],
         specs={"figures": specs, "explorer": explorer},
     )
-    write_text(result.report_path, page)
+    write_text(result.report_path, whole)
     return result.report_path
 
 

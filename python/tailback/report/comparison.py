@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import compare, plots
+from ..files import write_text
 from ..metrics import MissingRows, Rows
 from ..numbers import written
 from ..plots import flows as who
 from ..plots.timeseries import panels
 from ..result import Result
-from . import _page, _plot_entry, interactive
+from . import interactive
+from .page import page, plot_entry
 
 __all__ = ["comparison", "write_comparison"]
 
@@ -25,8 +27,6 @@ _FIGURES = ("delay-cdf", "rtt-cdf", "response-times", "box")
 
 def write_comparison(results: Mapping[str, Result], path: str | Path, *, baseline: str | None = None) -> Path:
     """Write the report of results by label as one HTML file, which appears whole or not at all."""
-    from ..files import write_text
-
     target = Path(path)
     write_text(target, comparison(results, baseline=baseline))
     return target
@@ -51,7 +51,7 @@ def comparison(results: Mapping[str, Result], *, baseline: str | None = None) ->
         sources.setdefault(result.toml, []).append(label)
     contents = [("figures", "Figures")] if figures else []
     contents += [(table["name"], table["title"]) for table in tables]
-    return _page(
+    return page(
         title=f"{first.name or 'Results'}: {', '.join(results)}",
         subtitle=f"{who.path_of(first)}, {first.duration_s:g} s" if first.scenario["flows"] else "",
         tiles=[*_fitness_tiles(punctual), *_tiles(rows)],
@@ -71,7 +71,7 @@ def _figures(views: Mapping[str, Rows]) -> tuple[list[dict[str, Any]], dict[str,
     if drawn:
         caption = "What each result recorded, on common axes; a colour a result, dashes distinguish its flows."
         figure = plots.get("overview")(views)
-        entries.append(_plot_entry("overlay", "Over one another", caption, figure, live=True, live_first=True))
+        entries.append(plot_entry("overlay", "Over one another", caption, figure, live=True, live_first=True))
         limits = {rows.limit_bytes(rows.bottleneck) / 1e3 for rows in views.values() if rows.has_bottleneck}
         limit = limits.pop() if len(limits) == 1 else None
         stack = [
@@ -85,7 +85,7 @@ def _figures(views: Mapping[str, Rows]) -> tuple[list[dict[str, Any]], dict[str,
             figure = recipe(dict(views))
         except MissingRows:
             continue
-        entries.append(_plot_entry(name, recipe.title, recipe.caption, figure, live=False))
+        entries.append(plot_entry(name, recipe.title, recipe.caption, figure, live=False))
     return entries, specs
 
 

@@ -10,7 +10,7 @@ from ..experiment import statistics
 from ..experiment.store import Store
 from ..numbers import written
 from ..plots import sweeps
-from . import _page, _plot_entry
+from .page import page, plot_entry
 
 __all__ = ["stored"]
 
@@ -30,7 +30,7 @@ def stored(store: Store) -> str:
     failed = len(frame) - len(done)
     sweep_names = ", ".join(sorted({str(name) for name in done["sweep"].drop_nulls().unique()}))
     tables = [_table(done, name, axes) for name in chosen] if axes else []
-    return _page(
+    return page(
         title=sweep_names or store.folder.name,
         subtitle=f"{len(done)} runs, {done['seed'].n_unique()} seeds; varied: {', '.join(axes) or 'nothing'}",
         tiles=[
@@ -62,7 +62,7 @@ def _figures(done: pl.DataFrame, chosen: list[str], axes: list[str]) -> list[dic
         except sweeps.NoSuchColumn:
             # Of a store of calls and echoes only, which have no goodput or no delay.
             continue
-        entries.append(_plot_entry(f"{figure}-{name or 'all'}", title, caption, drawn, live=False))
+        entries.append(plot_entry(f"{figure}-{name or 'all'}", title, caption, drawn, live=False))
     return entries
 
 

@@ -23,10 +23,12 @@ from tailback import _core
 from tailback.errors import ResultError
 from tailback.files import whole_file, whole_folder
 from tailback.scenario import Scenario
+from tailback.views import view
 
 from . import arrow, layout, schema, siftr, summaries
-from .described import Described, UnknownName, choices, way
+from .described import Described, UnknownName, choices
 from .layout import FORMAT, demand_writable
+from .provenance import Provenance
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -259,9 +261,8 @@ class Result(Described):
 
     def experience_summary(self) -> list[dict[str, Any]]:
         """One row for each call, reader, waiting file or ping that was recorded; see `tailback.experience`."""
-        from tailback.experience import experience
-
-        return experience(self)
+        rows: list[dict[str, Any]] = view("result.experience")(self)
+        return rows
 
     @property
     def files(self) -> dict[str, bytes]:
@@ -278,12 +279,16 @@ class Result(Described):
         return dict(self._algorithms)
 
     @property
+    def provenance(self) -> Provenance:
+        """Which engine of which version filled the rows."""
+        return Provenance.of(self.meta)
+
+    @property
     def title(self) -> str:
         """Name, simulated time and seed in one line."""
-        engine = str(self.meta.get("engine", ""))
-        if engine == "capture":
+        if self.provenance.is_captured:
             return f"{self.name}: {self.duration_s:g} s captured"
-        return f"{self.name or 'result'}: {self.duration_s:g} s {way(engine)}, seed {self.seed}"
+        return f"{self.name or 'result'}: {self.duration_s:g} s {self.provenance.way}, seed {self.seed}"
 
     def __repr__(self) -> str:
         return f"<tailback.Result {self.title}; tables {', '.join(self.tables)}>"
@@ -305,15 +310,13 @@ class Result(Described):
         `options` are the figure's own, such as `start` and `end` in seconds. Raises `plots.UnknownFigure`, and
         `MissingRows` naming the instrument to switch on.
         """
-        from tailback import plots
-
-        return plots.get(figure)(self, **options)
+        drawn: Figure = view("result.figure")(figure)(self, **options)
+        return drawn
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the report of this result to `path`, one whole HTML file that loads nothing from anywhere."""
-        from tailback import report
-
-        return report.write(self, Path(path))
+        written: Path = view("result.report")(self, Path(path))
+        return written
 
     # -- writing it down
 

@@ -14,15 +14,6 @@ from tailback.errors import ResultError, nearest
 PS_PER_S = 1e12
 
 
-#: How a run came about, by the first word of what `meta` says of its engine.
-_WAYS = {"live": "on a real kernel", "vm": "on a kernel in a virtual machine", "capture": "captured"}
-
-
-def way(engine: str) -> str:
-    """How a run of this engine came about, to stand behind its length: "60 s simulated"."""
-    return _WAYS.get(engine.partition(" ")[0], "simulated")
-
-
 class UnknownName(ResultError, KeyError):
     """A flow, link or column that there is not."""
 

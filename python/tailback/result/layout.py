@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tailback import _core
+from tailback.algorithms import Source
 from tailback.checksums import KeptWarning, Verified, digest, digest_of_file, seal
 from tailback.errors import ResultError
 from tailback.files import cannot_write, demand_replaceable, is_link, is_plain, open_plain, read_plain
@@ -25,7 +26,6 @@ from tailback.files import cannot_write, demand_replaceable, is_link, is_plain, 
 from . import arrow
 
 if TYPE_CHECKING:
-    from tailback.algorithms import Source
     from tailback.result import Result
 
 #: Version of the folder's layout. Layout 1, of tailback 0.1, had no checksums. Layouts 1 and 2 had codes instead of
@@ -357,8 +357,6 @@ def told(name: str, source: Source) -> dict[str, Any]:
 
 def algorithms(folder: Path, meta: Mapping[str, Any], files: Mapping[str, str] | None) -> dict[str, Source]:
     """The sources that are kept, compared with their digests."""
-    from tailback.algorithms import Source
-
     try:
         rows = [(str(row["name"]), str(row["class"]), row["file"]) for row in meta.get("algorithms", ())]
         return {

@@ -7,14 +7,13 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailback import _core, traces
+from tailback.algorithms import Factory, factories, is_reference, referenced
+from tailback.consent import without_references
 from tailback.errors import Problem, ScenarioError, TailbackError, UnitError
 from tailback.scenario.parts import Part, ScenarioFields
-
-if TYPE_CHECKING:
-    from tailback.algorithms import Factory
 
 #: Line and column of each place of a file; none of what was changed since.
 Positions = Mapping[str, tuple[int, int] | None]
@@ -239,8 +238,6 @@ class Scenario(ScenarioFields):
         allows real programs, which the simulator cannot run. A class named by reference ("python:module:Class") is
         imported and tried only with `allow_code`; else it is described as it stands.
         """
-        from tailback.algorithms import factories
-
         return self._resolved(
             _Outside(self, factories() if algorithms is None else algorithms, allow_code), check, live
         )
@@ -253,8 +250,6 @@ class Scenario(ScenarioFields):
         return as_text(self._resolved(_Outside(self, None), True, False))
 
     def _resolved(self, outside: _Outside, check: bool, live: bool) -> dict[str, Any]:
-        from tailback.consent import without_references
-
         try:
             out: dict[str, Any] = _core.scenario_resolve(self, outside)
             if check:
@@ -321,8 +316,6 @@ class _Outside:
 
     def own(self, name: str) -> bool:
         """Is it the user's own algorithm? Then the engine will be handed its factory, if code is allowed."""
-        from tailback.algorithms import factories, is_reference, referenced
-
         registered = factories() if self.registered is None else self.registered
         if name not in registered and not is_reference(name):
             return False

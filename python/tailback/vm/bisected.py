@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tailback import vm
 from tailback.errors import TailbackError
 from tailback.expect.conditions import ConditionError, parse
 from tailback.experiment.run_metrics import measurable, measured
 from tailback.scenario import Scenario
+from tailback.vm import kernels
 from tailback.vm.debian import KernelError, Package
 
 __all__ = ["Bisected", "Seen", "between", "bisect", "tried_on"]
@@ -109,9 +111,6 @@ def tried_on(scenario: Scenario, condition: str, *, allow_code: bool = False) ->
 
     `TailbackError` at once for a condition that cannot be judged of this scenario.
     """
-    from tailback import vm
-    from tailback.vm import kernels
-
     try:
         read = parse(condition, measurable(scenario.resolve(live=True)))
     except ConditionError as error:

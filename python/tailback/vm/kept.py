@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tailback import vm
 from tailback.result import Result
 from tailback.run import Runnable
 from tailback.vm.kernels import Kernel
@@ -33,8 +34,6 @@ def attempt(what: Runnable, kernel: Kernel, measure: Callable[[Result], Any], *,
 
     `LostRun` comes through: it says nothing of the guest, so that nothing is kept and the next call tries again.
     """
-    from tailback import vm
-
     try:
         result = vm.run(what, kernel=kernel.name, dilation=dilation)
     except GuestError as error:

@@ -26,10 +26,10 @@ import polars as pl
 from tailback import _core
 from tailback.checksums import KeptWarning, Verified
 from tailback.consent import allow_bucket, demand_bucket_allowed
-from tailback.errors import ResultError
+from tailback.errors import ResultError, StoreError
 from tailback.experiment.store import index
 from tailback.experiment.store.index import Follower, Writer
-from tailback.experiment.store.locks import StoreError, locked
+from tailback.experiment.store.locks import locked
 from tailback.experiment.store.merging import MergeConflict, Merged, merged
 from tailback.experiment.store.objects import Bucket, bucket
 from tailback.experiment.store.query import QueryError, answer

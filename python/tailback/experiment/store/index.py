@@ -31,7 +31,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailback.checksums import KeptWarning, digest
-from tailback.experiment.store.locks import StoreError, try_lock
+from tailback.errors import StoreError
+from tailback.experiment.store.locks import try_lock
 from tailback.files import is_plain, open_plain, read_plain, replaced
 
 __all__ = ["Follower", "Writer", "as_frame", "conflicts", "latest", "new_stem", "read_journal"]

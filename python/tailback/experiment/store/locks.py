@@ -8,13 +8,9 @@ from collections.abc import Generator
 from pathlib import Path
 
 from tailback import files
-from tailback.errors import ResultError
+from tailback.errors import StoreError
 
-__all__ = ["StoreError", "locked", "try_lock"]
-
-
-class StoreError(ResultError):
-    """A store that cannot be read, written or understood."""
+__all__ = ["locked", "try_lock"]
 
 
 def try_lock(handle: int, *, shared: bool = False) -> bool:

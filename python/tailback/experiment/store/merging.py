@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow as pa
 
+from tailback.errors import StoreError
 from tailback.experiment.store import index
-from tailback.experiment.store.locks import StoreError
 
 if TYPE_CHECKING:
     from tailback.experiment.store import Store

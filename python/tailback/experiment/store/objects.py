@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tailback.checksums import Verified, seal
-from tailback.errors import ResultError
-from tailback.experiment.store.locks import StoreError
+from tailback.errors import ResultError, StoreError
 from tailback.result import layout
 
 __all__ = ["Bucket", "bucket"]
