@@ -93,6 +93,7 @@ pages: $(VENV)/.built ## Write the pages made from the sources: columns, the sce
 	$(BIN)/python scripts/cards_in_pages
 	$(BIN)/python scripts/algorithms_page
 	$(BIN)/python scripts/security_page
+	$(BIN)/python scripts/instructions_page
 
 docs: pages ## Build the documentation into site/; a dead link is an error
 	@scripts/explorer || echo 'the documentation is built without the explorer in it'

@@ -4,21 +4,29 @@
 python scripts/console_outputs.py [--check] [PAGE ...]
 
 A block's lines that begin with `$ ` are commands; the lines behind them are what they print. A page's blocks run in
-order, in a folder of their own with `scenarios` and `docs` in it. With `--check` nothing is written, and a page whose
-outputs have changed is an error.
+order, in a folder of their own with `scenarios`, `docs`, and every file of which the page says "Save this as `NAME`". A
+block of `console-vm` stays as it is where QEMU or the kernel is missing. With `--check` nothing is written, and a page
+whose outputs have changed is an error.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+KERNEL = "debian-6.1"
+"""What blocks of `console-vm` run on."""
+
+_BLOCK = re.compile(r"^```console(?P<vm>-vm)?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_SAVED = re.compile(
+    r"Save this as `(?P<name>[\w.-]+)`[^\n]*\n(?:[^\n]+\n)*\n```\w*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 
 
 def pages() -> list[Path]:
@@ -33,7 +41,21 @@ def rewritten(page: Path) -> str:
     with tempfile.TemporaryDirectory() as folder:
         for name in ("scenarios", "docs"):
             Path(folder, name).symlink_to(ROOT / name)
-        return _BLOCK.sub(lambda block: f"```console\n{_run(block[1], Path(folder))}```", page.read_text())
+        for saved in _SAVED.finditer(page.read_text()):
+            Path(folder, saved["name"]).write_text(saved["text"])
+
+        def written(block: re.Match[str]) -> str:
+            if block["vm"] and not _has_kernel():
+                return block[0]
+            return f"```console{block['vm'] or ''}\n{_run(block['text'], Path(folder))}```"
+
+        return _BLOCK.sub(written, page.read_text())
+
+
+def _has_kernel() -> bool:
+    from tailback.vm import kernels
+
+    return shutil.which("qemu-system-x86_64") is not None and any(each.name == KERNEL for each in kernels.fetched())
 
 
 def _run(block: str, folder: Path) -> str:

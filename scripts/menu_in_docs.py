@@ -1,40 +1,44 @@
-"""mkdocs' hook for the menu: the headings and links of the guide's first page, in their order.
+"""mkdocs' hook for the menu and the next steps, from docs/guide.toml.
 
-A page that is the first of its folder has the folder's other pages below it.
+A page that a program writes whole ends with the next step of its section; the others have their own.
 """
 
 from __future__ import annotations
 
-import re
+import posixpath
+import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))
 
-def links(page: Path) -> list[Path]:
-    """The guide's pages that a page leads to, each once."""
-    names = re.findall(r"\]\(([^)#:\s]+\.md)", page.read_text(encoding="utf-8"))
-    return list(dict.fromkeys((page.parent / name).resolve() for name in names))
+import guide
 
 
-def menu(guide: Path) -> list[Any]:
-    """What mkdocs takes as `nav`."""
-    guide, first = guide.resolve(), guide.resolve() / "index.md"
-    parts = re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", first.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    out: list[Any] = ["index.md"]
-    for heading, text in parts:
+def menu() -> list[Any]:
+    """What mkdocs takes as `nav`: a part for each kind, in it pages, and sections with a title."""
+    found = guide.data()
+    out: list[Any] = [found["first"]]
+    for kind, about in found["kinds"].items():
         entries: list[Any] = []
-        pages = [page for page in links(first) if f"]({page.relative_to(guide).as_posix()}" in text]
-        for page in pages:
-            name = page.relative_to(guide).as_posix()
-            is_first = page.stem in ("index", "README")
-            below = [each for each in links(page) if is_first and each.parent == page.parent and each not in pages]
-            title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-            entries.append({title: [name, *(each.relative_to(guide).as_posix() for each in below)]} if below else name)
-        if entries:
-            out.append({heading: entries})
+        for section in found["section"]:
+            if section["kind"] == kind:
+                entries += [{section["title"]: section["pages"]}] if "title" in section else section["pages"]
+        out.append({about["title"]: entries})
     return out
 
 
 def on_config(config: Any, **_: Any) -> None:
     """Called by mkdocs before it looks for pages."""
-    config["nav"] = menu(Path(config["docs_dir"]))
+    config["nav"] = menu()
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Called by mkdocs for each page: the next step of one that a program wrote."""
+    pages = {each.name: each for each in guide.pages()}
+    about = pages.get(page.file.src_uri)
+    if about is None or not about.is_generated or about.next is None:
+        return markdown
+    title = pages[about.next].title
+    place = posixpath.relpath(about.next, posixpath.dirname(about.name) or ".")
+    return f"{markdown}\n\nNext: [{title}]({place}).\n"

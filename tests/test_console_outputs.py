@@ -21,3 +21,9 @@ def test_an_output_that_has_changed_is_noticed(tmp_path: Path) -> None:
         SCRIPT["rewritten"](page)
         == "```console\n$ echo a \\\n  b\na b\n$ ls\ndocs\nscenarios\n```\n\n```\n$ false\n```\n"
     )
+
+
+def test_a_page_is_run_with_the_files_that_it_has_its_reader_save(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("Save this as `a.txt`, once:\n\n```text\nin it\n```\n\n```console\n$ cat a.txt\n```\n")
+    assert "$ cat a.txt\nin it\n```" in SCRIPT["rewritten"](page)

@@ -12,7 +12,7 @@ from tailback import metrics
 from tailback.experiment import Data, judge
 from tailback_papers import stacks
 
-PAGE = Path(__file__).parents[2] / "docs/studies/stacks.md"
+DEFECTS = Path(__file__).parents[2] / "docs/studies/stack-defects.md"
 
 CELLS = {cell.key: cell for cell in stacks.grid(quick=False)}
 #: What every sender does unless a case says otherwise: half of the link beside CUBIC, little loss.
@@ -67,7 +67,7 @@ def test_the_closing_table_has_six_stacks_and_quiche_was_not_run() -> None:
 def defects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tb.Scenario]:
     """The page's scenarios, by name."""
     folder, found = tmp_path_factory.mktemp("defects"), {}
-    for number, text in enumerate(re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)):
+    for number, text in enumerate(re.findall(r"```toml\n(.*?)```", DEFECTS.read_text(encoding="utf-8"), re.DOTALL)):
         path = folder / f"{number}.toml"
         path.write_text(text, encoding="utf-8")
         scenario = tb.Scenario.from_toml(path)

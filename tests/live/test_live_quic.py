@@ -38,7 +38,7 @@ def scenario(*flows: tb.Flow, duration: str = "3s", **options: Any) -> tb.Scenar
 def both() -> tuple[tb.Result, tb.Result]:
     """One run of two stacks and a TCP, simulated and live: bulk, several connections, several questions on one."""
     every = scenario(
-        # It ends by itself: quinn does not tell its peer of a stop with a full window (docs/studies/stacks.md).
+        # It ends by itself: quinn does not tell its peer of a stop with a full window (docs/studies/stack-defects.md).
         tb.bulk("cubic", transport="quinn", name="theirs", bytes="500kB"),
         tb.bulk("cubic", name="ours", stop="1500ms"),
         tb.flow(
