@@ -516,7 +516,7 @@ def test_the_command_ends_though_the_candidate_loops(own: Any) -> None:
 
 
 def test_a_candidate_that_never_sends_has_nothing_to_assess(own: Any) -> None:
-    with pytest.raises(tb.UnfitCandidate, match="as good as nothing"):
+    with pytest.raises(tb.UnfitCandidate, match="delivered nearly nothing"):
         tb.assess(
             own("pass\n    def on_established(self, now_s, srtt_s, control):\n        control.pacing_bps = 1"),
             allow_code=True,

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from tailback import _core, metrics
-from tailback.assess.table import Cell, by_name
+from tailback.assess.book import Cell
 from tailback.metrics import MissingRows
 from tailback.metrics.rows import Floats, between, floats
 from tailback.result import Result
 from tailback.units import Duration
 
-__all__ = ["HARMS", "Kept", "harm", "measure"]
+__all__ = ["HARMS", "REVISION", "Kept", "harm", "lowest", "measure", "picture", "transfers"]
 
 #: Changes when `measure` does, so that old rows are not read as new ones.
 REVISION = "assess/3"
@@ -64,11 +64,15 @@ class Kept:
 
     #: Pictures are drawn from the run of this seed.
     pictured: int = 1
+    #: Name of the book whose numbers are kept.
+    book: str = "congestion control"
 
     @property
     def digest(self) -> str:
         """Equal if the same is kept."""
-        return f"{REVISION}/{self.pictured}"
+        from tailback.assess.books import book
+
+        return f"{book(self.book).revision}/{self.pictured}"
 
     def names(self, resolved: Mapping[str, Any]) -> list[str]:
         """They depend on the cell."""
@@ -76,10 +80,12 @@ class Kept:
 
     def __call__(self, result: Result) -> dict[str, Any]:
         """The numbers, and of one seed the picture."""
-        cell = by_name()[result.name]
-        out: dict[str, Any] = measure(cell, result)
+        from tailback.assess.books import book
+
+        mine = book(self.book)
+        out: dict[str, Any] = mine.measure(mine.cells[result.name], result)
         if result.seed == self.pictured:
-            out["picture"] = json.dumps(_picture(result), separators=(",", ":"))
+            out["picture"] = json.dumps(mine.picture(result), separators=(",", ":"))
         return out
 
 
@@ -100,23 +106,23 @@ def measure(cell: Cell, result: Result) -> dict[str, float]:
             out["goodput_after"] = sum(rates)
         # All shut out alike is no fairness to speak of.
         out["jain"] = metrics.jain(rates) if sum(rates) else 0.0
-        out["lowest"] = _lowest(result, long)
+        out["lowest"] = lowest(result, long)
     if others:
         if long:
             out["own_goodput"] = out["goodput"]
         out["others_goodput"] = sum(_rate(result, name) for name in others)
-        out["others_lowest"] = _lowest(result, others)
+        out["others_lowest"] = lowest(result, others)
     mine = [name for name in tested if apps[name] == "transfers"]
     theirs = [name for name in apps if apps[name] == "transfers" and name not in mine]
     if mine:
-        times, unfinished = _transfers(result, mine)
+        times, unfinished = transfers(result, mine)
         out["unfinished"] = unfinished
         if len(times):
             out["fct_p50_ms"], out["fct_p95_ms"] = (
                 1e3 * float(value) for value in metrics.quantiles_of(times, (0.5, 0.95))
             )
     if theirs:
-        times, out["unfinished"] = _transfers(result, theirs)
+        times, out["unfinished"] = transfers(result, theirs)
         if len(times):
             out["others_fct_ms"] = 1e3 * float(np.mean(times))
     if "call" in apps:
@@ -168,7 +174,7 @@ def _received(result: Result, flow: str, at: Floats) -> Floats:
     return np.interp(at, floats(polls["t_s"]), floats(polls["bytes_received"]))
 
 
-def _lowest(result: Result, flows: Sequence[str]) -> float:
+def lowest(result: Result, flows: Sequence[str]) -> float:
     """The least that one of them got in a window, in Mbit/s."""
     edges = np.arange(2 * WINDOW_S, result.duration_s + 1e-9, WINDOW_S)
     if len(edges) < 2:
@@ -176,7 +182,7 @@ def _lowest(result: Result, flows: Sequence[str]) -> float:
     return min(float(np.min(np.diff(_received(result, flow, edges)))) for flow in flows) * 8e-6 / WINDOW_S
 
 
-def _transfers(result: Result, flows: Sequence[str]) -> tuple[Floats, float]:
+def transfers(result: Result, flows: Sequence[str]) -> tuple[Floats, float]:
     """Completion times, and the share of those asked for in time that did not finish."""
     times, asked, missing = [], 0, 0
     for flow in flows:
@@ -197,7 +203,7 @@ def _call(result: Result) -> dict[str, float]:
     return {name: float(value) for name, value in out.items() if value is not None}
 
 
-def _picture(result: Result) -> dict[str, list[float]]:
+def picture(result: Result) -> dict[str, list[float]]:
     """Goodput over time of the flows under test and of the others; of transfers alone, their times in order."""
     bulk = [row["name"] for row in result.resolved["flows"] if row["app"]["kind"] == "bulk"]
     edges = np.linspace(0.0, result.duration_s, BINS + 1)
@@ -211,7 +217,7 @@ def _picture(result: Result) -> dict[str, list[float]]:
             out[name] = [round(float(value), 4) for value in 8e-6 * got / np.diff(edges)]
     if not bulk:
         flows = [row["name"] for row in result.resolved["flows"] if row["app"]["kind"] == "transfers"]
-        times, _ = _transfers(result, flows) if flows else (np.zeros(0), math.nan)
+        times, _ = transfers(result, flows) if flows else (np.zeros(0), math.nan)
         if len(times):
             shares = np.linspace(0, 1, 41).tolist()
             out["times_ms"] = [round(1e3 * float(value), 3) for value in metrics.quantiles_of(times, shares)]

@@ -13,10 +13,10 @@ from markupsafe import Markup, escape
 
 from tailback import _core
 from tailback.assess import population, sections
+from tailback.assess.book import GENERAL, Cell, Experiment
 from tailback.assess.discovery import LEVEL
 from tailback.assess.pictures import curves, gauge
-from tailback.assess.table import GENERAL, SCOPE_OF, SCOPES, STATISTICS, Cell, Experiment
-from tailback.assess.verdicts import NOT_APPLICABLE, Checked, Criterion, Found
+from tailback.assess.verdicts import NOT_APPLICABLE, OWN, Checked, Criterion, Found, excess
 from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, together
 from tailback.experiment.statistics import Interval
 from tailback.files import write_text
@@ -28,20 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["as_json", "command", "html", "markdown", "save", "worst"]
 
-_LENIENT = (
-    "RFC 9743 sets no thresholds. Each rule here allows a candidate to be worse than a baseline by a factor and an "
-    "allowance, both fixed before the first run; of several baselines the one that allows most counts. Passed and "
-    "failed mean that the margins, taken seed by seed, lie on one side: the 95 % interval of their mean, or all of "
-    "them in six seeds or by a clear factor; else it is undecided. Over all numbers of the dossier the false discovery "
-    "rate is held at 5 %. A special case (a tunnel, an AQM, random loss, …) also passes where the candidate's change "
-    "from its own plain case is no worse than the baseline's. Queues of a number of BDP count bytes; cells with a "
-    "call have a twin whose queue counts packets, and the worse of both is the criterion's verdict. Beside one "
-    "baseline alone: the verdict, and the difference to it of what weighs most, mean and 95 % interval. Bounds of the "
-    "queue in milliseconds, of the loss in per cent and of packets a round trip are absolute."
-)
 #: A red disc, before what the RFC demands and was not run.
 _RED = "\N{LARGE RED CIRCLE}"
-BROKEN = "This suite is broken: an algorithm whose verdict is known came out otherwise. No verdict below counts."
+BROKEN = "This suite is broken: a control whose verdict is known came out otherwise. No verdict below counts."
 
 
 #: Shares that are written in per cent.
@@ -53,10 +42,10 @@ def command(done: Assessment, cell: Cell | None = None) -> str:
     written = done.written
     if cell is None:
         words = ["tailback", "assess", written]
-        words += [] if done.against == ("cubic", "reno") else ["--against", ",".join(done.against)]
+        words += [] if done.against == done.book.baselines else ["--against", ",".join(done.against)]
         words += ["--quick"] if done.is_quick else []
         words += ["--seeds", str(done.seeds)] if done.seeds else []
-        words += ["--for", done.scope] if done.scope != SCOPE_OF.get(done.candidate.name, GENERAL) else []
+        words += ["--for", done.scope] if done.scope != done.book.scope_of.get(done.candidate.name, GENERAL) else []
         words += [part for name in done.only for part in ("--only", name)]
         words += ["--allow-code"] if done.candidate.allow_code else []
         return shlex.join(words)
@@ -72,14 +61,28 @@ def worst(found: Found | None, cells: dict[str, Cell]) -> str:
         return ""
     if found.why and not math.isfinite(found.candidate.estimate):
         return f"{cells[found.cell].label}: {found.why}"
-    rule = STATISTICS[found.statistic]
-    value = _amount(found.statistic, found.candidate.estimate)
-    base = _amount(found.statistic, found.baselines[found.against].estimate) if found.against else "–"
-    return f"{cells[found.cell].label}: {rule.title} {value}, {found.against} {base}"
+    value = _amount(found, found.candidate.estimate)
+    shown = f"{cells[found.cell].label}: {found.rule.title} {value}"
+    if found.against == OWN:
+        return f"{shown}, {'at least' if found.rule.more else 'at most'} {_amount(found, found.bound)}"
+    base = _amount(found, found.baselines[found.against].estimate) if found.against else "–"
+    return f"{shown}, {found.against} {base}"
 
 
-def effect(criterion: Criterion, label: str) -> str:
-    """The verdict beside one baseline alone, and by how much the candidate differs where it weighs most."""
+def _least_room(criterion: Criterion) -> Found | None:
+    """The number that is nearest to its bound, or furthest beyond it."""
+    return max(criterion.found, key=excess, default=None)
+
+
+def effect(criterion: Criterion, label: str, *, has_own_bounds: bool = False) -> str:
+    """The verdict beside one baseline alone, and by how much the candidate differs where it weighs most.
+
+    Where candidates set bounds themselves: the difference alone, of the number that the row shows.
+    """
+    if has_own_bounds:
+        shown = criterion.worst or _least_room(criterion)
+        difference = shown.differences.get(label) if shown else None
+        return f"{_range(shown.statistic, difference)}{_unit(shown)}" if shown and difference else ""
     verdict, found = criterion.against(label)
     if found is None:
         return ""
@@ -88,9 +91,8 @@ def effect(criterion: Criterion, label: str) -> str:
     difference = found.beyond_plain[label] if is_beyond else found.differences.get(label)
     if difference is None or not math.isfinite(difference.estimate):
         return verdict
-    unit = "%" if found.statistic in _SHARES else STATISTICS[found.statistic].unit
     beyond = " beyond plain" if is_beyond else ""
-    return f"{verdict}: {_range(found.statistic, difference)}{' ' + unit if unit else ''}{beyond}"
+    return f"{verdict}: {_range(found.statistic, difference)}{_unit(found)}{beyond}"
 
 
 def by_ware(criterion: Criterion, cells: dict[str, Cell]) -> str:
@@ -105,12 +107,14 @@ def by_ware(criterion: Criterion, cells: dict[str, Cell]) -> str:
     )
 
 
-def _amount(statistic: str, value: float) -> str:
+def _unit(found: Found) -> str:
+    unit = "%" if found.statistic in _SHARES else found.rule.unit
+    return f" {unit}" if unit else ""
+
+
+def _amount(found: Found, value: float) -> str:
     """A number with its unit; shares of packets in per cent."""
-    unit = STATISTICS[statistic].unit
-    if statistic in _SHARES:
-        return f"{written(100 * value, 3)} %"
-    return f"{written(value, 3)}{' ' + unit if unit else ''}"
+    return f"{written(100 * value if found.statistic in _SHARES else value, 3)}{_unit(found)}"
 
 
 def _range(statistic: str, found: Interval) -> str:
@@ -177,27 +181,30 @@ def as_json(done: Assessment) -> dict[str, Any]:
 def markdown(done: Assessment) -> str:
     """The page of verdicts."""
     cells = {cell.name: cell for cell in done.cells()}
-    lines = [f"# {done.candidate.label} by RFC 9743", ""]
+    lines = [f"# {done.candidate.label} by {done.book.rfc}", ""]
     if done.interrupted:
         lines += ["**Interrupted: not all of its runs were finished.**", ""]
     if done.is_broken:
         lines += [f"**{BROKEN}**", ""]
     lines += [f"{_tally(done)} Against {' and '.join(done.against)}, {_how(done)}. Made by `{command(done)}`.", ""]
-    lines += [f"Judged as {done.scope}: {SCOPES[done.scope]}.", ""]
-    beside = "".join(f" Beside {label} alone |" for label in done.against)
+    lines += [done.book.judged_as(done.candidate, done.scope), ""]
+    sign = "{label} alone" if not done.book.has_own_bounds else "{label}"
+    beside = "".join(f" Beside {sign.format(label=label)} |" for label in done.against)
     lines += [
         f"| § | Criterion | RFC | Verdict | What weighs most |{beside}",
         "|---|---|---|---|---|" + "---|" * len(done.against),
     ]
+    own = done.book.has_own_bounds
     for each in done.criteria:
         verdict = f"**{each.verdict}**" if each.verdict == FAILED or each.is_missing_must else each.verdict
         # Markdown has no colours of its own.
         verdict = f"{_RED} {verdict}" if each.is_missing_must else verdict
         verdict += f" ({each.raw} one by one)" if each.raw != each.verdict and each.found else ""
-        told = worst(each.worst, cells) or each.why
+        told = worst(each.worst or (_least_room(each) if done.book.has_own_bounds else None), cells) or each.why
         is_paths = each.experiment is population.EXPERIMENT
         apart = "".join(
-            f" {sections.beside(done, label) if is_paths else effect(each, label)} |" for label in done.against
+            f" {sections.beside(done, label) if is_paths else effect(each, label, has_own_bounds=own)} |"
+            for label in done.against
         )
         head = f"{each.experiment.section} | {each.experiment.title} | {each.experiment.word}"
         lines.append(f"| {head} | {verdict} | {told} |{apart}")
@@ -207,7 +214,7 @@ def markdown(done: Assessment) -> str:
     lines += ["", "## Is the suite itself sound?"]
     lines += ["", "| Control | must | came out |", "|---|---|---|"]
     lines += [f"| {each.control.label} | {_must(each)} | {each.verdict} |" for each in done.controls]
-    return "\n".join([*lines, "", _LENIENT, ""])
+    return "\n".join([*lines, "", done.book.note, ""])
 
 
 def _tally(done: Assessment) -> str:
@@ -290,7 +297,7 @@ def html(done: Assessment) -> str:
         parts.append((each.experiment.name, title, _criterion(done, each, cells)))
     source = done.candidate.source
     return page(
-        title=f"{done.candidate.label} by RFC 9743",
+        title=f"{done.candidate.label} by {done.book.rfc}",
         subtitle=f"Beside {' and '.join(done.against)} in the same cells, {_how(done)}, paired",
         tiles=tiles,
         sections=parts,
@@ -320,11 +327,12 @@ def _verdicts(done: Assessment, cells: dict[str, Cell]) -> Markup:
                 worst(each.worst, cells) or each.why,
             )
         )  # fmt: skip
+    broken = Markup('<p><span class="badge not">{}</span></p>').format(BROKEN) if done.is_broken else ""
     head = Markup(
         '<p class="soft small">{}</p>{}<div class="scroll"><table class="verdicts">'
         "<thead><tr><th>§</th><th>criterion</th><th>RFC</th>"
         "<th>verdict</th><th>numbers that passed</th><th>what weighs most</th></tr></thead><tbody>"
-    ).format(_LENIENT, Markup('<p><span class="badge not">{}</span></p>').format(BROKEN) if done.is_broken else "")
+    ).format(done.book.note, broken)
     return head + Markup("").join(rows) + Markup("</tbody></table></div>")
 
 
@@ -332,8 +340,7 @@ def _controls(done: Assessment) -> Markup:
     rows = []
     for each in done.controls:
         numbers = "; ".join(
-            f"{one.cell}: {_range(one.statistic, one.candidate)}, bound {_amount(one.statistic, one.bound)}"
-            for one in each.found
+            f"{one.cell}: {_range(one.statistic, one.candidate)}, bound {_amount(one, one.bound)}" for one in each.found
         )
         came = Markup('<span class="badge {}">{}</span>').format(
             "reproduced" if each.as_known else "not", "as known" if each.as_known else "otherwise"
@@ -345,12 +352,12 @@ def _controls(done: Assessment) -> Markup:
             )
         )
     about = (
-        "Algorithms whose verdicts are known, by the same rules against CUBIC and Reno (none against itself). If "
+        "Candidates whose verdicts are known, by the same rules beside the usual baselines (none beside itself). If "
         "one comes out otherwise, the suite is broken, not the candidate."
     )
     return (
         Markup(
-            '<p class="soft small">{}</p><div class="scroll"><table><thead><tr><th>algorithm</th><th>must</th><th></th>'
+            '<p class="soft small">{}</p><div class="scroll"><table><thead><tr><th>control</th><th>must</th><th></th>'
             "<th>measured</th><th>source</th></tr></thead><tbody>"
         ).format(about)
         + Markup("").join(rows)
@@ -359,7 +366,7 @@ def _controls(done: Assessment) -> Markup:
 
 
 def _criterion(done: Assessment, criterion: Criterion, cells: dict[str, Cell]) -> Markup:
-    word = f" RFC 9743: {criterion.experiment.word}." if criterion.experiment.word else ""
+    word = f" {done.book.rfc}: {criterion.experiment.word}." if criterion.experiment.word else ""
     out = Markup("<p>{} {}{}</p>").format(_badge(criterion.verdict), criterion.experiment.about, word)
     if told := by_ware(criterion, cells):
         out += Markup('<p class="soft small">{}</p>').format(told)
@@ -372,11 +379,11 @@ def _cell(done: Assessment, criterion: Experiment, cell: Cell, found: Sequence[F
     heads = ["", "verdict", done.candidate.label, *done.against, "difference", "rule", "against the bound"]
     rows = Markup("")
     for one in found:
-        rule = STATISTICS[one.statistic]
+        rule = one.rule
         share = one.statistic in _SHARES
         title = f"{rule.title}{' (' + ('%' if share else rule.unit) + ')' if share or rule.unit else ''}"
         difference = one.differences.get(one.against)
-        bound = f"{rule.rule}: {_amount(one.statistic, one.bound)}" if one.against else rule.rule
+        bound = f"{rule.rule}: {_amount(one, one.bound)}" if one.against else rule.rule
         values = [one.why if one.why and not one.against else _range(one.statistic, one.candidate)]
         values += [
             _range(one.statistic, one.baselines[label]) if label in one.baselines else "–" for label in done.against

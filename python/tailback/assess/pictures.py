@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
-from tailback.assess.table import STATISTICS, Cell
+from tailback.assess.book import Cell
 from tailback.assess.verdicts import Found
 from tailback.numbers import written
 
@@ -23,15 +23,19 @@ REACH = 3.0
 
 
 def curves(done: Assessment, cell: Cell) -> Markup:
-    """Of the first seed, goodput over time with each algorithm under test; of transfers alone, their times in order."""
+    """Of the first seed, goodput or what packets wait over time, with each candidate; of transfers, their times."""
     labels = [
         label for label in dict.fromkeys((done.candidate.label, *done.against)) if (cell.name, label) in done.pictures
     ]
     shown = {label: done.pictures[cell.name, label] for label in labels}
-    for key, title in (("test", "Mbit/s of the flows under test"), ("times_ms", "ms a transfer takes, in order")):
+    for key, title in (
+        ("test", "Mbit/s of the flows under test"),
+        ("times_ms", "ms a transfer takes, in order"),
+        ("wait_ms", "ms that packets wait, median"),
+    ):
         found = [(label, rows[key]) for label, rows in shown.items() if rows.get(key)]
         if found:
-            ends = ("0", f"{cell.seconds:g} s") if key == "test" else ("shortest", "longest")
+            ends = ("shortest", "longest") if key == "times_ms" else ("0", f"{cell.seconds:g} s")
             return _lines(f"{title}, seed 1", found, ends)
     found = [(label, rows["others"]) for label, rows in shown.items() if rows.get("others")]
     return _lines("Mbit/s of the others, seed 1", found, ("0", f"{cell.seconds:g} s")) if found else Markup("")
@@ -82,7 +86,7 @@ def gauge(found: Found) -> Markup:
     def x(value: float) -> float:
         return 70.0 + value * 22.0
 
-    label = f"{STATISTICS[found.statistic].title}: {middle:.2g} of the way from {found.against} to the bound"
+    label = f"{found.rule.title}: {middle:.2g} of the way from {found.against} to the bound"
     return Markup(
         f'<svg width="140" height="18" viewBox="0 0 140 18" role="img" aria-label="{escape(label)}">'
         f'<rect class="zone" x="{x(1):.1f}" y="1" width="{140 - x(1):.1f}" height="16"/>'

@@ -13,20 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from tailback._core import Cancel
 from tailback.assess import output, population
+from tailback.assess.book import GENERAL, Book, Cell, Experiment
+from tailback.assess.books import CONGESTION_CONTROL, book_of
 from tailback.assess.measure import HARMS, Kept
-from tailback.assess.table import (
-    BASELINES,
-    CONTROLS,
-    EXPERIMENTS,
-    GENERAL,
-    PLAIN,
-    SCOPE_OF,
-    SCOPES,
-    Cell,
-    Experiment,
-    by_name,
-    scoped,
-)
 from tailback.assess.verdicts import (
     ALONE,
     ASIDE,
@@ -39,7 +28,7 @@ from tailback.assess.verdicts import (
     judge_experiment,
     with_covered,
 )
-from tailback.candidate import Candidate, candidate, flow_fields
+from tailback.candidate import Candidate
 from tailback.errors import AlgorithmError, Interrupted, TailbackError, nearest
 from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, together
 from tailback.experiment.design import Design, Point
@@ -84,8 +73,10 @@ class Assessment:
     only: tuple[str, ...]
     #: Of each cell, where the user says how many; else as many as `ROUNDS` or `QUICK` say.
     seeds: int | None = None
-    #: What the candidate is meant for, one of `SCOPES`.
+    #: What the candidate is meant for, one of the book's scopes.
     scope: str = GENERAL
+    #: The rules by which it is judged.
+    book: Book = CONGESTION_CONTROL
     criteria: list[Criterion] = field(default_factory=list)
     controls: list[Checked] = field(default_factory=list)
     #: Harm on the stated population of paths; None if it was not asked for or has not been run.
@@ -128,13 +119,13 @@ class Assessment:
             cell
             for each in self.criteria
             for cell in _chosen(each.experiment, self.is_quick, self.only)
-            if scoped(each.experiment, cell, self.scope) is not None
+            if self.book.scoped(each.experiment, cell, self.scope, self.candidate) is not None
         ]
-        return found + [PLAIN[name] for name in dict.fromkeys(cell.plain for cell in found if cell.plain)]
+        return found + [self.book.plain[name] for name in dict.fromkeys(cell.plain for cell in found if cell.plain)]
 
     def scenario(self, cell: Cell) -> Scenario:
         """A cell with the candidate in it."""
-        return cell.scenario(self.candidate.cc, self.scope)
+        return cell.scenario(self.candidate, self.scope)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: every number of the dossier."""
@@ -156,7 +147,7 @@ class Assessment:
 def assess(
     what: str | Mapping[str, Any] | Callable[..., Algorithm] | Candidate,
     *,
-    against: Sequence[str] = ("cubic", "reno"),
+    against: Sequence[str] | None = None,
     quick: bool = False,
     only: Iterable[str] = (),
     seeds: int | None = None,
@@ -170,9 +161,11 @@ def assess(
     allow_code: bool = False,
     fresh: int = 0,
 ) -> Assessment:
-    """Examine a congestion control by the criteria of RFC 9743, beside the algorithms `against` in the same cells.
+    """Examine a congestion control by RFC 9743, or a queue by RFC 7928, beside those `against` in the same cells.
 
-    `what` is what `candidate` takes. Runs are kept in `store`, where the same call finds them again, and where another
+    `what` is what `candidate` takes, or names a queue: "fq_codel", "pie,target=20ms", "my.py:MyQueue" or a class.
+    Without `against` a congestion control is judged beside CUBIC and Reno, a queue beside drop-tail by bytes and by
+    packets, CoDel and PIE. Runs are kept in `store`, where the same call finds them again, and where another
     candidate finds the baselines'. `quick` takes a few cells and three seeds, six where
     three leave a verdict open; else there are five to twenty. `seeds` gives every cell that many instead. `only` names
     experiments. `scope` says what the candidate is meant for, so that rows that do not apply are left out: "general",
@@ -189,22 +182,25 @@ def assess(
     ['passed']
     """
     began = time.perf_counter()
-    chosen = _demand_known(only)
+    book = book_of(what, allow_code=allow_code)
+    chosen = _demand_known(book, only)
     try:
-        mine = candidate(what, allow_code=allow_code)
-        baselines = [candidate(each, allow_code=allow_code) for each in dict.fromkeys(against)]
+        mine = book.candidate(what, allow_code=allow_code)
+        named = dict.fromkeys(book.baselines if against is None else against)
+        baselines = [book.candidate(each, allow_code=allow_code) for each in named]
     except TailbackError as error:
         raise UnknownWord(str(error)) from None
     if not baselines:
-        raise UnknownWord("against names no algorithm, and every rule is relative to one. Give for example cubic,reno")
+        example = ",".join(book.baselines)
+        raise UnknownWord(f"against names nothing, and most rules are relative. Give for example {example}")
     if seeds is not None and seeds < 2:
         raise UnknownWord(f"seeds must be at least 2, got {seeds}: one run has no spread to judge by")
-    scope = SCOPE_OF.get(mine.name, GENERAL) if scope is None else scope
-    if scope not in SCOPES:
-        close = nearest(scope, list(SCOPES))
+    scope = book.scope_of.get(mine.name, GENERAL) if scope is None else scope
+    if scope not in book.scopes:
+        close = nearest(scope, list(book.scopes))
         hint = f' Did you mean "{close}"?' if close else ""
-        raise UnknownWord(f'there is no scope "{scope}".{hint} There are: {", ".join(SCOPES)}')
-    _try(mine)
+        raise UnknownWord(f'there is no scope "{scope}".{hint} There are: {", ".join(book.scopes)}')
+    _try(book, mine)
     done = Assessment(
         mine,
         what if isinstance(what, str) else mine.label,
@@ -213,6 +209,7 @@ def assess(
         chosen,
         seeds,
         scope,
+        book,
     )
     kept = store if isinstance(store, Store) else Store(store)
     work = _Work(done, baselines, fresh)
@@ -254,8 +251,9 @@ class InterruptedAssessment(Interrupted):
         self.partial = partial
 
 
-def _demand_known(only: Iterable[str]) -> tuple[str, ...]:
-    names = [*(each.name for each in EXPERIMENTS if each.cells), population.EXPERIMENT.name]
+def _demand_known(book: Book, only: Iterable[str]) -> tuple[str, ...]:
+    names = [each.name for each in book.experiments if each.cells]
+    names += [population.EXPERIMENT.name] if book.has_population else []
     for name in only:
         if name not in names:
             close = nearest(name, names)
@@ -272,28 +270,19 @@ def _chosen(experiment: Experiment, is_quick: bool, only: Sequence[str]) -> tupl
 
 def _wants_population(done: Assessment) -> bool:
     is_asked_for = not done.only or population.EXPERIMENT.name in done.only
-    return is_asked_for and done.scope not in population.OUT_OF_SCOPE
+    return done.book.has_population and is_asked_for and done.scope not in population.OUT_OF_SCOPE
 
 
-def _try(mine: Candidate) -> None:
-    """A short run with losses and an outage, before hours are spent on a candidate that cannot be run."""
-    given = {
-        "name": "trial",
-        "duration": "8s",
-        "dumbbell": {
-            "rate": "10mbit", "rtt": "40ms", "queue": "0.5bdp",
-            "schedule": [{"at": "4s", "rate": "0bit"}, {"at": "5s", "rate": "10mbit"}],
-        },
-        "flow": [{"name": "test", **flow_fields(mine.cc)}],
-    }  # fmt: skip
-    scenario = Scenario.from_dict(given)
+def _try(book: Book, mine: Candidate) -> None:
+    """A short run, before hours are spent on a candidate that cannot be run."""
+    scenario, words = book.trial(mine), book.trial_words
     outcome: list[Any] = []
 
     def work() -> None:
         try:
             done = [run(scenario, allow_code=mine.allow_code) for _ in range(2 if mine.allow_code else 1)]
             if done[0].differing(done[-1]):
-                told = f"{mine.label} gave two results with one seed in a trial of 8 s over 10 Mbit/s: it draws from "
+                told = f"{mine.label} gave two results with one seed in {words}: it draws from "
                 told += "something else than its seed, such as a clock or the order of a hash map. It was not assessed."
                 outcome.append(UnfitCandidate(told))
             outcome.append(done[0])
@@ -306,19 +295,19 @@ def _try(mine: Candidate) -> None:
     thread.join(PATIENCE_S)
     if not outcome:
         raise StuckCandidate(
-            f"{mine.label} has not come back for {PATIENCE_S:g} s from a trial of 8 s over 10 Mbit/s: its code seems "
-            "to loop. It was not assessed."
+            f"{mine.label} has not come back for {PATIENCE_S:g} s from {words}: its code seems to loop. It was not "
+            "assessed."
         )
     if isinstance(outcome[0], AlgorithmError):
-        outcome[0].add_note("in a trial of 8 s over 10 Mbit/s, with losses and an outage; it was not assessed")
+        outcome[0].add_note(f"in {words}; it was not assessed")
     if isinstance(outcome[0], BaseException):
         raise outcome[0]
     row = outcome[0].flow_summary()[0]
     # One segment an RTT would be three times as much.
     if not (row["goodput_mbps"] or 0.0) > 0.1:
         raise UnfitCandidate(
-            f"{mine.label} delivered as good as nothing in a trial of 8 s over 10 Mbit/s, and sent "
-            f"{row['packets_sent']} packets: there is nothing to assess."
+            f"{mine.label} delivered nearly nothing in {words}, and {row['packets_sent']} packets were sent: there is "
+            "nothing to assess."
         )
 
 
@@ -326,31 +315,36 @@ class _Work:
     """The runs of a dossier, as the runner asks for them."""
 
     until = None
-    kept = Kept()
 
     def __init__(self, done: Assessment, baselines: Sequence[Candidate], fresh: int = 0) -> None:
         self.name = f"assess {done.candidate.label}"
+        book = done.book
+        self.kept = Kept(book=book.name)
         # Whose code others have written was refused before, where it is not allowed; planted faults are our own.
         self.allow_code = True
         self._controls = [
             each
-            for each in CONTROLS
+            for each in book.controls
             if each.quick or not (done.is_quick or (done.only and each.experiment not in done.only))
         ]
         self._done, self._fresh = done, fresh
         self.paths = population.QUICK_PATHS if done.is_quick else population.PATHS
         cells = [
             cell
-            for each in EXPERIMENTS
+            for each in book.experiments
             for cell in _chosen(each, done.is_quick, done.only)
-            if scoped(each, cell, done.scope) is not None
+            if book.scoped(each, cell, done.scope, done.candidate) is not None
         ]
-        named = [*BASELINES, *(each.cc for each in self._controls)] + [cell.rival for cell in cells if cell.rival]
+        named = [*book.baselines, *(each.cc for each in self._controls)] + [cell.rival for cell in cells if cell.rival]
         self._candidates: dict[str, Candidate] = {}
-        for each in (done.candidate, *baselines, *(candidate(name, allow_code=True) for name in dict.fromkeys(named))):
+        for each in (
+            done.candidate,
+            *baselines,
+            *(book.candidate(name, allow_code=True) for name in dict.fromkeys(named)),
+        ):
             other = self._candidates.setdefault(each.label, each)
             if other.digest != each.digest:
-                raise TailbackError(f'two different algorithms are called "{each.label}". Rename your own')
+                raise TailbackError(f'two different candidates are called "{each.label}". Rename your own')
         ways = dict.fromkeys((done.candidate.label, *done.against))
         #: Which cells are run with which algorithm, or with none: the candidate's, then what the controls need besides.
         self._points: dict[tuple[str, str], Cell] = {}
@@ -360,17 +354,17 @@ class _Work:
             if cell.rival:
                 self._points[cell.name, cell.rival] = cell
             if cell.plain:
-                plain = PLAIN[cell.plain]
+                plain = book.plain[cell.plain]
                 for way in (*ways, *((ALONE,) if cell.has_others else ())):
                     self._points[plain.name, way] = plain
         self._plain = {cell.name: cell.plain for cell in cells if cell.plain}
         for control in self._controls:
             for name in control.cells:
-                beside = (control.label, *BASELINES, *((ALONE,) if control.statistic in HARMS else ()))
-                of = (name, by_name()[name].plain) if by_name()[name].plain else (name,)
+                beside = (control.label, *book.baselines, *((ALONE,) if control.statistic in HARMS else ()))
+                of = (name, book.cells[name].plain) if book.cells[name].plain else (name,)
                 for way in dict.fromkeys(beside):
                     for each_of in of:
-                        self._points.setdefault((each_of, way), by_name()[each_of])
+                        self._points.setdefault((each_of, way), book.cells[each_of])
         self._order = list(self._points)
         self._seeds: dict[str, int] = {}
         self._of_paths = 0
@@ -388,7 +382,7 @@ class _Work:
         name, way = self._order[number]
         cell = self._points[name, way]
         scope = self._done.scope if way == self._done.candidate.label else GENERAL
-        return cell.scenario(None if way == ALONE else self._candidates[way].cc, scope).with_({}, seed=seed)
+        return cell.scenario(None if way == ALONE else self._candidates[way], scope).with_({}, seed=seed)
 
     def seeds_of(self, number: int) -> tuple[int, ...]:
         """As many as the round has for the cell."""
@@ -455,12 +449,16 @@ class _Work:
                 done.candidate.label,
                 done.against,
                 done.scope,
+                done.book,
+                done.candidate,
             )
-            for each in EXPERIMENTS
+            for each in done.book.experiments
         ]
         done.criteria, stay = adjusted(done.criteria, done.population.ps if done.population else ())
-        done.criteria = with_covered([*done.criteria, self._criterion(stay)])
-        done.controls = judge_controls(self._runs, self._controls)
+        if done.book.has_population:
+            done.criteria.append(self._criterion(stay))
+        done.criteria = with_covered(done.criteria)
+        done.controls = judge_controls(self._runs, self._controls, done.book, self._candidates)
 
     def take_population(self, paths: population.Work, finished: Finished) -> None:
         """Judge the population by all that was finished."""
@@ -479,7 +477,7 @@ class _Work:
         done, experiment = self._done, population.EXPERIMENT
         if done.population is None:
             if done.scope in population.OUT_OF_SCOPE:
-                return Criterion(experiment, NOT_APPLICABLE, (), f"{done.scope}: {SCOPES[done.scope]}")
+                return Criterion(experiment, NOT_APPLICABLE, (), f"{done.scope}: {done.book.scopes[done.scope]}")
             if not _wants_population(done):
                 return Criterion(experiment, NOT_RUN, (), "none of its paths was asked for")
             return Criterion(experiment, UNFINISHED, (), "not all of its runs were finished")

@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from tailback.assess import population
 from tailback.assess.discovery import LEVEL
-from tailback.assess.table import STATISTICS
 from tailback.expect.verdicts import FAILED, PASSED
 from tailback.numbers import written
 
@@ -167,7 +166,7 @@ def _of_errors(done: Assessment) -> Section:
     ]
     turned = [
         (f"{criterion.experiment.section} {criterion.experiment.title}", cells[each.cell].label,
-         STATISTICS[each.statistic].title, each.raw, f"{each.p:.2g}")
+         each.rule.title, each.raw, f"{each.p:.2g}")
         for criterion in done.criteria for each in criterion.found if each.raw != each.verdict
     ]  # fmt: skip
     if turned:
@@ -175,7 +174,7 @@ def _of_errors(done: Assessment) -> Section:
         parts += [f"Undecided for that reason ({_some(turned)}):", Table(heads, tuple(turned[:LISTED]), (4,))]
     plain = [
         (f"{criterion.experiment.section} {criterion.experiment.title}", cells[each.cell].label,
-         STATISTICS[each.statistic].title, each.direct, each.raw)
+         each.rule.title, each.direct, each.raw)
         for criterion in done.criteria for each in criterion.found if each.direct != each.raw
     ]  # fmt: skip
     if plain:

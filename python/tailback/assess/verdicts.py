@@ -12,22 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tailback.assess.book import GENERAL, Book, Cell, Control, Experiment, Statistic
 from tailback.assess.discovery import combined, decided, p_value
 from tailback.assess.measure import HARMS, harm
 from tailback.assess.plain import expected
-from tailback.assess.table import (
-    BASELINES,
-    CONTROLS,
-    GENERAL,
-    SCOPES,
-    STATISTICS,
-    Cell,
-    Control,
-    Experiment,
-    Statistic,
-    by_name,
-    scoped,
-)
+from tailback.assess.table import BOOK
+from tailback.candidate import Candidate
 from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, together
 from tailback.experiment.statistics import Interval, interval, side
 
@@ -36,11 +26,13 @@ __all__ = [
     "COVERED",
     "NOT_APPLICABLE",
     "NOT_RUN",
+    "OWN",
     "Checked",
     "Criterion",
     "Found",
     "Runs",
     "adjusted",
+    "excess",
     "judge_cell",
     "judge_controls",
     "judge_experiment",
@@ -56,6 +48,8 @@ COVERED = "covered"
 ASIDE = (NOT_RUN, NOT_APPLICABLE, COVERED)
 #: Whose runs are without the flows under test.
 ALONE = "alone"
+#: Instead of a baseline's label: the bound is the candidate's own.
+OWN = "its own bound"
 CONFIDENCE = 0.95
 #: By the side of the bound.
 _VERDICTS = {1: PASSED, -1: FAILED, 0: UNDECIDED}
@@ -70,6 +64,7 @@ class Found:
 
     cell: str
     statistic: str
+    rule: Statistic
     verdict: str
     candidate: Interval
     #: By label: of the baseline, and of candidate - baseline, seed by seed.
@@ -92,8 +87,8 @@ class Found:
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "cell": self.cell, "statistic": self.statistic, "unit": STATISTICS[self.statistic].unit,
-            "rule": STATISTICS[self.statistic].rule, "verdict": self.verdict, "seeds": self.candidate.n,
+            "cell": self.cell, "statistic": self.statistic, "unit": self.rule.unit,
+            "rule": self.rule.rule, "verdict": self.verdict, "seeds": self.candidate.n,
             "candidate": _told(self.candidate), "against": self.against, "bound": self.bound, "why": self.why,
             "baselines": {label: _told(found) for label, found in self.baselines.items()},
             "differences": {label: _told(found) for label, found in self.differences.items()},
@@ -133,7 +128,7 @@ class Criterion:
         verdict = together([each.verdicts[label] for each in mine]) if mine else ""
         return verdict, max(
             (each for each in mine if each.verdicts[label] == verdict),
-            key=lambda each: _beyond(each, _bound(each.statistic, each.baselines[label].estimate)),
+            key=lambda each: _beyond(each, _bound(each.rule, each.baselines[label].estimate)),
             default=None,
         )
 
@@ -141,22 +136,22 @@ class Criterion:
     def worst(self) -> Found | None:
         """The statistic that is furthest beyond its bound, of those with the criterion's verdict."""
         mine = [each for each in self.found if each.verdict == self.verdict and self.verdict in (FAILED, UNDECIDED)]
-        return max(mine, key=_excess, default=None)
+        return max(mine, key=excess, default=None)
 
 
-def _bound(statistic: str, baseline: float) -> float:
+def _bound(rule: Statistic, baseline: float) -> float:
     """What a rule allows at this value of the baseline: where its margin is nothing."""
-    rule = STATISTICS[statistic]
     return rule.margin(0.0, baseline) * (-1.0 if rule.more else 1.0)
 
 
-def _excess(found: Found) -> float:
+def excess(found: Found) -> float:
+    """How far beyond its bound a statistic is, as a share of the bound."""
     return _beyond(found, found.bound)
 
 
 def _beyond(found: Found, bound: float) -> float:
     """How far a statistic is on the bad side of a bound, as a share of the bound."""
-    rule = STATISTICS[found.statistic]
+    rule = found.rule
     beyond = bound - found.candidate.estimate if rule.more else found.candidate.estimate - bound
     size = max(abs(bound), rule.allowance)
     return beyond / size if size and math.isfinite(beyond) else math.inf
@@ -177,23 +172,31 @@ class Checked:
 
 
 def judge_experiment(
-    experiment: Experiment, cells: Sequence[Cell], runs: Runs, label: str, against: Sequence[str], scope: str = GENERAL
+    experiment: Experiment,
+    cells: Sequence[Cell],
+    runs: Runs,
+    label: str,
+    against: Sequence[str],
+    scope: str = GENERAL,
+    book: Book = BOOK,
+    of: Candidate | None = None,
 ) -> Criterion:
-    """The verdict on a criterion by those of its cells that were to be run."""
+    """The verdict on a criterion by those of its cells that were to be run; `of` is the candidate of that label."""
     if cells:
-        cells = [one for cell in cells if (one := scoped(experiment, cell, scope)) is not None]
+        cells = [one for cell in cells if (one := book.scoped(experiment, cell, scope, of)) is not None]
         if not cells:
-            return Criterion(experiment, NOT_APPLICABLE, (), f"{scope}: {SCOPES[scope]}")
+            return Criterion(experiment, NOT_APPLICABLE, (), experiment.needs or f"{scope}: {book.scopes[scope]}")
     if not cells:
         why = experiment.not_run or "none of its cells was asked for"
         return Criterion(experiment, NOT_RUN, (), why)
-    found = tuple(each for cell in cells for each in judge_cell(cell, runs, label, against))
-    return Criterion(experiment, together([each.verdict for each in found]), found, ware=_by_ware(cells, runs, label))
+    found = tuple(each for cell in cells for each in judge_cell(cell, runs, label, against, book, of))
+    ware = _by_ware(cells, runs, label, book)
+    return Criterion(experiment, together([each.verdict for each in found]), found, ware=ware)
 
 
-def _by_ware(cells: Sequence[Cell], runs: Runs, label: str) -> tuple[Found, ...]:
+def _by_ware(cells: Sequence[Cell], runs: Runs, label: str, book: Book) -> tuple[Found, ...]:
     """RFC 9743 section 5.2.1 compares with earlier standards, Ware et al. with the algorithm that is harmed."""
-    judged = [each for cell in cells if cell.rival for each in judge_cell(cell, runs, label, [cell.rival])]
+    judged = [each for cell in cells if cell.rival for each in judge_cell(cell, runs, label, [cell.rival], book)]
     return tuple(each for each in judged if each.statistic in HARMS)
 
 
@@ -209,28 +212,51 @@ def with_covered(criteria: Sequence[Criterion]) -> list[Criterion]:
     return out
 
 
-def judge_cell(cell: Cell, runs: Runs, label: str, against: Sequence[str]) -> list[Found]:
+def judge_cell(
+    cell: Cell, runs: Runs, label: str, against: Sequence[str], book: Book = BOOK, of: Candidate | None = None
+) -> list[Found]:
     """Each statistic of a cell."""
     mine = runs.get((cell.name, label), {})
     errors = [f"seed {seed}: {row}" for seed, row in sorted(mine.items()) if isinstance(row, str)]
     nothing = interval([], "mean")
     out = []
     for name in cell.statistics:
+        rule = book.statistics[name]
         if errors:
-            out.append(Found(cell.name, name, FAILED, nothing, why=errors[0], raw=FAILED, direct=FAILED, p=0.0))
+            out.append(Found(cell.name, name, rule, FAILED, nothing, why=errors[0], raw=FAILED, direct=FAILED, p=0.0))
             continue
-        values = _values(cell, name, runs, label)
-        others = {other: _values(cell, name, runs, other) for other in against}
+        values = _values(cell, name, rule, runs, label)
+        others = {other: _values(cell, name, rule, runs, other) for other in against}
         if not mine or not all(others.values()):
             why = "not all of its runs were finished"
-            out.append(Found(cell.name, name, UNFINISHED, nothing, why=why, raw=UNFINISHED, direct=UNFINISHED))
+            out.append(Found(cell.name, name, rule, UNFINISHED, nothing, why=why, raw=UNFINISHED, direct=UNFINISHED))
             continue
-        plain = {each: _values(replace(cell, name=cell.plain), name, runs, each) for each in (label, *against)}
-        out.append(_judged(cell.name, name, values, others, plain if cell.plain else {}, label))
+        of_plain = replace(cell, name=cell.plain)
+        plain = {each: _values(of_plain, name, rule, runs, each) for each in (label, *against)} if cell.plain else {}
+        own = book.reference(cell, rule, of)
+        if math.isfinite(own):
+            bounds = {OWN: dict.fromkeys(values, own)}
+        else:
+            bounds = {each: row for each, row in others.items() if each in rule.beside} or others
+        found = _judged(cell.name, name, rule, values, bounds, plain, label)
+        out.append(_with_effects(found, values, others))
     return out
 
 
-def _values(cell: Cell, name: str, runs: Runs, label: str) -> dict[int, float]:
+def _with_effects(found: Found, values: Mapping[int, float], others: Mapping[str, Mapping[int, float]]) -> Found:
+    """The same, with the differences to baselines that set no bound."""
+    more = {label: row for label, row in others.items() if label not in found.baselines}
+    if not more:
+        return found
+    paired = {label: [values[seed] - row[seed] for seed in sorted(values.keys() & row.keys())]
+              for label, row in more.items()}  # fmt: skip
+    baselines = {**found.baselines, **{label: _mean(list(row.values())) for label, row in more.items()}}
+    return replace(
+        found, baselines=baselines, differences={**found.differences, **{k: _mean(v) for k, v in paired.items()}}
+    )
+
+
+def _values(cell: Cell, name: str, rule: Statistic, runs: Runs, label: str) -> dict[int, float]:
     """A statistic by seed; NaN where the run has none."""
     out = {}
     alone = runs.get((cell.name, ALONE), {})
@@ -242,7 +268,7 @@ def _values(cell: Cell, name: str, runs: Runs, label: str) -> dict[int, float]:
             if isinstance(base, Mapping):
                 out[seed] = harm(name, base, row)
         else:
-            value = row.get(STATISTICS[name].of or name)
+            value = row.get(rule.of or name)
             out[seed] = math.nan if value is None else float(value)
     return out
 
@@ -250,12 +276,12 @@ def _values(cell: Cell, name: str, runs: Runs, label: str) -> dict[int, float]:
 def _judged(
     cell: str,
     name: str,
+    rule: Statistic,
     values: Mapping[int, float],
     others: Mapping[str, Mapping[int, float]],
     plain: Mapping[str, Mapping[int, float]],
     mine: str,
 ) -> Found:
-    rule = STATISTICS[name]
     baselines, differences, verdicts, whys, bounds = {}, {}, {}, {}, {}
     beyond, direct, sides, ps = {}, {}, {}, {}
     for label, theirs in others.items():
@@ -263,7 +289,7 @@ def _judged(
         both = [seed for seed in seeds if math.isfinite(values[seed]) and math.isfinite(theirs[seed])]
         baselines[label] = _mean([theirs[seed] for seed in seeds])
         differences[label] = _mean([values[seed] - theirs[seed] for seed in both])
-        bounds[label] = _bound(name, baselines[label].estimate)
+        bounds[label] = _bound(rule, baselines[label].estimate)
         lacking = [seed for seed in seeds if math.isfinite(theirs[seed]) and not math.isfinite(values[seed])]
         if lacking:
             # Left out they would hide the worst: what never arrived has no completion time.
@@ -293,13 +319,13 @@ def _judged(
             verdict = _VERDICTS[side(margins, ratios, confidence=CONFIDENCE)]
             if _ORDER[verdict] < _ORDER[verdicts[label]]:
                 verdicts[label] = verdict
-                bounds[label] = _bound(name, _mean([hoped[seed] for seed in paired]).estimate)
+                bounds[label] = _bound(rule, _mean([hoped[seed] for seed in paired]).estimate)
     # The most lenient counts; of those alike the one with the most room.
     order = _ORDER
     room = {label: bounds[label] if not rule.more else -bounds[label] for label in others}
     best = min(others, key=lambda label: (order[verdicts[label]], -room[label] if math.isfinite(room[label]) else 0.0))
     return Found(
-        cell, name, verdicts[best], _mean(list(values.values())), baselines, differences, best, bounds[best],
+        cell, name, rule, verdicts[best], _mean(list(values.values())), baselines, differences, best, bounds[best],
         whys[best], verdicts, beyond, verdicts[best], min(direct.values(), key=order.__getitem__),
         combined(sides, ps) if sides else math.nan,
     )  # fmt: skip
@@ -350,17 +376,23 @@ def _mean(values: Sequence[float]) -> Interval:
     return interval(values, "mean", confidence=CONFIDENCE)
 
 
-def judge_controls(runs: Runs, controls: Sequence[Control] = CONTROLS) -> list[Checked]:
-    """What came of the algorithms whose verdicts are known, against CUBIC and Reno; neither is judged by itself."""
+def judge_controls(
+    runs: Runs,
+    controls: Sequence[Control] | None = None,
+    book: Book = BOOK,
+    of: Mapping[str, Candidate] | None = None,
+) -> list[Checked]:
+    """What came of those whose verdicts are known, against the book's baselines; none of these is judged by itself."""
     out = []
-    for control in controls:
-        against = [cc for cc in BASELINES if cc != control.cc]
+    for control in book.controls if controls is None else controls:
+        against = [each for each in book.baselines if each != control.cc]
         found = tuple(
             each
             for name in control.cells
             for each in judge_cell(
-                replace(by_name()[name], statistics=(control.statistic,)), runs, control.label, against
+                replace(book.cells[name], statistics=(control.statistic,)), runs, control.label, against, book,
+                (of or {}).get(control.label),
             )
-        )
+        )  # fmt: skip
         out.append(Checked(control, together([each.verdict for each in found]), found))
     return out

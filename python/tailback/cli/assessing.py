@@ -1,4 +1,4 @@
-"""The dossier of a congestion control."""
+"""The dossier of a congestion control or of a queue."""
 
 from __future__ import annotations
 
@@ -18,12 +18,19 @@ from tailback.cli.reading import AllowCode
 from tailback.cli.testing import UNDECIDED
 
 BROKEN = 4
+_QUEUES = " Or a queue: its name with parameters (pie,target=20ms), or a class (my.py:MyQueue)."
 
 
 @app.command()
 def assess(
-    candidate: Annotated[str, typer.Argument(metavar="CANDIDATE", help=CANDIDATE)],
-    against: Annotated[str, typer.Option(help="Algorithms that it is judged beside.")] = "cubic,reno",
+    candidate: Annotated[str, typer.Argument(metavar="CANDIDATE", help=CANDIDATE + _QUEUES)],
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="What it is judged beside, separated by commas. Default: cubic,reno; for a queue "
+            "drop-tail-bytes,drop-tail-packets,codel,pie."
+        ),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A few cells, three to six seeds, within a minute.")] = False,
     seeds: Annotated[
         int | None, typer.Option(help="Seeds of every cell. Default: 5 to 20, of which undecided cells need most.")
@@ -48,9 +55,9 @@ def assess(
     allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
-    """Examine a congestion control by the criteria of RFC 9743, and write the dossier.
+    """Examine a congestion control by RFC 9743, or a queue by RFC 7928, and write the dossier.
 
-    Each cell is run with the candidate and with the algorithms it is judged beside, with the same seeds. Runs are kept:
+    Each cell is run with the candidate and with those it is judged beside, with the same seeds. Runs are kept:
     the same command goes on where it stopped, and another candidate finds the baselines' runs.
 
     The exit code is 0 if no criterion failed and none is undecided, 1 if one failed, 2 for bad input, 3 if one is
@@ -62,6 +69,8 @@ def assess(
     - `tailback assess bbr3 --quick`
 
     - `tailback assess mine.py:Mine --allow-code --out dossier`
+
+    - `tailback assess fq_codel --quick`
     """
     from tailback.assess.run import InterruptedAssessment, StuckCandidate, UnknownWord
     from tailback.assess.run import assess as examine
@@ -74,7 +83,7 @@ def assess(
     try:
         done = examine(
             candidate,
-            against=[each.strip() for each in against.split(",") if each.strip()],
+            against=None if against is None else [each.strip() for each in against.split(",") if each.strip()],
             quick=quick,
             only=only or (),
             seeds=seeds,

@@ -1,0 +1,314 @@
+"""A queue under examination: what its user wrote, what it declares, and how it takes a cell's limit.
+
+What `candidate` distinguishes:
+
+- "fq_codel" or "pie,target=20ms": built in, with parameters;
+- "drop-tail-bytes" and "drop-tail-packets": a FIFO that counts the cell's limit in one or the other;
+- "mine.py:MyQueue", "package.module:MyQueue" or "python:…": a Python class, which runs code and wants `allow_code`;
+- a table as a scenario has it: `{"discipline": "codel", "target": "5ms"}`, or its TOML text;
+- in Python, the class itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tailback import queues, registry
+from tailback.algorithms import algorithm, is_reference, load, registered, sources
+from tailback.candidate import Candidate
+from tailback.checksums import digest
+from tailback.errors import ScenarioError, TailbackError, nearest
+from tailback.units import Duration
+
+__all__ = [
+    "DEFAULT_BURST_MS",
+    "DEFAULT_TARGET_MS",
+    "DROP_TAILS",
+    "QueueCandidate",
+    "candidate",
+    "means_a_queue",
+    "names_a_queue",
+]
+
+#: Of a queue that declares no target: PIE's (RFC 8033), the longest of the IETF's AQMs.
+DEFAULT_TARGET_MS = 15.0
+#: Of a queue that declares no burst allowance: a worst-case round trip, CoDel's interval (RFC 8289).
+DEFAULT_BURST_MS = 100.0
+#: A FIFO by what its limit counts.
+DROP_TAILS = {"drop-tail-bytes": "bytes", "drop-tail-packets": "packets"}
+_KERNEL = "kernel:"
+_NUMBER = re.compile(r"[0-9.]+")
+#: What built-in disciplines keep apart, and at which end their control law drops; [cards](docs/queues.md) say why.
+_ISOLATES = {"fq_codel": "flows", "sfq": "flows", "cake": "hosts"}
+_DROPS_AT_HEAD = frozenset({"codel", "fq_codel", "cake"})
+#: Parameters that hold a target or a burst allowance, in milliseconds; CAKE's target is a twentieth of its `rtt`.
+_TARGETS = ("target_ms",)
+_BURSTS = ("max_burst_ms", "interval_ms", "rtt_ms")
+
+
+@dataclass(frozen=True)
+class QueueCandidate(Candidate):
+    """A queue that can be run."""
+
+    #: The delay it promises to hold, and the burst it promises to let through, in milliseconds.
+    target_ms: float = DEFAULT_TARGET_MS
+    burst_ms: float = DEFAULT_BURST_MS
+    #: What has a queue of its own: "flows", "hosts" or nothing.
+    isolates: str = ""
+    #: Does its law drop the packet that has waited longest?
+    drops_at_head: bool = False
+    #: How it takes a cell's limit: "packets", "bytes", "memory" or not at all.
+    limits: str = "packets"
+    #: Has it a parameter `ecn` that must be switched on?
+    takes_ecn: bool = False
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """As a scenario's `queue` has it, without the cell's limit."""
+        return {"discipline": self.cc} if isinstance(self.cc, str) else dict(self.cc)
+
+    @property
+    def name(self) -> str:
+        """The discipline's name."""
+        return str(self.table["discipline"])
+
+
+def names_a_queue(what: Any, *, allow_code: bool = False) -> bool:
+    """Is this a queue? A class in a file is looked at only with `allow_code`."""
+    if isinstance(what, QueueCandidate):
+        return True
+    if callable(what):
+        return queues.is_queue(what)
+    if isinstance(what, Mapping):
+        return "discipline" in what
+    if not isinstance(what, str):
+        return False
+    name = str(_table(what).get("discipline", ""))
+    if name in registry.names("queues") or name in DROP_TAILS or name.startswith(_KERNEL):
+        return True
+    if name in registered():
+        return queues.is_queue(registered()[name])
+    if not allow_code or (".py:" not in name and not name.startswith("python:")):
+        return False
+    return queues.is_queue(load(name.removeprefix("python:")))
+
+
+def means_a_queue(what: Any) -> bool:
+    """Is this an unknown word, nearer to a queue's name than to any congestion control's?"""
+    if not isinstance(what, str):
+        return False
+    word = what.partition(",")[0].strip()
+    if ":" in word or "." in word or "/" in word or word in registry.names("algorithms"):
+        return False
+    return nearest(word, _names()) is not None and nearest(word, registry.names("algorithms")) is None
+
+
+def _names() -> list[str]:
+    return [*registry.names("queues"), *DROP_TAILS]
+
+
+def candidate(
+    what: str | Mapping[str, Any] | Callable[..., Any] | Candidate, *, allow_code: bool = False
+) -> QueueCandidate:
+    """What `what` names, checked: it can be run with the parameters given.
+
+    >>> found = candidate("pie,target=20ms")
+    >>> found.target_ms, found.burst_ms, found.limits
+    (20.0, 150.0, 'packets')
+    >>> candidate("fq_kodel")
+    Traceback (most recent call last):
+    tailback.errors.TailbackError: there is no queue "fq_kodel". Did you mean "fq_codel"? ...
+    """
+    if isinstance(what, QueueCandidate):
+        return what
+    if isinstance(what, Candidate):
+        raise TailbackError(f"{what.label} is no queue")
+    table = _registered(what) if callable(what) else _table(what) if isinstance(what, str) else dict(what)
+    name = str(table.get("discipline", ""))
+    label = _label(table)
+    if name in DROP_TAILS:
+        table["discipline"] = "fifo"
+        return _built_in(label, table, DROP_TAILS[name])
+    if name.startswith(_KERNEL):
+        raise TailbackError(
+            f'"{name}" is a kernel\'s queue, which no simulation has: judge the model {name.removeprefix(_KERNEL)}, '
+            "and compare both by tailback validate --engine vm --queues (docs/validation-queues.md)"
+        )
+    if name in registry.names("queues"):
+        card = registry.card("queues", name)
+        if name == "token_bucket":
+            raise TailbackError("a token_bucket is a shaper with a rate of its own: judge the queue inside it")
+        names = {param.name for param in card.params}
+        limits = "packets" if "limit_packets" in names else "memory" if "memory_limit" in names else ""
+        return _built_in(label, table, limits)
+    return _own(label, name, table, allow_code)
+
+
+def _built_in(label: str, table: dict[str, Any], limits: str) -> QueueCandidate:
+    name = str(table["discipline"])
+    card = registry.card("queues", name)
+    limits = "" if any(key.startswith("limit") or key == "memory_limit" for key in table) else limits
+    _demand_sound(label, table, allow_code=False)
+    declared = {param.name: _default(param, table) for param in card.params}
+    rtt_ms = _in_ms(table, "rtt_ms", declared)
+    target = rtt_ms / 20.0 if rtt_ms is not None else _first(table, _TARGETS, declared)
+    burst = _first(table, _BURSTS, declared)
+    return QueueCandidate(
+        label=label,
+        cc=dict(table),
+        kind="built-in",
+        allow_code=False,
+        digest=digest(json.dumps([table, limits], sort_keys=True, default=str).encode()),
+        target_ms=DEFAULT_TARGET_MS if target is None else target,
+        burst_ms=DEFAULT_BURST_MS if burst is None else burst,
+        isolates=_ISOLATES.get(name, ""),
+        drops_at_head=name in _DROPS_AT_HEAD or (name == "fifo" and table.get("drop") == "head"),
+        limits=limits,
+        takes_ecn=card.param("ecn") is not None and "ecn" not in table,
+    )
+
+
+def _default(param: registry.Param, table: Mapping[str, Any]) -> float | None:
+    """Of a parameter in numbers; where the variant decides, as its card has it: "150; ns-3.27 100"."""
+    if param.depends is not None:
+        words = [part.split() for part in param.depends.replace(",", ";").split(";")]
+        mine = [each for each in words if len(each) == 2 and each[0] == table.get("variant")]
+        text = (mine or words)[0][-1] if words[0] else ""
+        return float(text) if _NUMBER.fullmatch(text) else None
+    return float(param.default) if isinstance(param.default, int | float) else None
+
+
+def _own(label: str, name: str, table: dict[str, Any], allow_code: bool) -> QueueCandidate:
+    made_by: Any
+    if name in registered():
+        made_by, runs_code = registered()[name], False
+    elif ":" in name:
+        if not allow_code:
+            raise TailbackError(
+                f'the candidate "{name}" is code, which would be run. Read it first; then allow it with --allow-code, '
+                "or allow_code=True in Python."
+            )
+        name = name if is_reference(name) else f"python:{name}"
+        made_by, runs_code = load(name.removeprefix("python:")), True
+        table = {**table, "discipline": name}
+    else:
+        known = _names()
+        close = nearest(name, known)
+        hint = f' Did you mean "{close}"?' if close else ""
+        raise TailbackError(
+            f'there is no queue "{name}".{hint} There are: {", ".join(known)}; and classes of your own, as '
+            "file.py:Class"
+        )
+    if not queues.is_queue(made_by):
+        raise TailbackError(f'"{name}" is no queue: it has no enqueue and dequeue')
+    if read := queues.clock_read(made_by):
+        raise TailbackError(f'queue "{label}" reads what no run repeats: {read}. Take the argument now for time')
+    accepted, takes_any = _accepted(made_by)
+    limits = "packets" if "limit_packets" in accepted or takes_any else "bytes" if "limit_bytes" in accepted else ""
+    limits = "" if any(key.startswith("limit") for key in table) else limits
+    defaults = {key: value for key, value in accepted.items() if isinstance(value, int | float)}
+    of_class = {key: getattr(made_by, key) for key in ("target_ms", "burst_ms") if hasattr(made_by, key)}
+    target = _first(table, _TARGETS, defaults)
+    burst = _first(table, ("burst_ms", *_BURSTS), defaults)
+    _demand_sound(label, table, allow_code=allow_code)
+    resolved = _resolved(table, allow_code)
+    source = sources(resolved, None).get(name)
+    given = json.dumps([table, limits, source.sha256 if source else None], sort_keys=True, default=str)
+    return QueueCandidate(
+        label=label,
+        cc=dict(table),
+        kind="python",
+        allow_code=runs_code,
+        digest=digest(given.encode()),
+        source=source.text if source else None,
+        target_ms=float(of_class.get("target_ms", DEFAULT_TARGET_MS) if target is None else target),
+        burst_ms=float(of_class.get("burst_ms", DEFAULT_BURST_MS) if burst is None else burst),
+        isolates=str(getattr(made_by, "isolates", "")),
+        drops_at_head=bool(getattr(made_by, "drops_at_head", False)),
+        limits=limits,
+        takes_ecn="ecn" in accepted and "ecn" not in table,
+    )
+
+
+def _accepted(made_by: Any) -> tuple[dict[str, Any], bool]:
+    """Parameters of `__init__` with their defaults, and whether it takes any (as `**limits` of `OwnQueue` does)."""
+    try:
+        found = inspect.signature(made_by).parameters
+    except (TypeError, ValueError):
+        return {}, False
+    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in found.values())
+    named = {name: each.default for name, each in found.items() if each.kind is not inspect.Parameter.VAR_KEYWORD}
+    return named, takes_any and issubclass(made_by, queues.OwnQueue)
+
+
+def _first(table: Mapping[str, Any], names: tuple[str, ...], defaults: Mapping[str, Any]) -> float | None:
+    return next((value for name in names if (value := _in_ms(table, name, defaults)) is not None), None)
+
+
+def _in_ms(table: Mapping[str, Any], name: str, defaults: Mapping[str, Any]) -> float | None:
+    """A parameter in milliseconds, given as `name_ms` or with a unit as `name`; else its default."""
+    for key in (name, name.removesuffix("_ms")):
+        if key in table:
+            value = table[key]
+            return float(value) if isinstance(value, int | float) else Duration(str(value)).seconds * 1e3
+    return float(defaults[name]) if defaults.get(name) is not None else None
+
+
+def _registered(made_by: Callable[..., Any]) -> dict[str, Any]:
+    name = getattr(made_by, "__name__", type(made_by).__name__).strip("<>").lower()
+    if registered().get(name) is not made_by:
+        algorithm(name, made_by)
+    return {"discipline": name}
+
+
+def _table(text: str) -> dict[str, Any]:
+    """`name`, `name,key=value,…`, or a table in TOML."""
+    if text.lstrip().startswith("{"):
+        try:
+            return dict(tomllib.loads(f"queue = {text}")["queue"])
+        except tomllib.TOMLDecodeError as error:
+            raise TailbackError(f"the candidate {text} is no table in TOML: {error}") from None
+    name, *rest = text.split(",")
+    table: dict[str, Any] = {"discipline": name.strip()}
+    for part in rest:
+        key, equals, value = part.partition("=")
+        if not equals or not key.strip():
+            raise TailbackError(f'the candidate "{text}": "{part}" is no parameter. Write for example pie,target=20ms')
+        try:
+            table[key.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            table[key.strip()] = value.strip()
+    return table
+
+
+def _label(table: Mapping[str, Any]) -> str:
+    """Short, and without folders."""
+    name = str(table["discipline"]).rpartition(":")[2].rpartition("/")[2]
+    # As TOML writes it, so that it can be pasted.
+    given = (f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in table.items())
+    return " ".join([name, *(each for each in given if not each.startswith("discipline="))])
+
+
+def _demand_sound(label: str, table: Mapping[str, Any], *, allow_code: bool) -> None:
+    """Raise what the engine would of the discipline and its parameters, by their names."""
+    try:
+        _resolved(table, allow_code)
+    except ScenarioError as error:
+        problems = []
+        for problem in error.problems:
+            field = problem.field.rpartition("queue.")[2] if "queue." in problem.field else ""
+            problems.append(f"{field + ': ' if field else ''}{problem.problem}. {problem.fix}".rstrip())
+        raise TailbackError(f"the queue {label} cannot be run: {'; '.join(problems)}") from None
+
+
+def _resolved(table: Mapping[str, Any], allow_code: bool) -> dict[str, Any]:
+    from tailback.scenario import bulk, dumbbell
+
+    scenario = dumbbell(rate="10mbit", rtt="40ms", queue=dict(table), flows=[bulk("reno")], duration="1s")
+    return scenario.resolve(allow_code=allow_code)

@@ -1,0 +1,207 @@
+"""Dossiers of queues: who is one, what it declares, what is judged, and what cannot be assessed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tailback as tb
+from tailback import cli, registry
+from tailback.assess import output, verdicts
+from tailback.assess.books import book, book_of
+from tailback.assess.queues.candidate import QueueCandidate, candidate
+from tailback.assess.queues.cost import growth
+from tailback.assess.queues.table import STATISTICS, reference
+from tailback.errors import TailbackError
+
+QUEUE = book("queue")
+OWN = """
+import tailback as tb
+
+class Mine(tb.OwnQueue):
+    target_ms = 8.0
+    {more}
+    def __init__(self, limit_packets=50, target_ms=8.0):
+        super().__init__(limit_packets=limit_packets)
+"""
+
+
+@pytest.fixture
+def tailback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["tailback", *map(str, arguments)])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        out, err = capsys.readouterr()
+        return int(caught.value.code or 0), out, err
+
+    return call
+
+
+def test_every_cell_is_a_scenario_with_each_built_in_queue() -> None:
+    for name in registry.names("queues"):
+        if name == "token_bucket":
+            continue
+        for cell in QUEUE.cells.values():
+            links = cell.scenario(candidate(name)).resolve()["links"]
+            assert next(each for each in links if each["name"] == "bottleneck")["queue"]["discipline"] == name
+
+
+def test_each_rule_says_why_and_an_equal_of_the_baseline_is_within_it() -> None:
+    for rule in STATISTICS.values():
+        assert rule.source
+        if not rule.own:
+            assert rule.margin(1.0, 1.0) > 0.0
+            assert set(rule.beside) <= set(QUEUE.baselines)
+    assert {name for cell in QUEUE.cells.values() for name in cell.statistics} <= set(STATISTICS)
+    assert all(any(cell.quick for cell in each.cells) for each in QUEUE.experiments)
+
+
+def test_a_queue_and_a_congestion_control_go_to_their_own_book(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN.format(more=""))
+    names = ("fq_codel", "pie,target=20ms", "drop-tail-bytes", f"{tmp_path}/mine.py:Mine", {"discipline": "codel"})
+    for name in names:
+        assert book_of(name, allow_code=True) is QUEUE, name
+    assert book_of(tb.OwnQueue) is QUEUE
+    for name in ("cubic", "bbr3", "qubic", f"{tmp_path}/mine.py:Mine"):
+        assert book_of(name) is not QUEUE, name
+
+
+def test_what_a_queue_declares_is_read_from_its_parameters(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN.format(more="isolates = 'flows'"))
+    declared = {
+        "codel": (5.0, 100.0, ""),
+        "codel,target=10ms,interval=200ms": (10.0, 200.0, ""),
+        "pie": (15.0, 150.0, ""),
+        "cake": (5.0, 100.0, "hosts"),
+        "cake,rtt=200ms": (10.0, 200.0, "hosts"),
+        "fifo": (15.0, 100.0, ""),
+        f"{tmp_path}/mine.py:Mine": (8.0, 100.0, "flows"),
+        f"{tmp_path}/mine.py:Mine,target_ms=12": (12.0, 100.0, "flows"),
+    }
+    for name, known in declared.items():
+        found = candidate(name, allow_code=True)
+        assert (found.target_ms, found.burst_ms, found.isolates) == known, name
+
+
+def test_drop_tail_stands_beside_by_bytes_and_by_packets() -> None:
+    limits = [QUEUE.cells["delay-1"].scenario(candidate(name)).resolve()["links"][0]["queue"]["params"]
+              for name in ("drop-tail-bytes", "drop-tail-packets")]  # fmt: skip
+    assert limits == [{"limit_bytes": 450_000}, {"limit_packets": 300}]
+
+
+def test_a_target_counts_as_one_and_a_half_packets_at_least() -> None:
+    codel, pie = candidate("codel"), candidate("pie")
+    rule = STATISTICS["wait_p50"]
+    assert [reference(QUEUE.cells["delay-1"], rule, each) for each in (codel, pie)] == [5.0, 15.0]
+    assert [reference(QUEUE.cells["low-rate-1"], rule, each) for each in (codel, pie)] == [18.0, 18.0]
+
+
+def test_what_is_not_declared_is_not_applicable() -> None:
+    rows = {each.name: each for each in QUEUE.experiments}
+
+    def left(name: str, queue: QueueCandidate) -> int:
+        return sum(QUEUE.scoped(rows[name], cell, "general", queue) is not None for cell in rows[name].cells)
+
+    assert [left("bursts", candidate(name)) for name in ("codel", "pie", "pie,max_burst=30ms")] == [2, 3, 0]
+    assert [left("hosts-apart", candidate(name)) for name in ("codel", "fq_codel", "cake")] == [0, 0, 1]
+    assert [left("signals", candidate(name)) for name in ("codel", "pie")] == [1, 0]
+
+
+def test_each_queue_is_judged_by_its_own_target() -> None:
+    cell = QUEUE.cells["delay-4"]
+    runs: dict[tuple[str, str], dict[int, Any]] = {
+        (cell.name, label): {seed: {"wait_p50": 20.0 + seed / 10, "wait_p95": 22.0} for seed in range(3)}
+        for label in ("codel", "pie", "drop-tail-bytes")
+    }
+    for name, verdict in (("codel", "failed"), ("pie", "passed")):
+        found = verdicts.judge_cell(cell, runs, name, ["drop-tail-bytes"], QUEUE, candidate(name))[0]
+        assert (found.verdict, found.against) == (verdict, verdicts.OWN)
+        # The baseline stands beside for its difference, and sets no bound.
+        assert found.differences["drop-tail-bytes"].estimate == 0.0
+
+
+def test_cost_is_counted_and_repeats() -> None:
+    prefix = "python:tailback.assess.queues.faults:"
+    assert growth("codel", {}) is None
+    sound = growth(f"{prefix}Sound", {})
+    assert sound == growth(f"{prefix}Sound", {})
+    assert sound is not None
+    assert sound < 1.5
+    assert (growth(f"{prefix}LooksAtAll", {}) or 0.0) > 10.0
+
+
+def test_the_command_writes_a_dossier_and_json(tailback: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN.format(more=""))
+    arguments = (
+        "assess",
+        "mine.py:Mine",
+        "--allow-code",
+        "--quick",
+        "--only",
+        "memory",
+        "--against",
+        "codel",
+        "--json",
+    )
+    code, out, err = tailback(*arguments)
+    assert code in (0, 1), err
+    found = json.loads(out)
+    assert found["candidate"] == "Mine"
+    assert {row["name"]: row["verdict"] for row in found["criteria"]}["memory"] == "passed"
+    folder = tmp_path / "results" / "assess" / "mine.py-Mine-quick"
+    page = (folder / "dossier.md").read_text()
+    assert page.startswith("# Mine by RFC 7928")
+    assert "a target of 8 ms" in page
+    assert "of the limit 1, at most 1" in page
+    assert (folder / "report.html").stat().st_size > 10_000
+    again = tb.run(folder / "cells" / "memory.toml", allow_code=True)
+    assert again.column("links", "dropped").max() > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["fq_codl", "--against", "codel"], 2, "fq_codel"),
+        (["codel", "--against", "pi"], 2, 'Did you mean "pie"'),
+        (["codel", "--only", "burst"], 2, 'Did you mean "bursts"'),
+        (["codel,max_p=0.1"], 2, "max_p"),
+        (["pie,target=nonsense"], 2, "target"),
+        (["fifo,limit=0packets"], 2, "limit"),
+        (["token_bucket"], 2, "shaper"),
+        (["kernel:codel"], 2, "tailback validate --engine vm --queues"),
+        (["codel", "--for", "scavenger"], 2, "scope"),
+    ],
+)
+def test_bad_input_is_reported(tailback: Any, arguments: list[str], code: int, says: str) -> None:
+    ran, out, err = tailback("assess", *arguments)
+    assert (ran, out) == (code, "")
+    assert says in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("def dequeue(self, now): return None", "dequeue returns None although"),
+        ("def enqueue(self, packet, now): raise ZeroDivisionError('by zero')", "by zero"),
+        ("def dequeue(self, now): return self.packets.pop() if self.packets else None", "reorders = True"),
+    ],
+)
+def test_a_queue_that_breaks_a_rule_is_not_assessed(tmp_path: Path, body: str, says: str) -> None:
+    (tmp_path / "mine.py").write_text(OWN.format(more="") + f"    {body}\n")
+    with pytest.raises(TailbackError) as raised:
+        tb.assess(f"{tmp_path}/mine.py:Mine", allow_code=True, store=tmp_path / "store")
+    assert says in str(raised.value)
+    assert "at link bottleneck failed in" in str(raised.value)
+    assert any("it was not assessed" in note for note in raised.value.__notes__)
+
+
+def test_a_table_of_effects_has_every_baseline() -> None:
+    found = verdicts.Criterion(QUEUE.experiments[0], "passed", ())
+    assert output.effect(found, "codel", has_own_bounds=True) == ""
