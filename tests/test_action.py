@@ -69,6 +69,40 @@ def test_switches_are_on_with_true_only_and_paths_are_demanded(tmp_path: Path) -
     assert started(tmp_path, "Test", PATHS="\n") == (2, [])
 
 
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_base_and_its_files_are_values_and_nothing_else(hostile: str, tmp_path: Path) -> None:
+    lines = hostile.split("\n")
+    given = {"PATHS": hostile, "BASE": "main", "COMMENT": "c.md", "GITHUB_OUTPUT": "out"}
+    base = ["ci", "--base=main", "--markdown=c.md"]
+    assert started(tmp_path, "Compare", **given) == (0, [[*base, "--", *lines]])
+    assert (tmp_path / "out").read_text() == "comment=c.md\n"
+    given = {"PATHS": "a.toml", "BASE": "main", "COMMENT": "c.md"}
+    own = {"CANDIDATE": "candidate", "ALGORITHM": "algorithm", "SET": "set"}
+    options = [f"--{option}={line}" for option in own.values() for line in lines]
+    assert started(tmp_path, "Compare", **given, **dict.fromkeys(own, hostile)) == (
+        0, [[*base, *options, "--", "a.toml"]],
+    )  # fmt: skip
+    # One line each, or none: a second would be another output of the step.
+    single = {"BASE": "base", "COMMENT": "markdown", "PAGE": "html", "HISTORY": "history", "FAIL_ON": "fail-on"}
+    has_lines = "\n" in hostile or "\r" in hostile
+    wanted = [f"--{option}={hostile}" for option in single.values()]
+    (tmp_path / "out").unlink()
+    for step in [started(tmp_path, "Compare", PATHS="a.toml", GITHUB_OUTPUT="out", **dict.fromkeys(single, hostile))]:
+        assert step == ((2, []) if has_lines else (0, [["ci", *wanted, "--", "a.toml"]]))
+    assert (tmp_path / "out").exists() != has_lines
+    assert started(tmp_path, "Compare", BASE="main", PATHS="a.toml", ALLOW_CODE=hostile) == (2, [])
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_comment_has_a_place_of_its_own(tmp_path: Path) -> None:
+    code, (call,) = started(tmp_path, "Compare", PATHS="a.toml", BASE="main", RUNNER_TEMP="/temp", GITHUB_OUTPUT="out")
+    assert (code, call) == (0, ["ci", "--base=main", "--markdown=/temp/tailback-ci.md", "--", "a.toml"])
+    assert (tmp_path / "out").read_text() == "comment=/temp/tailback-ci.md\n"
+    steps = yaml.safe_load((Path(__file__).parents[1] / "action.yml").read_text())
+    assert STEPS["Compare"]["if"] == "${{ !cancelled() && inputs.base != '' }}"
+    assert f"steps.{STEPS['Compare']['id']}.outputs.comment" in steps["outputs"]["comment"]["value"]
+
+
 def test_no_line_of_paths_runs_code(tmp_path: Path) -> None:
     """The same with tailback itself, which must read what comes after `--` as paths."""
     (tmp_path / "evil.py").write_text("open('ran', 'w')\n")

@@ -277,6 +277,10 @@ def action_input(world: World) -> None:
         (call,) = calls
         options = call[: call.index("--")]
         assert not {"--allow-code", "--algorithm=m=evil.py:M", "--junit=../outside/x"} & set(options)
+        code, calls = started(world.work, "Compare", **{"PATHS": "a.toml", "BASE": "main", name: hostile})
+        assert code == 0
+        (call,) = calls
+        assert not {"--allow-code", "--algorithm=m=evil.py:M"} & set(call[: call.index("--")])
 
 
 #: Of modules that tailback and what it imports are sure to import.

@@ -23,6 +23,7 @@ from tailback.views import offer as _offer
 
 if TYPE_CHECKING:
     from tailback import capture, engines, presets, registry, traces
+    from tailback.against import Against, against_base
     from tailback.algorithms import Ack, Algorithm, Congestion, Control, algorithm
     from tailback.assess import Assessment, UnfitCandidate, assess
     from tailback.candidate import Candidate, candidate
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ack",
+    "Against",
     "Algorithm",
     "AlgorithmError",
     "Assessment",
@@ -139,6 +141,7 @@ __all__ = [
     "Verified",
     "Wire",
     "__version__",
+    "against_base",
     "algorithm",
     "assess",
     "bulk",
@@ -189,6 +192,7 @@ _MODULES = (
     "assess",
     "hunting",
     "verifying",
+    "against",
 )
 
 

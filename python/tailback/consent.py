@@ -46,7 +46,10 @@ BOUNDARY: dict[str, dict[str, str]] = {
     "kernel path": {"boot": _KERNEL},
     "bucket": {},
     "trace": {},
-    "action input": {"run code": "`allow-code`, `algorithm`, `package`", "write outside": "`junit`"},
+    "action input": {
+        "run code": "`allow-code`, `algorithm`, `package`",
+        "write outside": "`junit`, `comment`, `page`, `history`",
+    },
     "working folder": {},
 }
 

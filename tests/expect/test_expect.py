@@ -536,7 +536,7 @@ def test_the_example_passes_and_its_control_fails(tailback: Any) -> None:
 def test_the_action_runs_what_its_inputs_say(tmp_path: Path, text: str, code: int) -> None:
     """The script of `action.yml`, as the runner would start it: inputs as variables, a path with a space among them."""
     action = yaml.safe_load((Path(__file__).parents[2] / "action.yml").read_text())
-    step = action["runs"]["steps"][-1]
+    step = next(step for step in action["runs"]["steps"] if step.get("name") == "Test")
     folder = tmp_path / "with space"
     folder.mkdir()
     (folder / "a.toml").write_text(text.replace('"reno"', '"cubic"'))
@@ -545,8 +545,13 @@ def test_the_action_runs_what_its_inputs_say(tmp_path: Path, text: str, code: in
         "paths": f"{folder}\n", "algorithm": "mine=mine.py:Mine", "set": 'flow.a.cc=mine\nname="$(touch hacked)"',
         "candidate": "", "allow-code": "false", "as-declared": "false", "junit": "report.xml",
     }  # fmt: skip
-    assert set(given) | {"package"} == set(action["inputs"])
-    env = {name: given[value.split("inputs.")[1].split(" ")[0]] for name, value in step["env"].items()}
+    named = {
+        each.get("name"): {name: value.split("inputs.")[1].split(" ")[0] for name, value in each["env"].items()}
+        for each in action["runs"]["steps"]
+        if "env" in each
+    }
+    assert {value for env in named.values() for value in env.values()} == set(action["inputs"])
+    env = {name: given[value] for name, value in named["Test"].items()}
     env |= {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "summary.md", "PYTHONPATH": os.pathsep.join(sys.path)}
     env["PATH"] = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     script = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
@@ -560,7 +565,7 @@ def test_the_action_runs_what_its_inputs_say(tmp_path: Path, text: str, code: in
 
 def test_the_action_judges_a_candidate_by_a_suite_and_names_what_lies_in_no_repository(tmp_path: Path) -> None:
     action = yaml.safe_load((Path(__file__).parents[2] / "action.yml").read_text())
-    step = action["runs"]["steps"][-1]
+    step = next(step for step in action["runs"]["steps"] if step.get("name") == "Test")
     (tmp_path / "mine.py").write_text("from tailback.examples.newreno import NewReno as Mine\n")
     env = dict.fromkeys(step["env"], "") | {
         "PATHS": "hystart/exit-20ms", "GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "summary.md",

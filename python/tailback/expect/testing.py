@@ -28,7 +28,17 @@ from tailback.run import Algorithms, Cancel, run_outcomes
 from tailback.scenario import Scenario, bulk, dumbbell
 from tailback.scenario.whole import toml_read
 
-__all__ = ["Inapplicable", "NotApplicable", "Tested", "TestedScenario", "Testing", "Unreadable", "demand_sound", "test"]
+__all__ = [
+    "Inapplicable",
+    "NotApplicable",
+    "Tested",
+    "TestedScenario",
+    "Testing",
+    "Unreadable",
+    "demand_sound",
+    "taken",
+    "test",
+]
 
 Window = tuple[float | None, float | None]
 
@@ -360,20 +370,8 @@ class Testing:
         else:
             self._cases += [made] if made else []
 
-    def _cc(self, candidate: suites.Candidate) -> suites.Candidate:
-        """What a scenario's `cc` takes: code is found from here, not from the scenario's folder."""
-        name = candidate if isinstance(candidate, str) else candidate.get("name")
-        if name in (self._algorithms or {}):
-            return candidate
-        return examined(candidate, allow_code=self._allow_code).cc
-
-    def _queue(self, candidate: suites.Candidate) -> suites.Candidate:
-        """What a scenario's `queue` takes: "my.py:MyQueue" is a class of the user's own."""
-        table = {"discipline": candidate} if isinstance(candidate, str) else dict(candidate)
-        name = str(table.get("discipline", ""))
-        if name in (self._algorithms or {}) or ":" not in name or name.startswith("kernel:"):
-            return candidate
-        return table | {"discipline": name if is_reference(name) else f"python:{name}"}
+    def _taken(self, candidate: suites.Candidate, replaces: str = "cc") -> suites.Candidate:
+        return taken(candidate, replaces, algorithms=self._algorithms, allow_code=self._allow_code)
 
     def _case(
         self, case: suites.Case, is_named: bool, candidate: suites.Candidate | None, control: str = ""
@@ -392,14 +390,7 @@ class Testing:
             replaces = suite.replaces if suite else "cc"
             has_candidate = suite is None or suites.has_subject(scenario, replaces)
             if has_candidate:
-                taken = (
-                    self._cc(candidate)
-                    if replaces == "cc"
-                    else self._queue(candidate)
-                    if replaces == "queue"
-                    else candidate
-                )
-                changes = suites.candidates_changes(scenario, taken, replaces)
+                changes = suites.candidates_changes(scenario, self._taken(candidate, replaces), replaces)
         changes |= self._changes if not control else {}
         plain, scenario = scenario, scenario.with_(changes) if changes else scenario
         try:
@@ -442,7 +433,7 @@ class Testing:
         """Raise `_CannotTake` if scenario and candidate are sound by themselves, and only together are not."""
         own = factories(self._algorithms)
         plain.resolve(algorithms=own, allow_code=self._allow_code)
-        alone = dumbbell(rate="10mbit", rtt="40ms", flows=[bulk(self._cc(candidate))], duration="1s")
+        alone = dumbbell(rate="10mbit", rtt="40ms", flows=[bulk(self._taken(candidate))], duration="1s")
         try:
             alone.resolve(algorithms=own, allow_code=self._allow_code)
         except ScenarioError:
@@ -541,6 +532,23 @@ def test(
         return testing.go(progress=progress, cancel=cancel)
     except KeyboardInterrupt:
         raise Interrupted([each if each.judged else None for each in testing.tested.scenarios]) from None
+
+
+def taken(
+    candidate: suites.Candidate, replaces: str, *, algorithms: Algorithms | None, allow_code: bool
+) -> suites.Candidate:
+    """What a scenario takes for a candidate: code is found from here, not from the scenario's folder."""
+    key = "discipline" if replaces == "queue" else "name"
+    name = str(candidate if isinstance(candidate, str) else candidate.get(key, ""))
+    if name in (algorithms or {}) or replaces == "app":
+        return candidate
+    if replaces == "cc":
+        return examined(candidate, allow_code=allow_code).cc
+    # "my.py:MyQueue" is a class of the user's own.
+    if ":" not in name or name.startswith("kernel:"):
+        return candidate
+    table = {key: candidate} if isinstance(candidate, str) else dict(candidate)
+    return table | {key: name if is_reference(name) else f"python:{name}"}
 
 
 def demand_sound(

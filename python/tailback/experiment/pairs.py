@@ -19,7 +19,7 @@ from tailback.result import Result
 from tailback.run import Algorithms, Cancel, run_outcomes
 from tailback.scenario import Scenario
 
-__all__ = ["PairedMetric", "PairedRuns", "run_pairs", "with_algorithm"]
+__all__ = ["PairedMetric", "PairedRuns", "lean", "run_pairs", "with_algorithm"]
 
 #: What the comparison does not speak of: what the simulator did, not what the network did.
 _LEFT_OUT = ("events",)
@@ -167,9 +167,9 @@ def run_pairs(
         raise TailbackError(f"pairs is {pairs}, and one pair has no interval. Give 2 or more, for example 60")
     both = [each if isinstance(each, Scenario) else Scenario.from_toml(each) for each in (a, b)]
     resolved = [each.resolve(algorithms=factories(algorithms), allow_code=allow_code) for each in both]
-    lean = [_lean(each) for each in resolved]
-    names = [{name for name, lacks in measurable(each).items() if not lacks} for each in lean]
-    known = tuple(name for name in measurable(lean[0]) if name in names[0] & names[1])
+    described = [lean(each) for each in resolved]
+    names = [{name for name, lacks in measurable(each).items() if not lacks} for each in described]
+    known = tuple(name for name in measurable(described[0]) if name in names[0] & names[1])
     first = int(resolved[0]["seed"])
     # A seed has 64 bits.
     seeds = tuple((first + number) % 2**64 for number in range(pairs))
@@ -179,7 +179,7 @@ def run_pairs(
     began = time.perf_counter()
     try:
         outcomes = run_outcomes(
-            [lean[side] | {"seed": seed} for side, seed in work],
+            [described[side] | {"seed": seed} for side, seed in work],
             workers=workers,
             cancel=cancel,
             algorithms=algorithms,
@@ -210,7 +210,7 @@ class InterruptedPairs(Interrupted):
         self.partial = partial
 
 
-def _lean(resolved: Mapping[str, Any]) -> dict[str, Any]:
+def lean(resolved: Mapping[str, Any]) -> dict[str, Any]:
     """The same without the instruments that nothing compared is measured from; they change no result."""
     kept = {key: value for key, value in resolved["instruments"].items() if key not in _UNUSED}
     return dict(resolved) | {"instruments": kept | {"internals": False}}

@@ -1,0 +1,8 @@
+"""A base revision against the working tree: the same scenarios with both, and only what changed. See docs/ci.md."""
+
+from __future__ import annotations
+
+from tailback.against.judging import Change, signed_rank
+from tailback.against.run import Against, against_base
+
+__all__ = ["Against", "Change", "against_base", "signed_rank"]

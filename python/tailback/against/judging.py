@@ -1,0 +1,234 @@
+"""From the values of two sides, seed by seed, to the measures that changed.
+
+The rule stands here once. All seeds are fixed beforehand, in two groups of one size.
+
+1. Each measure of each scenario has a p-value over the first group: Wilcoxon's signed-rank test (1945), exact, over the
+   differences that are not zero. Equal sides have p = 1. Under the null hypothesis both sides of a pair are
+   exchangeable, so that a difference is as likely as its negative: nothing else is assumed. A difference that is the
+   same in every pair counts by its sign like any other.
+2. Benjamini and Hochberg's procedure at `FOUND` over all measures of all scenarios says which are examined.
+3. These are run with the second group, fresh seeds, and Holm's procedure at `CONFIRMED` over them says which changed.
+   A sign that turned does not count. Estimates and intervals are of the second group alone: those of the first are too
+   large, as they were chosen by it.
+4. A scenario in which every seed gives the same run, on both sides, is one case. Its runs are deterministic, so any
+   difference is the change's. It is shown as exact, without an interval, and is no part of the procedures.
+5. A difference below `least` of the larger side is not shown.
+
+A comparison of two sides that do not differ thus has a false alarm with a probability of at most `FOUND` times
+`CONFIRMED`, one in a thousand; and never where the runs themselves are equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tailback.assess.discovery import decided
+from tailback.experiment.statistics import Interval, interval
+
+__all__ = [
+    "CONFIRMED",
+    "FOUND",
+    "LEAST",
+    "PAIRS",
+    "Change",
+    "Columns",
+    "Key",
+    "changes",
+    "columns",
+    "exact",
+    "examined",
+    "is_one_case",
+    "pairs_needed",
+    "signed_rank",
+]  # fmt: skip
+
+FOUND = 0.05
+CONFIRMED = 0.02
+#: Pairs of each of the two groups.
+PAIRS = 16
+#: A difference that is a smaller share of the larger side is not shown.
+LEAST = 0.01
+
+#: A scenario and one of its measures.
+Key = tuple[str, str]
+#: By seed: the base's value and the working tree's.
+Columns = dict[str, dict[int, tuple[float, float]]]
+
+#: Which way is better, by the end of a measure's name. A count of packets grows with what is carried: neither way.
+_BETTER = {
+    "goodput_mbps": "higher", "jain": "higher", "experience_mos": "higher", "loss": "lower", "timeouts": "lower",
+    "srtt_ms": "lower", "backlog_mean_bytes": "lower", "backlog_max_bytes": "lower", "delay_p50_ms": "lower",
+    "delay_p95_ms": "lower", "delay_p99_ms": "lower", "delay_mean_ms": "lower", "delay_max_ms": "lower",
+    "experience_median_ms": "lower", "experience_p95_ms": "lower", "experience_lost": "lower",
+    "experience_jitter_ms": "lower",
+}  # fmt: skip
+#: What is added to a measure's name for whether it exists at all.
+_EXISTS = " exists"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A measure that changed."""
+
+    scenario: str
+    measure: str
+    base: Interval
+    change: Interval
+    #: Of the working tree minus the base, seed by seed.
+    difference: Interval
+    #: Of the signed-rank test over the confirming seeds; 0 of what is exact.
+    p: float
+    #: "higher", "lower", or "" where neither is better.
+    better: str
+    #: Every seed gives the same run: the difference is exact, and of one case.
+    is_exact: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """Is the working tree "better" or "worse" in this, or just "changed"?"""
+        if not self.better:
+            return "changed"
+        return "better" if (self.difference.estimate > 0) == (self.better == "higher") else "worse"
+
+    @property
+    def share(self) -> float:
+        """The difference as a share of the base; NaN where that is zero."""
+        return self.difference.estimate / abs(self.base.estimate) if self.base.estimate else math.nan
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for `--json`."""
+
+        def as_dict(found: Interval) -> dict[str, float]:
+            return {"mean": found.estimate, "low": found.low, "high": found.high}
+
+        return {
+            "scenario": self.scenario, "measure": self.measure, "verdict": self.verdict, "pairs": self.difference.n,
+            "base": as_dict(self.base), "change": as_dict(self.change), "difference": as_dict(self.difference),
+            "share": self.share, "p": self.p, "better": self.better or None, "exact": self.is_exact,
+        }  # fmt: skip
+
+
+def signed_rank(differences: Sequence[float]) -> float:
+    """The two-sided p-value of Wilcoxon's signed-rank test, exact with ties; zeros are left out.
+
+    >>> signed_rank([0.0, 0.0, 0.0]), signed_rank([2.5] * 10) == 2 * 0.5**10, signed_rank([1.0, -1.0])
+    (1.0, True, 1.0)
+    """
+    data = np.asarray(differences, dtype=np.float64)
+    data = data[data != 0.0]
+    if not len(data):
+        return 1.0
+    _, place, count = np.unique(np.abs(data), return_inverse=True, return_counts=True)
+    # Twice the mean rank of equal sizes, so that it is a whole number.
+    ranks = (2 * np.cumsum(count) - count + 1)[place]
+    total = int(ranks.sum())
+    # Of every sum of positive ranks, the probability; each sign is a coin's.
+    chances = np.zeros(total + 1)
+    chances[0] = 1.0
+    for rank in ranks:
+        shifted = np.zeros_like(chances)
+        shifted[rank:] = chances[: total + 1 - rank]
+        chances = 0.5 * (chances + shifted)
+    seen = int(ranks[data > 0.0].sum())
+    tail = float(chances[: min(seen, total - seen) + 1].sum())
+    return min(1.0, 2.0 * tail)
+
+
+def pairs_needed(measures: int, asked: int = PAIRS) -> int:
+    """How many pairs a group has: enough that one changed measure among all can be found.
+
+    >>> pairs_needed(100), pairs_needed(10_000)
+    (16, 19)
+    """
+    return max(asked, 1 + math.ceil(math.log2(max(measures, 1) / FOUND)))
+
+
+def columns(sides: Sequence[Mapping[int, Mapping[str, float]]], names: Sequence[str]) -> Columns:
+    """Values in pairs from those of each side by seed; where a value is missing on one side, whether it exists too."""
+    out: Columns = {}
+    seeds = sorted(sides[0].keys() & sides[1].keys())
+    for name in names:
+        pairs = {seed: (sides[0][seed][name], sides[1][seed][name]) for seed in seeds}
+        there = {seed: (math.isfinite(a), math.isfinite(b)) for seed, (a, b) in pairs.items()}
+        out[name] = {seed: pair for seed, pair in pairs.items() if there[seed] == (True, True)}
+        if any(a != b for a, b in there.values()):
+            out[name + _EXISTS] = {seed: (float(a), float(b)) for seed, (a, b) in there.items()}
+    return {name: column for name, column in out.items() if len(column) > 1}
+
+
+def is_one_case(sides: Sequence[Mapping[int, Mapping[str, float]]]) -> bool:
+    """Does every seed give the same run, on each side?"""
+    return all(len({repr(sorted(row.items())) for row in side.values()}) == 1 for side in sides)
+
+
+def examined(families: Mapping[str, Columns], least: float = LEAST) -> list[Key]:
+    """The measures to be run again with fresh seeds, from those of the first group by scenario."""
+    keys = [(scenario, name) for scenario, found in families.items() for name in found]
+    ps = [signed_rank(_differences(families[scenario][name])) for scenario, name in keys]
+    return [
+        key
+        for key, is_found in zip(keys, decided(ps, FOUND), strict=True)
+        if is_found and _is_large(families[key[0]][key[1]], least)
+    ]
+
+
+def changes(
+    first: Mapping[str, Columns],
+    second: Mapping[str, Columns],
+    keys: Sequence[Key],
+    better: Mapping[Key, str],
+    least: float = LEAST,
+) -> list[Change]:
+    """Which of the measures examined changed, by the second group."""
+    ps = {}
+    for key in keys:
+        before, now = (_differences(group.get(key[0], {}).get(key[1], {})) for group in (first, second))
+        agrees = sum(before) * sum(now) > 0.0
+        ps[key] = signed_rank(now) if agrees and _is_large(second[key[0]][key[1]], least) else 1.0
+    out = []
+    for done, key in enumerate(sorted(keys, key=lambda key: ps[key])):
+        if ps[key] > CONFIRMED / (len(keys) - done):
+            break
+        out.append(_change(key, second[key[0]][key[1]], ps[key], better.get(key, "")))
+    order = {key: place for place, key in enumerate(keys)}
+    return sorted(out, key=lambda row: order[row.scenario, row.measure])
+
+
+def exact(scenario: str, found: Columns, better: Mapping[Key, str], least: float = LEAST) -> list[Change]:
+    """Which measures differ in a scenario that is one case."""
+    return [
+        _change((scenario, name), column, 0.0, better.get((scenario, name), ""), is_exact=True)
+        for name, column in found.items()
+        if any(_differences(column)) and _is_large(column, least)
+    ]
+
+
+def better_by_name(measure: str) -> str:
+    """Which way is better, by a measure's name; "" where neither is."""
+    return _BETTER.get(measure.rpartition(".")[2], "")
+
+
+def _differences(column: Mapping[int, tuple[float, float]]) -> list[float]:
+    # What arithmetic on floats leaves of equal sums is no difference.
+    return [0.0 if math.isclose(a, b, rel_tol=1e-12) else b - a for a, b in column.values()]
+
+
+def _is_large(column: Mapping[int, tuple[float, float]], least: float) -> bool:
+    if not column:
+        return False
+    a, b = np.mean(list(column.values()), axis=0)
+    return bool(abs(b - a) >= least * max(abs(a), abs(b)))
+
+
+def _change(
+    key: Key, column: Mapping[int, tuple[float, float]], p: float, better: str, *, is_exact: bool = False
+) -> Change:
+    a, b = zip(*column.values(), strict=True)
+    means = [interval(side, "mean") for side in (a, b)]
+    difference = interval([y - x for x, y in column.values()], "mean")
+    return Change(key[0], key[1], means[0], means[1], difference, p, better, is_exact)

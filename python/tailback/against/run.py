@@ -1,0 +1,367 @@
+"""`tailback ci`: run the same scenarios with a base revision and with the working tree, and compare."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+import tailback
+from tailback import suites
+from tailback.against import judging
+from tailback.against.judging import Change, Columns, Key
+from tailback.against.revisions import Repository, Revision, RevisionError
+from tailback.against.side import Given, Measures, Ready, Setting, Side, SideError
+from tailback.candidate import flow_fields
+from tailback.errors import Problem, ScenarioError, TailbackError
+from tailback.progress import Runs
+from tailback.scenario.whole import toml_read
+
+__all__ = ["Against", "Compared", "Runner", "against_base", "compared", "given_scenarios"]
+
+#: Modules of ours, which both sides share.
+_OURS = Path(tailback.__file__).resolve().parent
+
+
+class Runner(Protocol):
+    """A side as `compared` uses it."""
+
+    def ready(self) -> list[Ready]:
+        """Which scenarios it can run."""
+
+    def measure(self, seeds: Mapping[int, Sequence[int]]) -> Iterator[Measures]:
+        """Run scenarios, by their places, with these seeds each."""
+
+
+@dataclass
+class Compared:
+    """What came of the scenarios of both sides."""
+
+    names: tuple[str, ...]
+    changes: list[Change] = field(default_factory=list)
+    #: By scenario: why it could not be compared, as the base, or no side, can run it.
+    incomparable: dict[str, str] = field(default_factory=dict)
+    #: By scenario: what fails in the working tree and did not in the base.
+    broken: dict[str, str] = field(default_factory=dict)
+    #: By scenario: what failed in the base and does not in the working tree.
+    repaired: dict[str, str] = field(default_factory=dict)
+    #: Seeds of the two groups, from each scenario's own.
+    pairs: int = 0
+    measures: int = 0
+    runs: int = 0
+    #: Measures that the first group singled out, of which the second confirmed those in `changes`.
+    examined: int = 0
+    #: Scenarios of which some run differs.
+    differing: tuple[str, ...] = ()
+    #: By scenario and measure: the values of the base and of the working tree with the first group of seeds.
+    values: dict[str, dict[str, tuple[list[float], list[float]]]] = field(default_factory=dict)
+
+
+@dataclass
+class Against:
+    """A base revision and the working tree, compared."""
+
+    base: Revision
+    head: Revision
+    #: As the caller named the base.
+    named: str
+    uncommitted: list[str]
+    compared: Compared
+    #: Files that could not be read as scenarios.
+    unreadable: dict[str, str]
+    notes: list[str] = field(default_factory=list)
+    wall_s: float = 0.0
+
+    @property
+    def changes(self) -> list[Change]:
+        """The measures that changed."""
+        return self.compared.changes
+
+    @property
+    def worse(self) -> bool:
+        """Is a measure worse than in the base, or does a run fail that did not?"""
+        return bool(self.compared.broken) or any(row.verdict == "worse" for row in self.changes)
+
+    @property
+    def tree(self) -> str:
+        """The working tree's name: the commit, and whether files differ from it."""
+        count = len(self.uncommitted)
+        return self.head.short + (f" with {count} uncommitted file{'s' if count > 1 else ''}" if count else "")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for `--json`."""
+        found = self.compared
+        return {
+            "base": self.base.commit, "named": self.named, "head": self.head.commit, "uncommitted": self.uncommitted,
+            "scenarios": list(found.names), "differing": list(found.differing), "pairs": found.pairs,
+            "measures": found.measures, "runs": found.runs, "examined": found.examined, "wall_s": self.wall_s,
+            "changes": [row.to_json() for row in self.changes], "broken": found.broken, "repaired": found.repaired,
+            "incomparable": found.incomparable, "unreadable": self.unreadable, "notes": self.notes,
+        }  # fmt: skip
+
+
+def against_base(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    base: str,
+    candidate: suites.Candidate | None = None,
+    changes: Mapping[str, Any] | None = None,
+    algorithms: Mapping[str, str] | None = None,
+    allow_code: bool = False,
+    pairs: int = judging.PAIRS,
+    least: float = judging.LEAST,
+    folder: str | os.PathLike[str] = ".",
+    workers: int | None = None,
+    progress: bool | Callable[[int, int], object] = False,
+) -> Against:
+    """Run scenarios with the code of a `base` revision and with that of the working tree, and compare their measures.
+
+    The base is the last commit that `base` and HEAD have in common, in the repository around `folder`. A path is a
+    file, a folder or a suite's name. The scenarios are the working tree's; all that they, `candidate` and `algorithms`
+    ("file.py:Class" by name) name is each side's own. `changes` are made to each scenario. `tailback.against.judging`
+    has the rule by which a measure changed. Raises `RevisionError` if there is nothing to compare with.
+    """
+    if pairs < 2:
+        raise TailbackError(
+            f"pairs is {pairs}, and one pair shows no spread. Give 2 or more, for example {judging.PAIRS}"
+        )
+    if not 0.0 <= least < 1.0:
+        raise TailbackError(f"least is {least}, and it is a share from 0 to below 1. Give for example {judging.LEAST}")
+    began = time.perf_counter()
+    here = Path(folder).resolve()
+    repository = Repository(here)
+    revision, head = repository.base(base), repository.head()
+    below = here.relative_to(repository.top)
+    all_paths = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    scenarios, unreadable = given_scenarios(all_paths, repository.top, here, candidate)
+    if not scenarios and not unreadable:
+        places = ", ".join(map(str, all_paths))
+        raise ScenarioError(
+            [Problem("", None, "no scenario is there", "Give scenario files, folders or suites", places)]
+        )
+    setting = Setting(candidate, dict(changes or {}), dict(algorithms or {}), allow_code, workers)
+    notes = []
+    with repository.worktree(revision) as top:
+        _demand_in_base(setting, here, repository.top, top, below, revision)
+        if (top / ".gitmodules").is_file():
+            notes.append("The repository has submodules. The base's worktree holds none of their files.")
+        with Side(top, below, scenarios, setting) as old, Side(repository.top, below, scenarios, setting) as new:
+            try:
+                found = compared(scenarios, (old, new), pairs=pairs, least=least, progress=progress)
+            except SideError as error:
+                raise TailbackError(f"a side of the comparison failed: {error}") from None
+            shared = old.modules & {path.resolve() for path in repository.tracked()}
+        shared = {path for path in shared if not path.is_relative_to(_OURS)}
+        if shared:
+            names = ", ".join(sorted(str(path.relative_to(repository.top.resolve())) for path in shared)[:5])
+            raise RevisionError(
+                f"the base's code imported files of the working tree: {names}. Nothing was compared. Name the "
+                "candidate by its file, and do not install the package of the working tree as editable."
+            )
+    wall_s = time.perf_counter() - began
+    return Against(revision, head, base, repository.uncommitted(), found, unreadable, notes, wall_s)
+
+
+def given_scenarios(
+    paths: Sequence[str | os.PathLike[str]], top: Path, here: Path, candidate: suites.Candidate | None = None
+) -> tuple[list[Given], dict[str, str]]:
+    """The scenarios at `paths` in order, and files that are none with the reason.
+
+    Of a folder every file counts that has a duration, as each scenario has. One of a suite that has no place for the
+    candidate says nothing about it and is left out.
+    """
+    out: dict[str, Given] = {}
+    bad: dict[str, str] = {}
+    for path in paths:
+        place = suites.located(path)
+        place = place if place.is_absolute() else here / place
+        try:
+            if place.is_dir():
+                found, unread = suites.in_folder(place)
+                bad |= {str(file): str(error) for file, error in unread.items()}
+                chosen = [case for case in found if _is_scenario(case)]
+            elif place.is_file():
+                chosen = suites.cases(place)
+            else:
+                chosen = [suites.given(place)]
+        except TailbackError as error:
+            bad[str(path)] = str(error)
+            continue
+        for case in chosen:
+            try:
+                given = _given(case, top, here, candidate)
+            except TailbackError as error:
+                bad[_shown(case.path, here)] = str(error)
+            else:
+                out |= {given.name: given} if given else {}
+    return list(out.values()), bad
+
+
+def _is_scenario(case: suites.Case) -> bool:
+    if case.base is not None:
+        return True
+    try:
+        text = case.file.read_text(encoding="utf-8-sig")
+        return "duration" in toml_read(text, str(case.file), "docs/scenario.md")[0]
+    except (OSError, UnicodeDecodeError, TailbackError):
+        # Reading it as a scenario says what is wrong.
+        return case.file.name != suites.MANIFEST
+
+
+def _given(case: suites.Case, top: Path, here: Path, candidate: suites.Candidate | None) -> Given | None:
+    scenario = case.scenario()
+    suite = suites.opened(case.path.parent)
+    replaces = suite.replaces if suite else "cc"
+    if candidate is not None and suite is not None and not suites.has_subject(scenario, replaces):
+        return None
+    path = case.path.resolve()
+    file = path.relative_to(top.resolve()) if path.is_relative_to(top.resolve()) else path
+    return Given(_shown(case.path, here), str(file), scenario.written, replaces)
+
+
+def _shown(path: Path, here: Path) -> str:
+    return suites.shown(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _demand_in_base(setting: Setting, here: Path, top: Path, base: Path, below: Path, revision: Revision) -> None:
+    """Raise `RevisionError` if the base lacks a file that the caller names, or if it is no revision's."""
+    if not (base / below).is_dir():
+        raise RevisionError(f"the base {revision.short} lacks the folder {below}. There is nothing to compare with.")
+    candidate = setting.candidate
+    fields = candidate if isinstance(candidate, Mapping) else {"name": str(candidate or "").partition(",")[0]}
+    named = str(flow_fields(fields).get("name") or fields.get("name") or fields.get("discipline") or "")
+    for place in (named, *setting.algorithms.values()):
+        file = _file(place)
+        if file is None or not (here / file).exists():
+            # What is wrong with a name is said where it is read.
+            continue
+        inside = (here / file).resolve()
+        if not inside.is_relative_to(top.resolve()):
+            raise RevisionError(f"{file} lies outside the repository {top}: both sides would run the same code.")
+        if Path(file).is_absolute():
+            raise RevisionError(f"{file} is the working tree's on both sides. Name it relative to the current folder.")
+        if not (base / below / file).exists():
+            raise RevisionError(
+                f"the base {revision.short} lacks {file}: it is new since. There is nothing to compare it with."
+            )
+
+
+def _file(place: str) -> str | None:
+    """The file or folder that a candidate's name refers to; None of what is built in."""
+    for prefix in ("python:", "bpf:", "rust:"):
+        place = place.removeprefix(prefix)
+    if place.endswith((".bpf.c", "Cargo.toml")) or ("/" in place and ":" not in place):
+        return place
+    file, colon, _ = place.rpartition(":")
+    return file if colon and file.endswith(".py") else None
+
+
+def compared(
+    scenarios: Sequence[Given],
+    sides: tuple[Runner, Runner],
+    *,
+    pairs: int = judging.PAIRS,
+    least: float = judging.LEAST,
+    progress: bool | Callable[[int, int], object] = False,
+) -> Compared:
+    """Run the scenarios on both sides and judge: the base first, then the working tree."""
+    out = Compared(tuple(each.name for each in scenarios))
+    ready = [side.ready() for side in sides]
+    names: dict[int, list[str]] = {}
+    better: dict[Key, str] = {}
+    for place, each in enumerate(scenarios):
+        old, new = ready[0][place], ready[1][place]
+        if old.error and new.error:
+            same = old.error == new.error
+            out.incomparable[each.name] = new.error if same else f"base: {old.error} Working tree: {new.error}"
+        elif old.error:
+            out.incomparable[each.name] = f"the base cannot run it: {old.error}"
+        elif new.error:
+            out.broken[each.name] = f"it cannot be run: {new.error}"
+        else:
+            names[place] = [name for name in new.measures if name in old.measures]
+            better |= {(each.name, name): new.measures[name] for name in names[place]}
+    out.measures = sum(map(len, names.values()))
+    out.pairs = judging.pairs_needed(out.measures, pairs)
+    seeds = [
+        # A seed has 64 bits.
+        {place: [(ready[1][place].first_seed + at) % 2**64 for at in group] for place in names}
+        for group in (range(out.pairs), range(out.pairs, 2 * out.pairs))
+    ]
+    families: dict[str, Columns] = {}
+    exact: list[Change] = []
+    first = _measured(sides, seeds[0], out, scenarios, progress)
+    for place, rows in first.items():
+        name = scenarios[place].name
+        found = judging.columns(rows, names[place])
+        out.values[name] = _values(rows, names[place])
+        if not found:
+            out.incomparable.setdefault(name, "fewer than two of its pairs were finished")
+        elif judging.is_one_case(rows):
+            exact += judging.exact(name, found, better, least)
+        else:
+            families[name] = found
+        # As text: a value that is missing on both sides is no difference.
+        if any(repr(rows[0][seed]) != repr(row) for seed, row in rows[1].items() if seed in rows[0]):
+            out.differing += (name,)
+    keys = judging.examined(families, least)
+    out.examined = len(keys)
+    again = {place for place in first for name, _ in keys if scenarios[place].name == name}
+    second = _measured(sides, {place: seeds[1][place] for place in sorted(again)}, out, scenarios, progress)
+    confirming = {scenarios[place].name: judging.columns(rows, names[place]) for place, rows in second.items()}
+    changed = [*exact, *judging.changes(families, confirming, keys, better, least)]
+    order = {name: place for place, name in enumerate(out.names)}
+    out.changes = sorted(changed, key=lambda row: order[row.scenario])
+    return out
+
+
+_Rows = tuple[dict[int, dict[str, float]], dict[int, dict[str, float]]]
+
+
+def _measured(
+    sides: tuple[Runner, Runner],
+    seeds: Mapping[int, Sequence[int]],
+    out: Compared,
+    scenarios: Sequence[Given],
+    progress: bool | Callable[[int, int], object],
+) -> dict[int, _Rows]:
+    """The measures of each scenario, by side and seed; what fails on one side alone is entered into `out`."""
+    if not seeds:
+        return {}
+    rows: dict[int, _Rows] = {place: ({}, {}) for place in seeds}
+    errors: dict[int, tuple[dict[int, str], dict[int, str]]] = {place: ({}, {}) for place in seeds}
+    total = 2 * sum(map(len, seeds.values()))
+    done = 0
+    with Runs("comparing", shown=progress) as bar:
+        for number, side in enumerate(sides):
+            for place, seed, values in side.measure(seeds):
+                if isinstance(values, str):
+                    errors[place][number][seed] = values
+                else:
+                    rows[place][number][seed] = values
+                done += 1
+                bar.update(done, total, spent=done, cost=total)
+    out.runs += done
+    for place, (old, new) in errors.items():
+        name = scenarios[place].name
+        for kept, these, others in ((out.broken, new, old), (out.repaired, old, new)):
+            if only := sorted(these.keys() - others.keys()):
+                kept.setdefault(
+                    name, f"{len(only)} of {len(seeds[place])} runs, first with seed {only[0]}: {these[only[0]]}"
+                )
+        if both := sorted(old.keys() & new.keys()):
+            out.incomparable.setdefault(name, f"runs fail on both sides, first with seed {both[0]}: {new[both[0]]}")
+    return rows
+
+
+def _values(rows: _Rows, names: Sequence[str]) -> dict[str, tuple[list[float], list[float]]]:
+    def column(side: int, name: str) -> list[float]:
+        found = [row[name] for _, row in sorted(rows[side].items())]
+        return [value for value in found if np.isfinite(value)]
+
+    return {name: (column(0, name), column(1, name)) for name in names}

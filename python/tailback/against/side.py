@@ -1,0 +1,278 @@
+"""One side of a comparison: the scenarios with the code of one revision, in a process of its own.
+
+Two revisions of one module cannot live in one interpreter. `Side` starts the process in the revision's folder; `serve`
+is what runs there. They speak in lines of JSON: what is to be run, then seeds, and the measures of each run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tailback.errors import TailbackError
+
+__all__ = ["Given", "Measures", "Ready", "Setting", "Side", "SideError", "serve"]
+
+#: Scenario and seed of a run, with its measures or the error that ended it.
+Measures = tuple[int, int, dict[str, float] | str]
+
+
+#: Measures of the whole that are the bottleneck's.
+_OF_BOTTLENECK = ("utilisation", "backlog_mean_bytes", "packets")
+
+
+class SideError(TailbackError):
+    """A side's process ended by itself."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A scenario that both sides run."""
+
+    name: str
+    #: The file it stands for, relative to the repository's top or absolute.
+    file: str
+    toml: str
+    #: What a candidate takes the place of.
+    replaces: str = "cc"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is done to every scenario."""
+
+    candidate: Any = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    #: Congestion controls of the user's own: "file.py:Class" by name.
+    algorithms: Mapping[str, str] = field(default_factory=dict)
+    allow_code: bool = False
+    workers: int | None = None
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A scenario that a side can run, or why it cannot."""
+
+    #: By measure: which way is better, or "".
+    measures: dict[str, str]
+    first_seed: int = 1
+    error: str = ""
+
+
+class Side:
+    """The scenarios of one revision; a context, whose process ends with it."""
+
+    def __init__(self, top: Path, below: Path, scenarios: Sequence[Given], setting: Setting) -> None:
+        """`below` is the folder relative to the revision's `top` from which candidates are named."""
+        self._top, self._folder = top, top / below
+        self._setup = {"top": str(top), "scenarios": [asdict(each) for each in scenarios], "setting": asdict(setting)}
+        #: Files of the modules that the process imported so far.
+        self.modules: set[Path] = set()
+
+    def __enter__(self) -> Self:
+        # -P: no module of the revision's folder stands in for one of ours.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", "from tailback.against.side import serve; serve()"],
+            cwd=self._folder,
+            env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            # Ctrl-C is for the process that the user started.
+            start_new_session=True,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                # What is left in it is for a process that is gone.
+                try:
+                    pipe.close()
+                except OSError:
+                    continue
+
+    def ready(self) -> list[Ready]:
+        """Which scenarios can be run, in order."""
+        self._say(self._setup)
+        return [Ready(**row) for row in self._hear()["ready"]]
+
+    def measure(self, seeds: Mapping[int, Sequence[int]]) -> Iterator[Measures]:
+        """Run scenarios, by their places, with these seeds each; runs in the order they end."""
+        self._say({"seeds": [[place, list(each)] for place, each in seeds.items()]})
+        while "done" not in (row := self._hear()):
+            yield (
+                row["scenario"],
+                row["seed"],
+                row["error"]
+                or {name: float("nan") if value is None else value for name, value in row["values"].items()},
+            )
+        self.modules = set(map(Path, row["done"]))
+
+    def _say(self, what: Any) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(what) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            self._ended()
+
+    def _hear(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self._ended()
+        found: dict[str, Any] = json.loads(line)
+        if "fault" in found:
+            raise SideError(found["fault"])
+        return found
+
+    def _ended(self) -> None:
+        code = self._process.wait()
+        raise SideError(f"its process ended with exit code {code}, before its runs did")
+
+
+# --- In the process
+
+
+def serve() -> None:
+    """Answer the lines on standard input, to their end."""
+    # What code of the user's prints must not stand among the answers.
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def answer(what: Any) -> None:
+        answers.write(json.dumps(what) + "\n")
+        answers.flush()
+
+    setup = json.loads(sys.stdin.readline())
+    try:
+        work = _Work(setup)
+        answer({"ready": [asdict(each) for each in work.ready]})
+        for line in sys.stdin:
+            for row in work.run(json.loads(line)["seeds"]):
+                answer(row)
+            files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+            answer({"done": sorted(os.path.realpath(file) for file in files if file)})
+    except TailbackError as error:
+        answer({"fault": str(error)})
+
+
+def _end_with(parent: int) -> None:
+    """End when the process is gone that asked: killed, it cannot end this one."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
+class _Work:
+    def __init__(self, setup: Mapping[str, Any]) -> None:
+        from tailback.algorithms import load
+
+        setting = Setting(**setup["setting"])
+        self._setting = setting
+        self._algorithms = {name: load(place) for name, place in setting.algorithms.items()}
+        self._resolved: list[dict[str, Any]] = []
+        self._conditions: list[list[tuple[str, Any, Any]]] = []
+        self._totals: list[list[str]] = []
+        self.ready: list[Ready] = []
+        for row in setup["scenarios"]:
+            given = Given(**row)
+            try:
+                self.ready.append(self._prepare(given, Path(setup["top"])))
+            except TailbackError as error:
+                self._resolved.append({})
+                self._conditions.append([])
+                self._totals.append([])
+                self.ready.append(Ready({}, error=str(error)))
+
+    def _prepare(self, given: Given, top: Path) -> Ready:
+        from tailback import suites
+        from tailback.against.judging import better_by_name
+        from tailback.algorithms import factories
+        from tailback.consent import demand_allowed
+        from tailback.expect.testing import demand_sound, taken
+        from tailback.experiment.pairs import lean
+        from tailback.experiment.run_metrics import totals_names
+        from tailback.scenario import Scenario
+
+        setting = self._setting
+        scenario = Scenario.parse_toml(given.toml, file=str(top / given.file))
+        changes = dict(setting.changes)
+        if setting.candidate is not None:
+            cc = taken(setting.candidate, given.replaces, algorithms=self._algorithms, allow_code=setting.allow_code)
+            changes = suites.candidates_changes(scenario, cc, given.replaces) | changes
+        scenario = scenario.with_(changes) if changes else scenario
+        resolved = scenario.resolve(algorithms=factories(self._algorithms), allow_code=setting.allow_code)
+        demand_allowed(resolved, setting.allow_code, scenario)
+        totals = totals_names(resolved)
+        # The engine's own count, and what the bottleneck's row says too.
+        twice = _OF_BOTTLENECK if any(name.endswith(".delivered") for name in totals) else ()
+        totals = [name for name in totals if name not in ("events", *twice)]
+        measures = {name: better_by_name(name) for name in totals}
+        conditions = []
+        for condition, window in demand_sound(scenario, resolved, self._algorithms)[0]:
+            name = _left(condition.text, window)
+            if name not in measures and not condition.left.needs_baseline:
+                measures[name] = {"<": "lower", ">": "higher"}.get(condition.relation[0], "")
+                conditions.append((name, condition, window))
+        # Rows that nothing is measured from take time.
+        self._resolved.append(resolved if conditions else lean(resolved))
+        self._conditions.append(conditions)
+        self._totals.append(totals)
+        return Ready(measures, int(resolved["seed"]))
+
+    def run(self, seeds: Sequence[tuple[int, Sequence[int]]]) -> Iterator[dict[str, Any]]:
+        from tailback.result import Result
+        from tailback.run import run_outcomes
+
+        work = [(place, seed) for place, each in seeds for seed in each]
+        outcomes = run_outcomes(
+            [self._resolved[place] | {"seed": seed} for place, seed in work],
+            workers=self._setting.workers,
+            algorithms=self._algorithms,
+            allow_code=self._setting.allow_code,
+        )
+        for index, outcome in outcomes:
+            place, seed = work[index]
+            row: dict[str, Any] = {"scenario": place, "seed": seed, "error": "", "values": {}}
+            if isinstance(outcome, Result):
+                row["values"] = self._values(place, outcome)
+            else:
+                row["error"] = str(outcome)
+            yield row
+
+    def _values(self, place: int, result: Any) -> dict[str, float | None]:
+        from math import isfinite
+
+        from tailback.experiment.run_metrics import measured
+
+        value = measured(result)
+        out = {name: value(name) for name in self._totals[place]}
+        for name, condition, window in self._conditions[place]:
+            inside = measured(result, start_s=window[0], end_s=window[1])
+            out[name] = condition.left.value(inside, None)
+        return {name: each if isfinite(each) else None for name, each in out.items()}
+
+
+def _left(text: str, window: tuple[float | None, float | None]) -> str:
+    """What a condition measures: its left side, with the window of time."""
+    left = re.split(r"\s*(?:<=|>=|<|>|\bin\b)\s*", text, maxsplit=1)[0].strip()
+    start, end = ("" if each is None else f"{each:g} s" for each in window)
+    return left + (f" from {start}" if start else "") + (f" until {end}" if end else "")
