@@ -294,6 +294,39 @@ def mean_opinion_score(rating: float) -> float:
 def burst_ratio(lost: npt.NDArray[Any]) -> float:
     """`burst_ratio` of flags in order of sending."""
 
+def responsiveness(
+    tcp_f: npt.NDArray[Any], tls_f: npt.NDArray[Any], http_f: npt.NDArray[Any], loaded: npt.NDArray[Any]
+) -> float:
+    """`responsiveness` of round trips in seconds."""
+
+def trimmed_mean(of: npt.NDArray[Any]) -> float:
+    """Mean of the smallest 95 % of the values."""
+
+def is_saturated(of: npt.NDArray[Any]) -> bool:
+    """Whether the last intervals' values agree, as draft-ietf-ippm-responsiveness asks."""
+
+def interquartile_mean(of: npt.NDArray[Any]) -> float:
+    """`loaded_latency`."""
+
+def bufferbloat_grade(idle_s: float, download_s: float, upload_s: float) -> str | None:
+    """`bufferbloat_grade`; None of NaN."""
+
+def libreqos_grade(idle_s: float, download_s: float, upload_s: float, both_s: float) -> str | None:
+    """`libreqos_grade`; None of NaN."""
+
+def late_share(delays_s: npt.NDArray[Any], bound_s: float) -> float:
+    """`late_share`; a lost update's delay is NaN."""
+
+def film(
+    asked_s: npt.NDArray[Any],
+    arrived_s: npt.NDArray[Any],
+    bytes: npt.NDArray[Any],
+    segment_s: float,
+    start_after_s: float,
+    end_s: float,
+) -> tuple[float, float, int, int, float]:
+    """`film`: start-up delay, standstills in seconds and number, switches, bitrate."""
+
 def call_rating(
     sent_s: npt.NDArray[Any], delay_s: npt.NDArray[Any], stream: npt.NDArray[Any], window_s: float, concealment: bool
 ) -> tuple[float, list[tuple[int, float, float]]]:

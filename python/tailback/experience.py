@@ -11,7 +11,7 @@ from tailback import metrics, registry
 from tailback.metrics import Rows
 from tailback.metrics.rows import LOST, RECEIVED, Floats
 
-__all__ = ["KEYS", "experience", "recorded"]
+__all__ = ["KEYS", "experience", "films", "games", "recorded"]
 
 #: The columns of `experience`: a missing value is None.
 KEYS = ("flow", "measure", "count", "median_ms", "p95_ms", "lost", "jitter_ms", "mos")
@@ -38,6 +38,44 @@ def recorded(scenario: Mapping[str, Any]) -> dict[str, str]:
                 out[str(spec["name"])] = table
                 break
     return out
+
+
+def films(result: Any) -> list[dict[str, Any]]:
+    """One row a flow of application `video` whose requests were recorded: what its viewer sees."""
+    rows, out = Rows.of(result), []
+    for flow, table in recorded(rows.scenario).items():
+        if table == "requests" and registry.application(rows.flow_spec(flow)).plays_film and rows.has(table):
+            seen = metrics.film(rows, flow)
+            out.append(
+                {
+                    "flow": flow,
+                    "startup_s": seen.startup_s,
+                    "stalled_s": seen.stalled_s,
+                    "stalls": seen.stalls,
+                    "switches": seen.switches,
+                    "bitrate_mbps": seen.bitrate_bps / 1e6,
+                }
+            )
+    return out
+
+
+def games(result: Any) -> list[dict[str, Any]]:
+    """One row a flow of a game whose packets were recorded: shares of updates later than 50 and 100 ms."""
+    rows = Rows.of(result)
+    played = [
+        flow
+        for flow, table in recorded(rows.scenario).items()
+        if table == "packets" and registry.application(rows.flow_spec(flow)).datagrams == "updates" and rows.has(table)
+    ]
+    return [
+        {
+            "flow": flow,
+            "updates": len(rows.of_flow("packets", flow)["sent_s"]),
+            "late_50": metrics.late_share(rows, flow, 0.050),
+            "late_100": metrics.late_share(rows, flow, 0.100),
+        }
+        for flow in played
+    ]
 
 
 def _row(

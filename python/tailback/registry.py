@@ -68,12 +68,14 @@ class Card:
     rows: str | None = None
     #: Why an acknowledgement costs an algorithm more than three times NewReno's; empty where it does not.
     cost: str = ""
-    #: What an application's datagrams are: "voice", whose quality can be judged, or "echo".
+    #: What an application's datagrams are: "voice", whose quality can be judged, "echo", or "updates" of a game.
     datagrams: str | None = None
     #: Links send their packets through the application's connection.
     carries_packets: bool = False
     #: The application is programs of the machine's, which only a kernel runs.
     runs_programs: bool = False
+    #: Its requests are for segments of a film.
+    plays_film: bool = False
     #: A queue discipline that holds packets back although the link is free.
     is_shaper: bool = False
     #: Who uses a medium: "private", one direction alone; "shared", stations that contend for it; "carried", packets
@@ -163,6 +165,7 @@ def _card(row: dict[str, Any]) -> Card:
         datagrams=row.get("datagrams"),
         carries_packets=bool(row.get("carries_packets")),
         runs_programs=bool(row.get("runs_programs")),
+        plays_film=bool(row.get("plays_film")),
         is_shaper=bool(row.get("is_shaper")),
         use=row.get("use"),
     )

@@ -17,7 +17,7 @@ from tailback.experiment.run_metrics import measurable, measured
 
 HERE = Path(__file__).parent
 KEPT = HERE / "names.json"
-RUNS = ("one_run", "users_run")
+RUNS = ("one_run", "users_run", "people_run")
 #: A window of time, in seconds.
 WINDOW = (2.0, 6.0)
 #: Of an algorithm's own quantities, which no list has.

@@ -45,7 +45,8 @@ def complaint(*words: object) -> str:
         ("dumbbell.queue=fq_codle", ['"fq_codel"']),
         ("dumbbell.queue=pfifo_fast", ["Use fifo"]),
         ("flow.bulk.app=zoom", ['app = "media"', "two_way = true"]),
-        ("flow.bulk.app=youtube", ['app = "transfers"']),
+        ("flow.bulk.app=youtube", ['app = "video"']),
+        ("flow.bulk.app=gaming", ['app = "game"', "two_way = true"]),
         ("flow.bulk.app=bluk", ['"bulk"']),
     ],
 )

@@ -7,6 +7,8 @@
 
 pub mod columns;
 pub mod flow;
+pub mod operators;
+pub mod people;
 pub mod quantile;
 pub mod rows;
 pub mod run;

@@ -4,6 +4,8 @@
 //! unit: `_ms`, `_s`, `_mbps`, `_bytes`; without one it is a count or a share. Python's
 //! `tailback/experiment/run_metrics.py` gives the same numbers under the same names.
 
+mod noticed;
+
 use tailback_core::probe::{Table, Tables};
 use tailback_core::scenario::{FlowSpec, LinkSpec, Scenario};
 use tailback_core::traffic::registry::traits;
@@ -14,6 +16,7 @@ use crate::flow::{self, Packets, Period};
 use crate::quantile::quantiles;
 use crate::sharing::jain;
 use crate::voice::{self, Spoken};
+use noticed::{FILM, LATE, jitter_s};
 
 /// With more flows (or links) than this, sweeps keep only what they come to together; here all have their names.
 const DELAYS: [&str; 5] = ["delay_p50_ms", "delay_p95_ms", "delay_p99_ms", "delay_mean_ms", "delay_max_ms"];
@@ -159,8 +162,15 @@ pub fn measurable(scenario: &Scenario, is_window: bool) -> Vec<Measurable> {
                 EXCHANGES.iter().for_each(|key| need(name, &format!("{whose}{key}"), &requests));
             }
         }
-        if is_window && traits(&flow.app.kind).datagrams == Datagrams::Voice {
+        let traits = traits(&flow.app.kind);
+        if is_window && traits.datagrams == Datagrams::Voice {
             need(name, "experience_mos", &packets);
+        }
+        if traits.datagrams == Datagrams::Updates {
+            LATE.iter().for_each(|(key, _)| need(name, key, &packets));
+        }
+        if traits.plays_film && !is_window {
+            FILM.iter().for_each(|key| need(name, key, &requests));
         }
         DELAYS.iter().for_each(|key| need(name, key, &packets));
         if flow.tcp.is_some() {
@@ -451,6 +461,12 @@ impl<'a> Run<'a> {
             Some((turn, rest)) => (Some(turn.parse::<f64>().ok()?), rest),
             None => (None, key),
         };
+        if let Some((_, bound_s)) = LATE.iter().find(|(name, _)| *name == key) {
+            return Some(self.late(flow, *bound_s, window));
+        }
+        if FILM.contains(&key) {
+            return Some(self.film(flow, key));
+        }
         if EXCHANGES.contains(&exchange) {
             return Some(self.exchange(flow, exchange, turn, window));
         }
@@ -721,20 +737,4 @@ impl<'a> Run<'a> {
             }
         })
     }
-}
-
-/// RFC 3550's jitter (section 6.4.1): the mean of its estimates over the packets in order of arrival; 0 of fewer than two.
-fn jitter_s(sent_s: &[f64], received_s: &[f64]) -> f64 {
-    let both = received_s.iter().zip(sent_s).filter(|(received, _)| !received.is_nan());
-    let mut transits: Vec<(f64, f64)> = both.map(|(received, sent)| (*received, received - sent)).collect();
-    transits.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut estimate = 0.0;
-    let estimates: Vec<f64> = transits
-        .windows(2)
-        .map(|pair| {
-            estimate += ((pair[1].1 - pair[0].1).abs() - estimate) / 16.0;
-            estimate
-        })
-        .collect();
-    if estimates.is_empty() { 0.0 } else { mean(&estimates) }
 }

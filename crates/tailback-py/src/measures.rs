@@ -3,8 +3,9 @@
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use tailback_measures::flow::{self, Packets, Period};
+use tailback_measures::people::{self, Segment};
 use tailback_measures::voice::{self, Spoken};
-use tailback_measures::{quantile, rows, sharing};
+use tailback_measures::{operators, quantile, rows, sharing};
 
 /// The rows of all measures, as JSON.
 #[pyfunction]
@@ -142,6 +143,70 @@ pub fn call_rating(
     let heard = voice::heard(&packets, window_s, concealment);
     let each = heard.iter().map(|one| (one.window, one.rating, one.late)).collect();
     (voice::mean_rating(&heard), each)
+}
+
+/// `responsiveness` of round trips in seconds.
+#[pyfunction]
+pub fn responsiveness(
+    tcp_f: PyReadonlyArray1<'_, f64>,
+    tls_f: PyReadonlyArray1<'_, f64>,
+    http_f: PyReadonlyArray1<'_, f64>,
+    loaded: PyReadonlyArray1<'_, f64>,
+) -> f64 {
+    operators::responsiveness(&values(&tcp_f), &values(&tls_f), &values(&http_f), &values(&loaded))
+}
+
+/// Mean of the smallest 95 %.
+#[pyfunction]
+pub fn trimmed_mean(of: PyReadonlyArray1<'_, f64>) -> f64 {
+    operators::trimmed_mean(&values(&of))
+}
+
+/// Whether the last intervals' values agree.
+#[pyfunction]
+pub fn is_saturated(of: PyReadonlyArray1<'_, f64>) -> bool {
+    operators::is_saturated(&values(&of))
+}
+
+/// `loaded_latency`.
+#[pyfunction]
+pub fn interquartile_mean(of: PyReadonlyArray1<'_, f64>) -> f64 {
+    operators::interquartile_mean(&values(&of))
+}
+
+/// `bufferbloat_grade`; None of NaN.
+#[pyfunction]
+pub fn bufferbloat_grade(idle_s: f64, download_s: f64, upload_s: f64) -> Option<&'static str> {
+    operators::bufferbloat_grade(idle_s, download_s, upload_s)
+}
+
+/// `libreqos_grade`; None of NaN.
+#[pyfunction]
+pub fn libreqos_grade(idle_s: f64, download_s: f64, upload_s: f64, both_s: f64) -> Option<&'static str> {
+    operators::libreqos_grade(idle_s, [download_s, upload_s, both_s])
+}
+
+/// `late_share`; a lost update's delay is NaN.
+#[pyfunction]
+pub fn late_share(delays_s: PyReadonlyArray1<'_, f64>, bound_s: f64) -> f64 {
+    people::late_share(&values(&delays_s), bound_s)
+}
+
+/// `film`: start-up delay, standstills in seconds and number, switches, bitrate.
+#[pyfunction]
+pub fn film(
+    asked_s: PyReadonlyArray1<'_, f64>,
+    arrived_s: PyReadonlyArray1<'_, f64>,
+    bytes: PyReadonlyArray1<'_, f64>,
+    segment_s: f64,
+    start_after_s: f64,
+    end_s: f64,
+) -> (f64, f64, u64, u64, f64) {
+    let columns = values(&asked_s).into_iter().zip(values(&arrived_s)).zip(values(&bytes));
+    let segments: Vec<Segment> =
+        columns.map(|((asked_s, arrived_s), bytes)| Segment { asked_s, arrived_s, bytes }).collect();
+    let seen = people::film(&segments, segment_s, start_after_s, end_s);
+    (seen.startup_s, seen.stalled_s, seen.stalls, seen.switches, seen.bitrate_bps)
 }
 
 fn values(column: &PyReadonlyArray1<'_, f64>) -> Vec<f64> {

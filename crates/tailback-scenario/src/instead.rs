@@ -19,7 +19,6 @@ const APPLICATIONS: &[(&[&str], &str)] = &[
             "meet",
             "webrtc",
             "facetime",
-            "video",
             "videocall",
             "video-call",
             "videoconference",
@@ -34,8 +33,8 @@ const APPLICATIONS: &[(&[&str], &str)] = &[
         "app = \"voip\" with two_way = true: a voice call, in both directions",
     ),
     (
-        &["youtube", "netflix", "dash", "hls", "streaming", "stream"],
-        "app = \"transfers\": one piece after the other, with pauses",
+        &["youtube", "netflix", "dash", "hls", "streaming", "stream", "film", "movie"],
+        "app = \"video\": a film in segments, whose player chooses the bitrate",
     ),
     (
         &["http", "https", "browser", "chrome", "firefox", "browsing", "page", "pages"],
@@ -46,7 +45,8 @@ const APPLICATIONS: &[(&[&str], &str)] = &[
         "app = \"bulk\": data without end, or with bytes = \"10MB\"",
     ),
     (&["udp", "cbr", "flood", "constant"], "app = \"udp-cbr\": a constant rate over UDP"),
-    (&["game", "gaming", "ssh", "dns", "rpc"], "app = \"request-response\": small questions and answers"),
+    (&["gaming", "fps", "shooter"], "app = \"game\" with two_way = true: state updates, in both directions"),
+    (&["ssh", "dns", "rpc"], "app = \"request-response\": small questions and answers"),
 ];
 
 /// What to use for a queue of this name, as a sentence.

@@ -102,9 +102,11 @@ fn add_traits(row: &mut Value, its: &Card) {
         Datagrams::Plain => None,
         Datagrams::Voice => Some("voice"),
         Datagrams::Echo => Some("echo"),
+        Datagrams::Updates => Some("updates"),
     });
     row["carries_packets"] = json!(traits.carries_packets);
     row["runs_programs"] = json!(traits.runs_programs);
+    row["plays_film"] = json!(traits.plays_film);
 }
 
 fn discipline(its: &Card) -> Value {

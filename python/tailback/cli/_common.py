@@ -84,6 +84,8 @@ def beside(folder: Path, ending: str) -> Path:
 
 
 def described(result: Any) -> dict[str, Any]:
+    from tailback.experience import films, games
+
     meta = {key: value for key, value in result.meta.items() if key != "internals_names"}
     return {
         "name": result.name,
@@ -92,6 +94,8 @@ def described(result: Any) -> dict[str, Any]:
         "meta": meta,
         "flows": result.flow_summary(),
         "experience": result.experience_summary(),
+        "games": games(result),
+        "films": films(result),
         "programs": result.program_summary(),
         "program_metrics": result.program_metrics(),
         "links": result.link_summary(),

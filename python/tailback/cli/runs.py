@@ -1,4 +1,4 @@
-"""Run, check and compare scenarios and results; ask whether this machine can run live."""
+"""Run, check and compare scenarios and results."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rich.table import Table
 
 from tailback import registry
 from tailback.algorithms import factories
+from tailback.cli import _tests
 from tailback.cli._app import app
 from tailback.cli._common import (
     FAILED,
@@ -71,6 +72,13 @@ def run(
         int,
         typer.Option(help="How many times faster the processor of `--engine vm` is: its clock runs as much slower."),
     ] = 1,
+    test: Annotated[
+        str | None,
+        typer.Option("--as", help="A test on the path in place of the flows: `responsiveness`."),
+    ] = None,
+    client: Annotated[
+        str | None, typer.Option(metavar="NODE", help="Of --as: the end that tests. Default: where the data go.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario and show what happened.
@@ -88,11 +96,13 @@ def run(
     - `tailback run scenarios/voip-and-bulk.toml --engine sim,vm --kernel debian-6.12`
 
     - `tailback run scenarios/voip-and-bulk.toml --algorithm mine=mine.py:Mine --set flow.bulk.cc=mine`
+
+    - `tailback run scenarios/bufferbloat.toml --as responsiveness --client left`
     """
     from tailback import engines
     from tailback.run import run as simulate
 
-    scenario = read_scenario(file, settings, seed)
+    scenario = _tests.made(read_scenario(file, settings, seed), test, client)
     if most_rows is not None:
         scenario = scenario.with_({"instruments.most_rows": most_rows})
     try:
@@ -109,12 +119,13 @@ def run(
     # Names of files, not where they lie: a result may be given away.
     words = ["tailback run", file.name, *(f"--set {text}" for text in settings or ())]
     words += [f"--seed {seed}"] if seed is not None else []
+    words += [f"--{option} {given}" for option, given in (("as", test), ("client", client)) if given is not None]
     words += [f"--most-rows {most_rows}"] if most_rows is not None else []
     words += ["--allow-code"] if allow_code else []
     if len(chosen) > 1 or not chosen[0].can.stream:
         if algorithm:
             raise BadInput("--algorithm: no kernel runs an algorithm written in Python. Leave out --engine.")
-        _run_engines(scenario, chosen, out, words, as_json, allow_code)
+        _run_engines(scenario, chosen, out, words, as_json, allow_code, test)
         return
     words += [
         f"--algorithm {name}={Path(place).name}" for name, _, place in (t.partition("=") for t in algorithm or ())
@@ -130,9 +141,9 @@ def run(
     )
     result.meta["command"] = command
     if as_json:
-        emit(described(result) | {"saved": None if out is None else out})
+        emit(described(result) | _tests.numbers(result, test) | {"saved": None if out is None else out})
         return
-    console().print(result)
+    _tests.show(result, test)
     if out is not None:
         say(f"saved: {escape(str(out))}   look again with: tailback show {escape(str(out))}")
         if result.algorithms:
@@ -200,6 +211,7 @@ def _run_engines(
     words: list[str],
     as_json: bool,
     allow_code: bool,
+    test: str | None,
 ) -> None:
     """Run on the engines chosen; several are compared, and each is saved to a folder of its own below `out`."""
     from tailback import compare
@@ -232,7 +244,10 @@ def _run_engines(
         page = out / "report.html" if out is not None else Path(f"{Path(words[1]).stem}-{'-'.join(names)}.html")
         write_comparison(results, page)
     if as_json:
-        described_by_name = {name: described(result) | {"saved": folders[name]} for name, result in results.items()}
+        described_by_name = {
+            name: described(result) | _tests.numbers(result, test) | {"saved": folders[name]}
+            for name, result in results.items()
+        }
         if len(chosen) == 1:
             emit(described_by_name[names[0]])
         else:
@@ -240,7 +255,7 @@ def _run_engines(
         return
     for name, result in results.items():
         say(f"\n[bold]{name}[/bold]")
-        console().print(result)
+        _tests.show(result, test)
     if rows:
         say("")
         _print_comparison(rows)
@@ -564,43 +579,3 @@ def repeat(
             say(f"saved: {escape(str(out))}")
     if differing:
         raise typer.Exit(FAILED)
-
-
-@app.command()
-def doctor(
-    clean: Annotated[bool, typer.Option("--clean", help="Remove what killed live runs have left.")] = False,
-    seconds: Annotated[float, typer.Option(min=0.0, max=60.0, help="How long to measure a timer's lateness.")] = 2.0,
-    as_json: AsJson = False,
-) -> None:
-    """Say what this machine can run live and in virtual machines, and what to do about what it cannot.
-
-    For example:
-
-    - `sudo tailback doctor`
-
-    - `sudo tailback doctor --clean`
-    """
-    from tailback import live, vm
-
-    if clean:
-        done = live.clean()
-        if as_json:
-            emit({"cleaned": done})
-        else:
-            say("\n".join(map(escape, done)) or "nothing was left")
-        return
-    found = live.doctor(seconds) | {"vm": vm.doctor()}
-    if as_json:
-        emit(found)
-        return
-    for row in [*found["checks"], *found["vm"]]:
-        mark = "[green]yes[/green]" if row["ok"] else "[bold red]no[/bold red] "
-        console().print(f"{mark}  {escape(row['name'])}: {escape(row['found'])}")
-        if row["remedy"]:
-            console().print(f"     for {escape(row['needed_for'])}: {escape(row['remedy'])}")
-    can = "can" if found["can_run_live"] else "cannot"
-    guests = "can" if all(row["ok"] for row in found["vm"]) else "cannot"
-    controls = ", ".join(found["congestion_controls"]) or "none"
-    console().print(
-        f"This machine {can} run live, and {guests} run virtual machines. Its kernel's congestion controls: {controls}"
-    )

@@ -124,6 +124,11 @@ def measurable(resolved: Mapping[str, Any], *, window: bool = False) -> dict[str
             for whose in ("", *(f"turn_{turn}_" for turn in turns)):
                 for key in _EXCHANGES:
                     need(f"{flow}.{whose}{key}", flow, table)
+        if card.datagrams == "updates":
+            for key in _LATE:
+                need(f"{flow}.{key}", flow, "packets")
+        for key in _FILM if card.plays_film and not window else ():
+            need(f"{flow}.{key}", flow, "requests")
         if window and card.datagrams == "voice":
             need(f"{flow}.experience_mos", flow, "packets")
         for key in _DELAY:
@@ -406,6 +411,17 @@ def _mean_opinion(result: Result, flow: str, start_s: float | None, end_s: float
     return metrics.voice_quality(result, flow, start_s, end_s).mos
 
 
+def _late(bound_s: float) -> _Measure:
+    def measure(result: Result, flow: str, start_s: float | None, end_s: float | None) -> float:
+        return metrics.late_share(result, flow, bound_s, start_s, end_s)
+
+    return measure
+
+
+def _film(what: Callable[[metrics.Film], float]) -> _Measure:
+    return lambda result, flow, *_: float(what(metrics.film(result, flow)))
+
+
 def _within(times: Any, start_s: float | None, end_s: float | None) -> Any:
     return (times >= (start_s or 0.0)) & (times < (math.inf if end_s is None else end_s))
 
@@ -436,11 +452,23 @@ _EXCHANGES: dict[str, Callable[..., float]] = {
     "answer_p95_ms": _answer_ms(0.95),
     "answer_p99_ms": _answer_ms(0.99),
 }
+#: Shares of a game's updates that come later than this, by metric.
+_LATE: dict[str, _Measure] = {"late_50": _late(0.050), "late_100": _late(0.100)}
+#: What a viewer sees of a film, by metric.
+_FILM: dict[str, _Measure] = {
+    "startup_s": _film(lambda film: film.startup_s),
+    "stalled_s": _film(lambda film: film.stalled_s),
+    "stalls": _film(lambda film: film.stalls),
+    "switches": _film(lambda film: film.switches),
+    "bitrate_mbps": _film(lambda film: film.bitrate_bps / 1e6),
+}
 #: What is not among the totals, or not in a window, by the last part of its name.
 _MEASURES: dict[str, _Measure] = (
     _START
     | _FREED
     | _EXCHANGES
+    | _LATE
+    | _FILM
     | {
         "goodput_mbps": _goodput_mbps,
         "jain": _jain,

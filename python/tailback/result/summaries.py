@@ -115,7 +115,10 @@ def program_figures(result: Result) -> list[dict[str, Any]]:
 
 def tables(result: Result) -> list[list[dict[str, Any]]]:
     """All of them that have rows, in the order in which they are shown."""
-    rows = [result.flow_summary(), result.experience_summary(), result.program_summary(), result.program_metrics()]
+    from tailback.experience import films, games
+
+    people = [result.experience_summary(), games(result), films(result)]
+    rows = [result.flow_summary(), *people, result.program_summary(), result.program_metrics()]
     return [table for table in [*rows, result.link_summary()] if table]
 
 

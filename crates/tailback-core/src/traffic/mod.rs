@@ -9,15 +9,18 @@ pub mod connection_vectors;
 pub mod draws;
 pub mod exec;
 pub mod ftp;
+pub mod game;
 pub mod media;
 pub mod packmime;
 pub mod ping;
 pub mod registry;
 pub mod request_response;
+pub mod rpm_probe;
 pub mod slots;
 pub mod transfers;
 pub mod tunnel;
 pub mod udp_cbr;
+pub mod video;
 pub mod voip;
 pub mod voip_onoff;
 pub mod web;
@@ -164,6 +167,12 @@ crate::labels! {
         Transfer = 2 => "transfer",
         /// A request and its response on an open connection.
         Request = 3 => "request",
+        /// A connection's handshake.
+        Handshake = 4 => "handshake",
+        /// TLS's handshake on an open connection.
+        Tls = 5 => "tls",
+        /// A segment of a film.
+        Segment = 6 => "segment",
     }
 }
 
@@ -203,6 +212,8 @@ pub enum Datagrams {
     Voice,
     /// Echo requests and replies.
     Echo,
+    /// A game's state updates, which may come too late.
+    Updates,
 }
 
 /// What others must know of an application before there is one.
@@ -214,16 +225,26 @@ pub struct Traits {
     pub carries_packets: bool,
     /// It is programs of the machine's, which only a kernel runs.
     pub runs_programs: bool,
+    /// Its requests are for segments of a film, which is played meanwhile.
+    pub plays_film: bool,
 }
 
 impl Traits {
     /// An application that nobody need know anything of.
-    pub const NONE: Traits =
-        Traits { datagrams: Datagrams::Plain, carries_packets: false, runs_programs: false };
+    pub const NONE: Traits = Traits {
+        datagrams: Datagrams::Plain,
+        carries_packets: false,
+        runs_programs: false,
+        plays_film: false,
+    };
     /// Calls.
     pub const VOICE: Traits = Traits { datagrams: Datagrams::Voice, ..Traits::NONE };
     /// Echoes.
     pub const ECHO: Traits = Traits { datagrams: Datagrams::Echo, ..Traits::NONE };
+    /// A game.
+    pub const UPDATES: Traits = Traits { datagrams: Datagrams::Updates, ..Traits::NONE };
+    /// A film.
+    pub const FILM: Traits = Traits { plays_film: true, ..Traits::NONE };
     /// A tunnel's connection.
     pub const CARRIER: Traits = Traits { carries_packets: true, ..Traits::NONE };
     /// Programs.

@@ -71,12 +71,15 @@ applications! {
     ftp::Hftp,
     transfers::Transfers,
     request_response::RequestResponse,
+    rpm_probe::RpmProbe,
     web::Web,
     connection_vectors::ConnectionVectors,
     web_probe::WebProbe,
+    video::Video,
     voip::Voip,
     voip_onoff::VoipOnOff,
     udp_cbr::UdpCbr,
+    game::Game,
     media::Media,
     ping::Ping,
     tunnel::Tunnel,
@@ -106,6 +109,15 @@ pub fn build(name: &str, params: &Params, field_path: impl Display, seed: u64) -
     Checked::new(&CARDS[row], params, "params")
         .and_then(|given| construct(row, &given, seed))
         .map_err(|error| error.within(field_path))
+}
+
+/// A number among an application's parameters, given or by its card; NaN if it has none of that name.
+pub fn number(name: &str, params: &Params, param: &str) -> f64 {
+    let Some(card) = CARDS.iter().find(|card| card.name == name) else { return f64::NAN };
+    if card.param(param).is_none() {
+        return f64::NAN;
+    }
+    Checked::new(card, params, "params").map_or(f64::NAN, |given| given.number(param))
 }
 
 /// One application of each row, with its defaults: what a row does that its card does not say.

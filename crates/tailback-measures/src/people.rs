@@ -1,0 +1,77 @@
+//! What a player and a viewer notice: updates that come too late, and a film that begins late, stands still or changes.
+
+use tailback_core::traffic::video::Playback;
+
+/// `late_share`: share of updates that took longer than this or were lost; none of no update.
+pub fn late_share(delays_s: &[f64], bound_s: f64) -> f64 {
+    // A lost one has no delay, NaN.
+    let in_time = delays_s.iter().filter(|delay| **delay <= bound_s).count() as f64;
+    if delays_s.is_empty() { f64::NAN } else { 1.0 - in_time / delays_s.len() as f64 }
+}
+
+/// A segment of a film that arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    /// When it was asked for.
+    pub asked_s: f64,
+    /// When its last byte arrived.
+    pub arrived_s: f64,
+    /// Its size.
+    pub bytes: f64,
+}
+
+/// `film`: what the viewer sees.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Film {
+    /// From the first request until it plays.
+    pub startup_s: f64,
+    /// Time it stood still since.
+    pub stalled_s: f64,
+    /// How often it stood still.
+    pub stalls: u64,
+    /// Changes of the bitrate.
+    pub switches: u64,
+    /// Mean bitrate of the segments that arrived.
+    pub bitrate_bps: f64,
+}
+
+/// The film of segments in order, of `segment_s` each, seen until `end_s`.
+pub fn film(segments: &[Segment], segment_s: f64, start_after_s: f64, end_s: f64) -> Film {
+    let began = segments.first().map_or(end_s, |first| first.asked_s);
+    let mut playback = Playback::new(start_after_s, began);
+    for segment in segments {
+        playback.arrived(segment.arrived_s, segment_s);
+    }
+    playback.until(end_s);
+    let bytes: f64 = segments.iter().map(|segment| segment.bytes).sum();
+    Film {
+        startup_s: playback.startup_s,
+        stalled_s: playback.stalled_s,
+        stalls: playback.stalls,
+        switches: segments.windows(2).filter(|pair| pair[0].bytes != pair[1].bytes).count() as u64,
+        bitrate_bps: 8.0 * bytes / (segment_s * segments.len() as f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lost_is_late() {
+        assert_eq!(late_share(&[0.01, 0.05, 0.06, f64::NAN], 0.05), 0.5);
+        assert!(late_share(&[], 0.05).is_nan());
+    }
+
+    #[test]
+    fn a_film_is_what_its_segments_make_of_it() {
+        let of = |asked_s: f64, arrived_s: f64, bytes: f64| Segment { asked_s, arrived_s, bytes };
+        // Plays from 2 s on; 4 s are played at 6 s, the next segment comes at 9 s; then two are there.
+        let found = film(&[of(1.0, 2.0, 500.0), of(2.0, 9.0, 1000.0), of(9.0, 10.0, 1000.0)], 4.0, 4.0, 12.0);
+        let wanted =
+            Film { startup_s: 1.0, stalled_s: 3.0, stalls: 1, switches: 1, bitrate_bps: 8.0 * 2500.0 / 12.0 };
+        assert_eq!(found, wanted);
+        let nothing = film(&[], 4.0, 4.0, 12.0);
+        assert!(nothing.startup_s.is_nan() && nothing.bitrate_bps.is_nan());
+    }
+}
