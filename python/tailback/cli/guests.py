@@ -83,6 +83,29 @@ def fetch(
     say(f"its congestion controls: {' '.join(kernel.controls)}")
 
 
+@vm.command()
+def source(
+    name: Annotated[str, typer.Argument(metavar="SOURCE", help="Debian's source of Linux, such as linux-source-7.3.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE…", help="Files of it, such as net/sched/sch_dualpi2.c.")],
+    out: Annotated[Path, typer.Option(help="The folder to write them to.")] = Path(),
+    as_json: AsJson = False,
+) -> None:
+    """Write files of Linux's source, from Debian's package, to build them as modules.
+
+    The package (some 150 MB) is kept in this user's cache. The files are under Linux's licence, GPL-2.0.
+
+    For example `tailback vm source linux-source-7.3 net/sched/sch_dualpi2.c`
+    """
+    from tailback.vm import linux_source
+
+    written = linux_source.extract(linux_source.fetch(name), files, out)
+    if as_json:
+        emit({"files": [str(file) for file in written]})
+        return
+    for file in written:
+        say(f"{escape(str(file))}: {file.stat().st_size:,} bytes, under the licence it names")
+
+
 def _series(images: Sequence[Any]) -> list[dict[str, Any]]:
     """A row for each series of kernels: what `fetch` brings for its name, and its other point releases."""
     found: dict[str, list[Any]] = {}
@@ -103,17 +126,29 @@ def _series(images: Sequence[Any]) -> list[dict[str, Any]]:
 def compare(
     first: Annotated[str, typer.Argument(metavar="KERNEL", help="A kernel, as of `tailback vm kernels`.")],
     second: Annotated[str, typer.Argument(metavar="KERNEL", help="The one to compare with it.")],
-    sweep: Annotated[Path, typer.Argument(metavar="SWEEP", help="A sweep file (docs/sweeps.md): scenarios and seeds.")],
+    sweep: Annotated[
+        Path | None, typer.Argument(metavar="[SWEEP]", help="A sweep file (docs/sweeps.md): scenarios and seeds.")
+    ] = None,
+    suite: Annotated[
+        str | None,
+        typer.Option(help="Suites instead of a sweep: cubic,aqm, or single scenarios: cubic/fast-convergence."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=2, help="Seeds of each of a suite's scenarios: starts that are drawn.")] = 4,
+    since: Annotated[bool, typer.Option(help="Of suites: search the series that brought each change.")] = True,
     minutes: Annotated[float, typer.Option(min=0.0, help="Begin no run after this; the next call goes on.")] = float(
         "inf"
     ),
     work: Annotated[Path, typer.Option(help="Where runs are kept.")] = _WORK,
-    out: Annotated[Path | None, typer.Option(help="Also write a page (.md) here.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write a page here (.md); of suites an .html of that name beside it.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run one grid on two kernels at the lowest priority, and tell what changed, with 95 % intervals over the seeds.
+    """Run one grid, or suites, on two kernels at the lowest priority, and report what changed, with intervals.
 
-    For example `tailback vm compare debian-6.1 debian-6.12 validation/kernels.toml --minutes 60 --out docs/kernels.md`
+    Of suites the page lists what lies outside the spread over paired starts, and since which series of kernels.
+
+    For example `tailback vm compare debian-6.1 debian-7.3 --suite cubic,slow-start --out page.md`
     """
     import os
 
@@ -121,8 +156,14 @@ def compare(
     from tailback.vm import compared
     from tailback.vm.kernels import find
 
+    if (sweep is None) == (suite is None):
+        raise BadInput("Give a sweep file or --suite, one of the two: tailback vm compare A B --suite cubic,aqm")
     for name in (first, second):
         find(name)
+    if suite is not None:
+        _suites((first, second), suite, seeds, since, minutes, work, out, as_json)
+        return
+    assert sweep is not None
     grid = read_sweep(sweep)
     if grid.until is not None or len(grid.seeds) < 2:
         raise BadInput(f"{sweep}: a comparison needs a fixed number of seeds, two or more. Write seeds = 3")
@@ -152,6 +193,58 @@ def compare(
                      second: f"{row.b.estimate:.4g}", "verdict": row.verdict} for row in changed])  # fmt: skip
     if page is not None:
         say(f"page: {escape(str(page))}")
+
+
+def _suites(
+    kernels: tuple[str, str], suite: str, seeds: int, since: bool, minutes: float, work: Path, out: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """`vm compare --suite`."""
+    import os
+    import time
+
+    from tailback.files import write_text
+    from tailback.vm import compared, regression
+    from tailback.vm.kernels import archive
+
+    began = time.monotonic()
+
+    def announce(text: object) -> None:
+        if not as_json:
+            say(escape(str(text)))
+
+    names = [name.strip() for name in suite.split(",") if name.strip()]
+    runs, unfit = regression.runs_of(names, range(1, seeds + 1))
+    os.nice(19)
+    announce(f"{len(runs)} runs on each kernel; what has run is kept in {work}, and the next call goes on")
+    done = compared.run_grid(
+        runs, kernels, work, announce=announce, seconds=60 * minutes, keep_refusals=True
+    )  # fmt: skip
+    found = regression.found(runs, unfit, kernels, work)
+    if not found.compared:
+        if as_json:
+            emit(found.to_json() | {"page": None})
+        else:
+            say(escape(compared.NOTHING_YET))
+        return
+    are_debians = all(name.startswith("debian-") for name in kernels)
+    if since and done and are_debians and found.changed and time.monotonic() - began < 60 * minutes:
+        found = regression.since(found, runs, archive().images(), announce)
+    words = ["tailback vm compare", *(Path(name).name for name in kernels), "--suite", suite, "--seeds", seeds]
+    command = " ".join(map(str, words))
+    if out is not None:
+        write_text(out, regression.markdown(found, command))
+        write_text(out.with_suffix(".html"), regression.html_page(found, command))
+    if as_json:
+        emit(found.to_json() | {"page": out and str(out)})
+        return
+    say(f"{found.compared} comparisons, {len(found.changed)} changed, {found.small} more by less than 1 %")
+    if found.changed:
+        print_rows([{"scenario": row.point.removeprefix("scenario "), "metric": row.metric,
+                     kernels[0]: f"{row.a.estimate:.4g}", kernels[1]: f"{row.b.estimate:.4g}",
+                     "verdict": row.verdict} for row in found.changed])  # fmt: skip
+    if out is not None:
+        say(f"page: {escape(str(out))} and {escape(str(out.with_suffix('.html')))}")
 
 
 @vm.command()

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tailback import vm
 from tailback.errors import TailbackError
 from tailback.expect.conditions import ConditionError, parse
 from tailback.experiment.run_metrics import measurable, measured
+from tailback.result import Result
+from tailback.run import Runnable
 from tailback.scenario import Scenario
 from tailback.vm import kernels
 from tailback.vm.debian import KernelError, Package
 
-__all__ = ["Bisected", "Seen", "between", "bisect", "tried_on"]
+__all__ = ["Bisected", "Seen", "between", "bisect", "tried_by", "tried_on"]
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,33 @@ def tried_on(scenario: Scenario, condition: str, *, allow_code: bool = False) ->
     except ConditionError as error:
         raise TailbackError(f'--expect "{condition}": {error.problem}. {error.fix}') from None
 
+    def judged(name: str, release: str, result: Result) -> Seen:
+        value = measured(result)
+        values = {metric: value(metric) for metric in read.names}
+        left, *bounds = read.sides(values.__getitem__, None)
+        return Seen(name, release, _holds(read.relation, left, bounds), values)
+
+    return _attempt(scenario, judged, allow_code=allow_code)
+
+
+def tried_by(
+    what: Runnable, metric: str, kept: Callable[[Result], Mapping[str, float]], bound: float, is_below: bool
+) -> Callable[[str], Seen | str]:
+    """What `bisect` calls for a kernel: run `what`; good is where `metric` lies below `bound`, or else above it."""
+
+    def judged(name: str, release: str, result: Result) -> Seen:
+        value = float(kept(result)[metric])
+        return Seen(name, release, value < bound if is_below else value > bound, {metric: value})
+
+    return _attempt(what, judged)
+
+
+def _attempt(
+    what: Runnable, judged: Callable[[str, str, Result], Seen], *, allow_code: bool = False
+) -> Callable[[str], Seen | str]:
+    from tailback import vm
+    from tailback.vm import kernels
+
     def attempt(name: str) -> Seen | str:
         try:
             here = {kernel.name: kernel for kernel in kernels.fetched()}
@@ -123,13 +152,10 @@ def tried_on(scenario: Scenario, condition: str, *, allow_code: bool = False) ->
             point = name.removeprefix("debian-")
             known = next((one for one in here.values() if re.search(rf"-{re.escape(point)}\b", one.package)), None)
             kernel = known or here.get(name) or kernels.fetch(name)
-            result = vm.run(scenario, kernel=kernel.name, allow_code=allow_code)
+            result = vm.run(what, kernel=kernel.name, allow_code=allow_code)
         except (KernelError, vm.LostRun) as error:
             return str(error).splitlines()[0]
-        value = measured(result)
-        values = {metric: value(metric) for metric in read.names}
-        left, *bounds = read.sides(values.__getitem__, None)
-        return Seen(name, kernel.release, _holds(read.relation, left, bounds), values)
+        return judged(name, kernel.release, result)
 
     return attempt
 

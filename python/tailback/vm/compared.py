@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tailback import _core
-from tailback.errors import TailbackError
+from tailback.errors import ScenarioError, TailbackError
 from tailback.experiment.pairs import PairedMetric
 from tailback.experiment.run_metrics import RunMetrics
 from tailback.experiment.statistics import interval, paired
@@ -22,7 +22,7 @@ from tailback.vm import kept
 from tailback.vm.kernels import find
 from tailback.vm.machine import LostRun
 
-__all__ = ["NOTHING_YET", "Change", "Run", "changes", "page", "run_grid", "runs_of"]
+__all__ = ["NOTHING_YET", "Change", "Run", "changes", "page", "run_grid", "runs_of", "sides"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Run:
     kept: RunMetrics
 
     @property
-    def told(self) -> str:
+    def title(self) -> str:
         """The point in words."""
         return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in self.values.items()) or "as it is"
 
@@ -65,10 +65,13 @@ def run_grid(
     *,
     announce: Callable[[str], object] = lambda _: None,
     seconds: float = math.inf,
-) -> None:
+    keep_refusals: bool = False,
+) -> bool:
     """Run what is not in `folder` yet; it ends before a run that begins after `seconds`, and the next call goes on.
 
-    A run of another kernel of that name counts for nothing, and one whose machine was lost is tried again next time.
+    Returns whether all has run. A kernel that cannot run a scenario raises `ScenarioError`, or with `keep_refusals` is
+    kept with the reason. A run of another kernel of that name counts for nothing, and one whose machine was lost is
+    tried again next time.
     """
     began = time.monotonic()
     here = [find(kernel) for kernel in kernels]
@@ -78,17 +81,22 @@ def run_grid(
             if kept.read(file, kernel) is not None:
                 continue
             if time.monotonic() - began > seconds:
-                return
-            title = f"run {number} of {len(runs)} on {kernel.name}: {run.told}, seed {run.seed}"
+                return False
+            title = f"run {number} of {len(runs)} on {kernel.name}: {run.title}, seed {run.seed}"
             try:
                 found = kept.attempt(run.resolved, kernel, run.kept)
             except LostRun as error:
                 announce(f"{title}: lost, the next call tries again: {error}")
                 continue
+            except ScenarioError as error:
+                if not keep_refusals:
+                    raise
+                found = {"kernel": kernel.about, "refused": str(error).splitlines()[0]}
             row = {"point": run.point, "values": run.values, "seed": run.seed, **found}
             with whole_file(file) as partial:
                 partial.write_text(json.dumps(row, indent=1) + "\n")
             announce(title)
+    return True
 
 
 @dataclass(frozen=True)
@@ -117,7 +125,7 @@ def changes(
             continue
         reasons = [row["refused"] for row in both if "refused" in row]
         if reasons:
-            refused.append(f"{run.told}, seed {run.seed}: {reasons[0]}")
+            refused.append(f"{run.title}, seed {run.seed}: {reasons[0]}")
             continue
         about |= {kernel: row["kernel"] for kernel, row in zip(kernels, both, strict=True)}
         measured.setdefault(run.point, []).append((run, [row["measures"] for row in both]))
@@ -136,8 +144,28 @@ def changes(
                 continue
             a, b = (interval(list(side.values()), "mean", confidence=confidence) for side in sides)
             difference = paired(sides[0], sides[1], confidence=confidence).difference
-            out.append(Change(metric, a, b, difference, point=pairs[0][0].told))
+            out.append(Change(metric, a, b, difference, point=pairs[0][0].title))
     return _once_each(out), refused, about
+
+
+def sides(
+    runs: Sequence[Run], kernels: tuple[str, str], folder: Path
+) -> dict[tuple[str, str], tuple[list[float], list[float]]]:
+    """By point and metric: the values of the seeds that both kernels have, on each."""
+    out: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
+    here = [find(kernel) for kernel in kernels]
+    for run in runs:
+        found = [kept.read(run.file(folder, kernel.name), kernel) or {} for kernel in here]
+        rows = [row["measures"] for row in found if "measures" in row]
+        if len(rows) < len(here):
+            continue
+        for metric in rows[0]:
+            values = [float(row.get(metric, math.nan)) for row in rows]
+            if all(math.isfinite(value) for value in values):
+                both = out.setdefault((run.title, metric), ([], []))
+                both[0].append(values[0])
+                both[1].append(values[1])
+    return out
 
 
 #: What there is to say before there is a comparison.

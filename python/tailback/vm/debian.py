@@ -102,6 +102,14 @@ class Archive:
         for file in downloaded:
             file.unlink()
 
+    def download(self, name: str, into: Path) -> None:
+        """Download any package by its name, which the client checks against the archive's signature."""
+        self._demand_client()
+        self._update()
+        if not self._shown(name):
+            raise KernelError(f"the archive has no {name}. Its kernels: tailback vm fetch --list")
+        self._said("apt-get", "download", name, within=into)
+
     def unpack_headers(self, release: str, version: str, into: Path) -> None:
         """Unpack what modules of a kernel's `release` are built with; of the package `version`, or, if "", the newest.
 

@@ -1,0 +1,91 @@
+"""Linux's source as Debian packages it: `linux-source-7.3`, fetched by the user's command and kept in the cache."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tailback.files import replaced, whole_folder
+from tailback.vm.debian import KernelError
+from tailback.vm.kernels import archive, cache
+
+__all__ = ["extract", "fetch", "unpack"]
+
+_NAME = re.compile(r"(?:linux-source-|debian-)?(\d+\.\d+)")
+
+
+def fetch(name: str) -> Path:
+    """The archive of `name`'s source ("linux-source-7.3" or "7.3"); downloaded at first use, some 150 MB.
+
+    `KernelError` if there is none of that name, or if it cannot be had.
+    """
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise KernelError(f'"{name}" names no source of Linux. Write linux-source-6.1 or linux-source-7.3')
+    package = f"linux-source-{found[1]}"
+    folder = cache() / f".{package}"
+    tarball = folder / f"{package}.tar.xz"
+    if tarball.is_file():
+        return tarball
+    with whole_folder(folder) as partial:
+        archive().download(package, partial)
+        (deb,) = partial.glob("*.deb")
+        files = _piped(["dpkg-deb", "--fsys-tarfile", str(deb)], ["tar", "-tf", "-"]).decode().split()
+        inside = next((file for file in files if file.endswith(".tar.xz")), None)
+        if inside is None:
+            raise KernelError(f"{package}: its package holds no source. It has changed: report this")
+        with (partial / tarball.name).open("wb") as out:
+            _piped(["dpkg-deb", "--fsys-tarfile", str(deb)], ["tar", "-xOf", "-", inside], out)
+        deb.unlink()
+    return tarball
+
+
+def extract(tarball: Path, wanted: Sequence[str], into: Path) -> list[Path]:
+    """Write single files of a source, such as "net/sched/sch_dualpi2.c", into a folder by their last names."""
+    root = tarball.name.removesuffix(".tar.xz")
+    out = []
+    for name in wanted:
+        inside = f"{root}/{name.strip('/')}"
+        said = subprocess.run(["tar", "-xOf", str(tarball), "--occurrence=1", inside], capture_output=True, check=False)
+        if said.returncode:
+            raise KernelError(f"{tarball.name} has no file {name}. Name it from the source's top: net/ipv4/tcp_cubic.c")
+        target = into / Path(name).name
+        try:
+            into.mkdir(parents=True, exist_ok=True)
+            with replaced(target) as partial:
+                partial.write_bytes(said.stdout)
+        except OSError as error:
+            raise KernelError(f"{target}: {error.strerror}") from None
+        out.append(target)
+    return out
+
+
+def unpack(tarball: Path, into: Path) -> None:
+    """Unpack a whole source, without its top folder, into an empty folder: some 1.5 GB."""
+    room = shutil.disk_usage(into).free
+    if room < _UNPACKED_BYTES:
+        raise KernelError(
+            f"{into}: {room // 2**20:,} MB are free, and the source unpacked and built takes "
+            f"{_UNPACKED_BYTES // 2**20:,} MB. Free some, or name another place: --work FOLDER"
+        )
+    done = subprocess.run(
+        ["tar", "-xf", str(tarball), "--strip-components=1", "-C", str(into)], capture_output=True, check=False
+    )
+    if done.returncode:
+        raise KernelError(f"{into}: {done.stderr.decode(errors='replace').strip()}")
+
+
+#: A source of Linux and what a small configuration makes of it.
+_UNPACKED_BYTES = 4 << 30
+
+
+def _piped(first: list[str], second: list[str], out: object = subprocess.PIPE) -> bytes:
+    with subprocess.Popen(first, stdout=subprocess.PIPE) as one:
+        done = subprocess.run(second, stdin=one.stdout, stdout=out, stderr=subprocess.PIPE, check=False)  # type: ignore[call-overload]
+    if done.returncode:
+        raise KernelError(f"{first[-1]}: {done.stderr.decode(errors='replace').strip()}")
+    said: bytes = done.stdout or b""
+    return said

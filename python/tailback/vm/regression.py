@@ -1,0 +1,257 @@
+"""Suites on two kernels: the page of what changed for a release, each line with its interval and its command.
+
+Seeds draw the starts of flows, and both kernels get the same starts: what differs between them is the kernel.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from tailback import suites
+from tailback.errors import ScenarioError, TailbackError
+from tailback.expect.testing import demand_sound
+from tailback.experiment.run_metrics import RunMetrics, measured
+from tailback.result import Result
+from tailback.vm import bisected, compared
+from tailback.vm.compared import Change, Run
+
+__all__ = ["CONFIDENCE", "Found", "Since", "found", "html_page", "markdown", "runs_of", "since"]
+
+#: Of each interval. A suite has hundreds of metrics: at 95 % every twentieth would be listed by chance.
+CONFIDENCE = 0.99
+#: Where a suite's scenario draws no starts, they spread over this, so that seeds are different runs.
+_STARTS = "100ms"
+#: What stands between a scenario's name and its spread in the words of a run.
+_SPREAD = ", start_spread "
+#: Smaller changes are counted and not listed.
+_SMALL = 0.01
+
+
+def _windowed(result: Result, name: str, window: tuple[float | None, float | None]) -> float:
+    return measured(result, start_s=window[0], end_s=window[1])(name)
+
+
+def runs_of(names: Sequence[str], seeds: Sequence[int]) -> tuple[list[Run], list[str]]:
+    """The runs of the suites `names` ("cubic", or one scenario: "cubic/fast-convergence"), scenario by scenario.
+
+    Beside them why scenarios of theirs are none for a kernel. `TailbackError` for a suite that there is not.
+    """
+    out: list[Run] = []
+    unfit: list[str] = []
+    point = 0
+    for name, _, one in (name.partition("/") for name in names):
+        try:
+            suite = suites.find(name)
+        except KeyError:
+            raise TailbackError(
+                f'--suite: there is no suite "{name}". There are: {", ".join(suites.names())}'
+            ) from None
+        chosen = [case for case in suite.scenarios if one in ("", case.name)]
+        if not chosen:
+            known = ", ".join(case.name for case in suite.scenarios)
+            raise TailbackError(f'--suite: {name} has no scenario "{one}". It has: {known}')
+        for case in chosen:
+            title = suites.shown(case.path).removesuffix(".toml")
+            try:
+                scenario = case.scenario()
+                spread = scenario.resolve(live=True)["randomness"]["start_spread_ps"]
+                started = scenario if spread else scenario.with_({"randomness.start_spread": _STARTS})
+                resolved = {seed: started.with_(seed=seed).resolve(live=True) for seed in seeds}
+                judged, _ = demand_sound(started, resolved[seeds[0]], None)
+            except ScenarioError as error:
+                unfit.append(f"{title}: {str(error).splitlines()[0]}")
+                continue
+            # What the suite judges in a window of time comes beside the totals of the whole run.
+            functions: dict[str, Callable[[Result], Any]] = {}
+            for condition, window in judged:
+                for metric in condition.names if window != (None, None) else ():
+                    ends = [None if end is None else f"{end:g} s" for end in window]
+                    label = f"{metric} {'from ' + ends[0] if ends[0] else ''}{' to ' + ends[1] if ends[1] else ''}"
+                    functions[label.strip()] = partial(_windowed, name=metric, window=window)
+            kept = RunMetrics(functions=functions)
+            values = {"scenario": title} | ({} if spread else {"start_spread": _STARTS})
+            out += [Run(point, values, seed, resolved[seed], kept) for seed in seeds]
+            point += 1
+    return out, unfit
+
+
+@dataclass(frozen=True)
+class Since:
+    """The first kernel of a series on which a change is seen, after the last on which it is not."""
+
+    kernel: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """What two kernels' runs of suites say."""
+
+    kernels: tuple[str, str]
+    #: Outside the spread, the largest change first.
+    changed: list[Change]
+    compared: int
+    small: int
+    scenarios: int
+    seeds: int
+    #: Why runs are missing.
+    refused: list[str]
+    about: Mapping[str, Mapping[str, Any]]
+    #: By scenario.
+    since: Mapping[str, Since]
+
+    @property
+    def by_chance(self) -> float:
+        """How many would be listed at most if nothing had changed."""
+        return (1 - CONFIDENCE) * self.compared
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "kernels": dict(self.about),
+            "changed": [row.to_json() | {"command": again(row, self.kernels[1])} for row in self.changed],
+            "compared": self.compared,
+            "smaller_than_1_percent": self.small,
+            "refused": self.refused,
+            "since": {name: row.__dict__ for name, row in self.since.items()},
+        }
+
+
+def found(runs: Sequence[Run], unfit: Sequence[str], kernels: tuple[str, str], folder: Any) -> Found:
+    """What the runs kept in `folder` say: a change is listed if its interval and the spread of both sides leave it."""
+    rows, refused, about = compared.changes(runs, kernels, folder, CONFIDENCE)
+    sides = compared.sides(runs, kernels, folder)
+    seen = [row for row in rows if row.verdict in ("higher", "lower") and _is_apart(*sides[(row.point, row.metric)])]
+    large = [row for row in seen if not abs(row.change) < _SMALL]
+    return Found(
+        kernels,
+        sorted(large, key=lambda row: -abs(row.change) if math.isfinite(row.change) else -math.inf),
+        len(rows),
+        len(seen) - len(large),
+        len({row.point for row in rows}),
+        max((row.difference.n for row in rows), default=0),
+        [*refused, *unfit],
+        about,
+        {},
+    )
+
+
+def _is_apart(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Do the values over the seeds of one kernel leave those of the other out?"""
+    return max(one) < min(other) or max(other) < min(one)
+
+
+def since(result: Found, runs: Sequence[Run], images: Sequence[Any], say: Callable[[str], object]) -> Found:
+    """The same with the first series of Debian's kernels that has each scenario's largest change.
+
+    A scenario whose ends do not differ by the runs' first seed has none: it needs all seeds.
+    """
+    names = bisected.between(*result.kernels, images)
+    newest = {name.rpartition(".")[0] if name.count(".") > 1 else name: name for name in names}
+    series = [name for name in names if name in (names[0], names[-1], *newest.values())]
+    out: dict[str, Since] = {}
+    for row in result.changed:
+        if row.point in out:
+            continue
+        run = next(run for run in runs if run.title == row.point)
+        middle = (row.a.estimate + row.b.estimate) / 2
+        attempt = bisected.tried_by(run.resolved, row.metric, run.kept, middle, row.verdict == "higher")
+        say(f"{row.point}: since which kernel is {row.metric} {row.verdict}?")
+        try:
+            one = bisected.bisect(series, attempt, say)
+        except TailbackError as error:
+            say(str(error))
+            continue
+        out[row.point] = Since(one.bad.kernel, one.good.kernel)
+    return replace(result, since=out)
+
+
+def again(row: Change, kernel: str) -> str:
+    """The command that runs a line's scenario on one of the kernels."""
+    name, _, spread = row.point.removeprefix("scenario ").partition(_SPREAD)
+    return f"tailback run {name} --engine vm --kernel {kernel}" + (
+        f" --set randomness.start_spread={spread}" if spread else ""
+    )
+
+
+def _rows(result: Found) -> list[list[str]]:
+    out = []
+    for row in result.changed:
+        change = f"{100 * row.change:+.1f} %" if math.isfinite(row.change) else "-"
+        ends = f"{row.difference.low:+.3g} to {row.difference.high:+.3g}"
+        first = result.since.get(row.point)
+        out.append(
+            [
+                row.point.removeprefix("scenario ").partition(_SPREAD)[0],
+                row.metric,
+                f"{row.a.estimate:.4g}",
+                f"{row.b.estimate:.4g}",
+                change,
+                ends,
+                f"{first.kernel} (not {first.after})" if first else "not asked",
+                again(row, result.kernels[1]),
+            ]
+        )
+    return out
+
+
+def _head(result: Found) -> list[str]:
+    return ["scenario", "metric", *result.kernels, "change", f"{100 * CONFIDENCE:g} % interval", "since", "command"]
+
+
+def _words(result: Found, command: str) -> list[str]:
+    said = [
+        f"`{command}` writes this page: {result.scenarios} scenarios, {result.seeds} seeds each, on two kernels in "
+        "virtual machines with exact time. A seed draws when flows start; both kernels get the same starts. A line "
+        f"stands here if the {100 * CONFIDENCE:g} % interval of the paired difference leaves zero out, if no seed's "
+        "value on one kernel lies within the other's spread, and if the change is 1 % or more.",
+        f"{result.compared} comparisons, {len(result.changed)} changed, {result.small} more by less than 1 %. "
+        f"If nothing had changed, at most {result.by_chance:.1f} would be listed by chance.",
+    ]
+    return said if result.changed else [*said, "Nothing changed."]
+
+
+def markdown(result: Found, command: str) -> str:
+    """The page as Markdown: what a maintainer can paste."""
+    lines = [f"# {result.kernels[0]} and {result.kernels[1]}", ""]
+    for text in _words(result, command):
+        lines += [text, ""]
+    lines += ["| kernel | release | build |", "| --- | --- | --- |"]
+    lines += [f"| {name} | {row['release']} | {row['build']} |" for name, row in result.about.items()]
+    if result.changed:
+        head = _head(result)
+        lines += ["", f"| {' | '.join(head)} |", f"| {' | '.join(['---'] * len(head))} |"]
+        lines += [f"| {' | '.join([*row[:-1], f'`{row[-1]}`'])} |" for row in _rows(result)]
+    if result.refused:
+        lines += ["", "Not compared:", "", *(f"- {reason}" for reason in result.refused)]
+    return "\n".join(lines) + "\n"
+
+
+def html_page(result: Found, command: str) -> str:
+    """The same page as one HTML file."""
+    from tailback.report import _page
+
+    tables = [
+        {
+            "name": "kernels",
+            "title": "Kernels",
+            "caption": "",
+            "columns": ["kernel", "release", "build"],
+            "rows": [[name, row["release"], row["build"]] for name, row in result.about.items()],
+            "names": 3,
+        }
+    ]
+    if result.changed:
+        table = {"name": "changed", "title": "What changed", "caption": "The largest change first.", "names": 2}
+        tables.insert(0, table | {"columns": _head(result), "rows": _rows(result)})
+    return _page(
+        title=f"{result.kernels[0]} and {result.kernels[1]}",
+        subtitle=html.unescape(" ".join(text.replace("`", "") for text in _words(result, command))),
+        tables=tables,
+        notes=result.refused,
+    )
