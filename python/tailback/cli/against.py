@@ -12,7 +12,7 @@ from rich.table import Table
 
 from tailback.cli._app import app
 from tailback.cli._common import BAD_INPUT, CANDIDATE, FAILED, AsJson, BadInput, console, emit, say
-from tailback.cli.runs import AllowCode, Set, setting
+from tailback.cli.reading import AllowCode, Set, setting
 
 INCOMPARABLE = 3
 _FAILS = ("worse", "change", "never")

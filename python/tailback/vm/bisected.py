@@ -13,8 +13,8 @@ from tailback.experiment.run_metrics import measurable, measured
 from tailback.result import Result
 from tailback.run import Runnable
 from tailback.scenario import Scenario
-from tailback.vm import kernels
 from tailback.vm.debian import KernelError, Package
+from tailback.vm.kernels import fetch, fetched
 
 __all__ = ["Bisected", "Seen", "between", "bisect", "tried_by", "tried_on"]
 
@@ -142,16 +142,13 @@ def tried_by(
 def _attempt(
     what: Runnable, judged: Callable[[str, str, Result], Seen], *, allow_code: bool = False
 ) -> Callable[[str], Seen | str]:
-    from tailback import vm
-    from tailback.vm import kernels
-
     def attempt(name: str) -> Seen | str:
         try:
-            here = {kernel.name: kernel for kernel in kernels.fetched()}
+            here = {kernel.name: kernel for kernel in fetched()}
             # The newest of a series lies under the series' name.
             point = name.removeprefix("debian-")
             known = next((one for one in here.values() if re.search(rf"-{re.escape(point)}\b", one.package)), None)
-            kernel = known or here.get(name) or kernels.fetch(name)
+            kernel = known or here.get(name) or fetch(name)
             result = vm.run(what, kernel=kernel.name, allow_code=allow_code)
         except (KernelError, vm.LostRun) as error:
             return str(error).splitlines()[0]

@@ -203,8 +203,9 @@ def page(
         f"# {kernels[0]} and {kernels[1]}",
         "",
         f"`{command}` writes this page: one grid of {points} paths on two kernels in virtual machines ([vm](vm.md)), "
-        f"up to {seeds} seeds each. Each metric is compared seed by seed; a change is reported when the 95 % interval of "
-        "the difference does not contain zero. Of twenty comparisons in which nothing changed one is reported all the same. "
+        f"up to {seeds} seeds each. Each metric is compared seed by seed; a change is reported when the 95 % interval "
+        "of the difference does not contain zero. Of twenty comparisons in which nothing changed one is reported all "
+        "the same. "
         "Seeds change what a scenario draws at random, and nothing else: where it draws nothing, all seeds have the "
         "same difference, and an interval without width speaks of that path alone. Losses, retransmissions and what "
         "returns are often one event, seen several times.",

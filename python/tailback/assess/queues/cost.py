@@ -1,6 +1,7 @@
 """What a packet costs a queue written in Python: instructions of the interpreter, counted and never timed.
 
-The class stands alone, with packets that only it sees: few wait, then many, which shows whether its cost grows. What a function written in C does within one instruction (`sorted`, `deque.remove`) is not seen.
+The class stands alone, with packets that only it sees: few wait, then many, which shows whether its cost grows. What a
+function written in C does within one instruction (`sorted`, `deque.remove`) is not seen.
 """
 
 from __future__ import annotations
