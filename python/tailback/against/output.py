@@ -126,7 +126,8 @@ def markdown(against: Against) -> str:
 def page(against: Against, history: Sequence[Entry] = ()) -> str:
     """One HTML file that loads nothing."""
     from tailback.against.history import figure
-    from tailback.report import _page, _plot_entry
+    from tailback.report.page import page as written_page
+    from tailback.report.page import plot_entry
 
     tables: list[dict[str, Any]] = []
     if against.changes:
@@ -141,13 +142,13 @@ def page(against: Against, history: Sequence[Entry] = ()) -> str:
     plots = []
     if len(history) > 1:
         caption = "The mean over the seeds of each revision kept, with its 95 % interval."
-        plots.append(_plot_entry("history", "The branch so far", caption, figure(history), live=False))
+        plots.append(plot_entry("history", "The branch so far", caption, figure(history), live=False))
     verdicts = [row.verdict for row in against.changes]
     kinds = (("worse", "bad"), ("better", "good"), ("changed", ""))
     tiles = [{"value": str(verdicts.count(name)), "name": f"measures {name}", "kind": kind} for name, kind in kinds]
     tiles.append({"value": str(len(against.compared.names)), "name": "scenarios", "kind": ""})
     dirty = [f"The working tree has uncommitted files: {', '.join(against.uncommitted)}"] if against.uncommitted else []
-    return _page(
+    return written_page(
         title=f"{against.base.short} against {against.tree}",
         subtitle=summary(against),
         tiles=tiles,

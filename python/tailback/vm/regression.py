@@ -234,7 +234,7 @@ def markdown(result: Found, command: str) -> str:
 
 def html_page(result: Found, command: str) -> str:
     """The same page as one HTML file."""
-    from tailback.report import _page
+    from tailback.report.page import page
 
     tables = [
         {
@@ -249,7 +249,7 @@ def html_page(result: Found, command: str) -> str:
     if result.changed:
         table = {"name": "changed", "title": "What changed", "caption": "The largest change first.", "names": 2}
         tables.insert(0, table | {"columns": _head(result), "rows": _rows(result)})
-    return _page(
+    return page(
         title=f"{result.kernels[0]} and {result.kernels[1]}",
         subtitle=html.unescape(" ".join(text.replace("`", "") for text in _words(result, command))),
         tables=tables,
