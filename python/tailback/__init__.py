@@ -214,7 +214,9 @@ _offer(
     {
         "library.sound": "tailback.isolated:demand_sound",
         "result.experience": "tailback.experience:experience",
+        "result.films": "tailback.experience:films",
         "result.figure": "tailback.plots:get",
+        "result.games": "tailback.experience:games",
         "result.report": "tailback.report:write",
         "study.claims": "tailback.report:claims_html",
         "study.report": "tailback.report:write_study",

@@ -18,7 +18,8 @@ import tailback as tb
 from tailback import cli
 from tailback.assess import output, population, verdicts
 from tailback.assess import run as running
-from tailback.assess.measure import HARMS, Kept, harm, measure
+from tailback.assess.kept import Kept
+from tailback.assess.measure import HARMS, harm, measure
 from tailback.assess.run import InterruptedAssessment
 from tailback.assess.table import CONTROLS, EXPERIMENTS, STATISTICS, by_name
 from tailback.assess.verdicts import judge_cell, judge_controls

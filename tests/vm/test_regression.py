@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import tailback as tb
 from tailback import cli
+from tailback.report import regression as pages
 from tailback.vm import bisected, compared, kernels, regression
 from tailback.vm.kernels import Kernel
 
@@ -57,10 +58,10 @@ def test_equal_kernels_give_an_empty_page(tmp_path: Path) -> None:
             _keep(tmp_path, run, kernel, goodput_mbps=3.0 + 0.1 * run.seed, loss=0.0)
     found = regression.found(runs, unfit, KERNELS, tmp_path)
     assert (found.changed, found.compared, found.seeds) == ([], 4, 3)
-    page = regression.markdown(found, "command")
+    page = pages.markdown(found, "command")
     assert "Nothing changed." in page
     assert "tailback run" not in page
-    assert "Nothing changed." in regression.html_page(found, "command")
+    assert "Nothing changed." in pages.html_page(found, "command")
 
 
 def test_only_what_lies_outside_the_spread_is_listed(tmp_path: Path) -> None:
@@ -74,13 +75,13 @@ def test_only_what_lies_outside_the_spread_is_listed(tmp_path: Path) -> None:
     found = regression.found(runs, unfit, KERNELS, tmp_path)
     assert [row.metric for row in found.changed] == ["goodput_mbps"]
     assert found.small == 1
-    page = regression.markdown(found, "command")
+    page = pages.markdown(found, "command")
     assert "| slow-start/bulk-20ms-1bdp | goodput_mbps | 3.025 | 3.625 | +19.8 % |" in page
     command = (
         "tailback run slow-start/bulk-20ms-1bdp --engine vm --kernel debian-7.3 --set randomness.start_spread=100ms"
     )
     assert f"`{command}`" in page
-    assert command in regression.html_page(found, "command")
+    assert command in pages.html_page(found, "command")
 
 
 def test_a_change_has_the_first_series_that_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +104,7 @@ def test_a_change_has_the_first_series_that_shows_it(tmp_path: Path, monkeypatch
     monkeypatch.setattr(bisected, "tried_by", tried)
     found = regression.since(regression.found(runs, unfit, KERNELS, tmp_path), runs, images, lambda _: None)
     assert asked == ["debian-6.1.0-56", "debian-7.3.4", "debian-6.12.9", "debian-7.0.4"]
-    assert "| debian-7.0.4 (not debian-6.12.9) |" in regression.markdown(found, "command")
+    assert "| debian-7.0.4 (not debian-6.12.9) |" in pages.markdown(found, "command")
 
 
 @pytest.mark.parametrize(

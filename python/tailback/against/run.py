@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-import tailback
 from tailback import suites
 from tailback.against import judging
 from tailback.against.judging import Change, Columns, Key
@@ -25,7 +24,7 @@ from tailback.scenario.whole import toml_read
 __all__ = ["Against", "Compared", "Runner", "against_base", "compared", "given_scenarios"]
 
 #: Modules of ours, which both sides share.
-_OURS = Path(tailback.__file__).resolve().parent
+_OURS = Path(suites.__file__).resolve().parents[1]
 
 
 class Runner(Protocol):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from tailback.metrics.rows import Floats, between, floats
 from tailback.result import Result
 from tailback.units import Duration
 
-__all__ = ["HARMS", "REVISION", "Kept", "harm", "lowest", "measure", "picture", "transfers"]
+__all__ = ["HARMS", "REVISION", "harm", "lowest", "measure", "picture", "transfers"]
 
 #: Changes when `measure` does, so that old rows are not read as new ones.
 REVISION = "assess/3"
@@ -56,37 +54,6 @@ def harm(kind: str, alone: Mapping[str, Any], beside: Mapping[str, Any]) -> floa
 
 def _number(value: Any) -> float:
     return math.nan if value is None else float(value)
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What the store keeps of a run."""
-
-    #: Pictures are drawn from the run of this seed.
-    pictured: int = 1
-    #: Name of the book whose numbers are kept.
-    book: str = "congestion control"
-
-    @property
-    def digest(self) -> str:
-        """Equal if the same is kept."""
-        from tailback.assess.books import book
-
-        return f"{book(self.book).revision}/{self.pictured}"
-
-    def names(self, resolved: Mapping[str, Any]) -> list[str]:
-        """They depend on the cell."""
-        return []
-
-    def __call__(self, result: Result) -> dict[str, Any]:
-        """The numbers, and of one seed the picture."""
-        from tailback.assess.books import book
-
-        mine = book(self.book)
-        out: dict[str, Any] = mine.measure(mine.cells[result.name], result)
-        if result.seed == self.pictured:
-            out["picture"] = json.dumps(mine.picture(result), separators=(",", ":"))
-        return out
 
 
 def measure(cell: Cell, result: Result) -> dict[str, float]:

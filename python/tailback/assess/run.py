@@ -15,7 +15,8 @@ from tailback._core import Cancel
 from tailback.assess import output, population
 from tailback.assess.book import GENERAL, Book, Cell, Experiment
 from tailback.assess.books import CONGESTION_CONTROL, book_of
-from tailback.assess.measure import HARMS, Kept
+from tailback.assess.kept import Kept
+from tailback.assess.measure import HARMS
 from tailback.assess.verdicts import (
     ALONE,
     ASIDE,

@@ -204,6 +204,7 @@ def _suites(
     import time
 
     from tailback.files import write_text
+    from tailback.report import regression as pages
     from tailback.vm import compared, regression
     from tailback.vm.kernels import archive
 
@@ -233,8 +234,8 @@ def _suites(
     words = ["tailback vm compare", *(Path(name).name for name in kernels), "--suite", suite, "--seeds", seeds]
     command = " ".join(map(str, words))
     if out is not None:
-        write_text(out, regression.markdown(found, command))
-        write_text(out.with_suffix(".html"), regression.html_page(found, command))
+        write_text(out, pages.markdown(found, command))
+        write_text(out.with_suffix(".html"), pages.html_page(found, command))
     if as_json:
         emit(found.to_json() | {"page": out and str(out)})
         return

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tailback.numbers import written
+from tailback.views import view
 
 from . import schema, totals
 from .described import holds_queue
@@ -115,9 +116,7 @@ def program_figures(result: Result) -> list[dict[str, Any]]:
 
 def tables(result: Result) -> list[list[dict[str, Any]]]:
     """All of them that have rows, in the order in which they are shown."""
-    from tailback.experience import films, games
-
-    people = [result.experience_summary(), games(result), films(result)]
+    people = [result.experience_summary(), view("result.games")(result), view("result.films")(result)]
     rows = [result.flow_summary(), *people, result.program_summary(), result.program_metrics()]
     return [table for table in [*rows, result.link_summary()] if table]
 

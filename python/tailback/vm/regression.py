@@ -5,7 +5,6 @@ Seeds draw the starts of flows, and both kernels get the same starts: what diffe
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,14 +19,14 @@ from tailback.result import Result
 from tailback.vm import bisected, compared
 from tailback.vm.compared import Change, Run
 
-__all__ = ["CONFIDENCE", "Found", "Since", "found", "html_page", "markdown", "runs_of", "since"]
+__all__ = ["CONFIDENCE", "SPREAD", "Found", "Since", "again", "found", "runs_of", "since"]
 
 #: Of each interval. A suite has hundreds of metrics: at 95 % every twentieth would be listed by chance.
 CONFIDENCE = 0.99
 #: Where a suite's scenario draws no starts, they spread over this, so that seeds are different runs.
 _STARTS = "100ms"
 #: What stands between a scenario's name and its spread in the words of a run.
-_SPREAD = ", start_spread "
+SPREAD = ", start_spread "
 #: Smaller changes are counted and not listed.
 _SMALL = 0.01
 
@@ -173,85 +172,7 @@ def since(result: Found, runs: Sequence[Run], images: Sequence[Any], say: Callab
 
 def again(row: Change, kernel: str) -> str:
     """The command that runs a line's scenario on one of the kernels."""
-    name, _, spread = row.point.removeprefix("scenario ").partition(_SPREAD)
+    name, _, spread = row.point.removeprefix("scenario ").partition(SPREAD)
     return f"tailback run {name} --engine vm --kernel {kernel}" + (
         f" --set randomness.start_spread={spread}" if spread else ""
-    )
-
-
-def _rows(result: Found) -> list[list[str]]:
-    out = []
-    for row in result.changed:
-        change = f"{100 * row.change:+.1f} %" if math.isfinite(row.change) else "-"
-        ends = f"{row.difference.low:+.3g} to {row.difference.high:+.3g}"
-        first = result.since.get(row.point)
-        out.append(
-            [
-                row.point.removeprefix("scenario ").partition(_SPREAD)[0],
-                row.metric,
-                f"{row.a.estimate:.4g}",
-                f"{row.b.estimate:.4g}",
-                change,
-                ends,
-                f"{first.kernel} (not {first.after})" if first else "not asked",
-                again(row, result.kernels[1]),
-            ]
-        )
-    return out
-
-
-def _head(result: Found) -> list[str]:
-    return ["scenario", "metric", *result.kernels, "change", f"{100 * CONFIDENCE:g} % interval", "since", "command"]
-
-
-def _words(result: Found, command: str) -> list[str]:
-    said = [
-        f"`{command}` writes this page: {result.scenarios} scenarios, {result.seeds} seeds each, on two kernels in "
-        "virtual machines with exact time. A seed draws when flows start; both kernels get the same starts. A line "
-        f"stands here if the {100 * CONFIDENCE:g} % interval of the paired difference leaves zero out, if no seed's "
-        "value on one kernel lies within the other's spread, and if the change is 1 % or more.",
-        f"{result.compared} comparisons, {len(result.changed)} changed, {result.small} more by less than 1 %. "
-        f"If nothing had changed, at most {result.by_chance:.1f} would be listed by chance.",
-    ]
-    return said if result.changed else [*said, "Nothing changed."]
-
-
-def markdown(result: Found, command: str) -> str:
-    """The page as Markdown: what a maintainer can paste."""
-    lines = [f"# {result.kernels[0]} and {result.kernels[1]}", ""]
-    for text in _words(result, command):
-        lines += [text, ""]
-    lines += ["| kernel | release | build |", "| --- | --- | --- |"]
-    lines += [f"| {name} | {row['release']} | {row['build']} |" for name, row in result.about.items()]
-    if result.changed:
-        head = _head(result)
-        lines += ["", f"| {' | '.join(head)} |", f"| {' | '.join(['---'] * len(head))} |"]
-        lines += [f"| {' | '.join([*row[:-1], f'`{row[-1]}`'])} |" for row in _rows(result)]
-    if result.refused:
-        lines += ["", "Not compared:", "", *(f"- {reason}" for reason in result.refused)]
-    return "\n".join(lines) + "\n"
-
-
-def html_page(result: Found, command: str) -> str:
-    """The same page as one HTML file."""
-    from tailback.report.page import page
-
-    tables = [
-        {
-            "name": "kernels",
-            "title": "Kernels",
-            "caption": "",
-            "columns": ["kernel", "release", "build"],
-            "rows": [[name, row["release"], row["build"]] for name, row in result.about.items()],
-            "names": 3,
-        }
-    ]
-    if result.changed:
-        table = {"name": "changed", "title": "What changed", "caption": "The largest change first.", "names": 2}
-        tables.insert(0, table | {"columns": _head(result), "rows": _rows(result)})
-    return page(
-        title=f"{result.kernels[0]} and {result.kernels[1]}",
-        subtitle=html.unescape(" ".join(text.replace("`", "") for text in _words(result, command))),
-        tables=tables,
-        notes=result.refused,
     )
