@@ -15,7 +15,7 @@ pub(super) const PARAM: ParamSpec = ParamSpec::text(
 );
 
 /// The DSCP of each of the scenario's flows, by number; best effort unless `dscp` says otherwise.
-pub(super) fn of_flows(given: &Checked<'_>, flows: &[FlowSpec]) -> Result<Vec<u8>, ScenarioError> {
+pub fn of_flows(given: &Checked<'_>, flows: &[FlowSpec]) -> Result<Vec<u8>, ScenarioError> {
     let mut marked: Vec<(&str, u8)> = Vec::new();
     for word in given.text("dscp").split_whitespace() {
         let Some((name, dscp)) = word.split_once('=').and_then(|(name, dscp)| Some((name, named(dscp)?)))
@@ -32,6 +32,16 @@ pub(super) fn of_flows(given: &Checked<'_>, flows: &[FlowSpec]) -> Result<Vec<u8
     let of =
         |flow: &FlowSpec| marked.iter().find(|(name, _)| is_called(&flow.name, name)).map_or(0, |it| it.1);
     Ok(flows.iter().map(of).collect())
+}
+
+/// The priority that Linux gives a packet of this DSCP: what its lower bits meant as the type of service (tc-prio(8)).
+pub fn priority(dscp: u8) -> u8 {
+    match (dscp & 4 != 0, dscp & 2 != 0) {
+        (true, false) => 6,
+        (true, true) => 4,
+        (false, true) => 2,
+        (false, false) => 0,
+    }
 }
 
 /// The number of a DSCP by its name (RFC 2474, 2597, 3246, 5865 and 8622), or itself.

@@ -5,7 +5,7 @@
 
 pub mod cake;
 pub mod codel;
-mod dscp;
+pub mod dscp;
 pub mod dualpi2;
 pub mod external;
 pub mod fifo;

@@ -42,11 +42,11 @@ pub struct PfifoFast {
     limit: u32,
 }
 
-/// The band of a DSCP: what its lower bits meant as the older type of service.
+/// The band of a DSCP, by the priority it has on Linux: interactive first, bulk last.
 fn band(dscp: u8) -> u8 {
-    match (dscp & 4 != 0, dscp & 2 != 0) {
-        (true, false) => 0,
-        (false, true) => 2,
+    match dscp::priority(dscp) {
+        6 => 0,
+        2 => 2,
         _ => 1,
     }
 }
