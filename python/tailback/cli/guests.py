@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -104,6 +104,54 @@ def source(
         return
     for file in written:
         say(f"{escape(str(file))}: {file.stat().st_size:,} bytes, under the licence it names")
+
+
+@vm.command()
+def build(
+    tree: Annotated[Path, typer.Argument(metavar="TREE", help="A clean tree of Linux, such as a git clone.")],
+    name: Annotated[
+        str | None, typer.Option(help="What --kernel takes; by default tree- and the folder's name.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build the kernel of a tree for guests: small, with BTF, beside the fetched ones; the tree stays as it is.
+
+    A second call compiles what changed.
+
+    For example `tailback vm build ~/linux`
+    """
+    from tailback.vm import tree as trees
+
+    _built(trees.build(tree, name=name, say=_announcer(as_json)), as_json)
+
+
+@vm.command()
+def patch(
+    series: Annotated[Path, typer.Argument(metavar="SERIES", help="A patch, or a folder of patches.")],
+    on: Annotated[str, typer.Option("--on", help="Debian's source of Linux, such as linux-source-7.3.")],
+    name: Annotated[str | None, typer.Option(help="What --kernel takes; by default patched- and the version.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build one of Debian's sources of Linux with a series of patches, for guests.
+
+    A folder's file `series` names its patches in order; without one they are taken by name.
+
+    For example `tailback vm patch bbr3.patch --on linux-source-7.3`
+    """
+    from tailback.vm import tree as trees
+
+    _built(trees.patch(series, on, name=name, say=_announcer(as_json)), as_json)
+
+
+def _announcer(as_json: bool) -> Callable[[str], None]:
+    return (lambda _: None) if as_json else (lambda text: say(escape(text)))
+
+
+def _built(kernel: Any, as_json: bool) -> None:
+    if as_json:
+        emit(_row(kernel))
+        return
+    say(f"run it: tailback run FILE --engine vm --kernel {escape(kernel.name)}")
 
 
 def _series(images: Sequence[Any]) -> list[dict[str, Any]]:
