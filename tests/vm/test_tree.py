@@ -1,15 +1,16 @@
 """Kernels from source: what a tree must be, what a series of patches changes, and every fault named."""
 
+import errno
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tailback.vm import KernelError, linux_source, tree
+from tailback.vm import KernelError, kernels, linux_source, tree
 
 PATCH = """\
-From: somebody
+From: a@b
 Subject: two
 
 --- a/net/ipv4/tcp_x.c
@@ -38,6 +39,7 @@ def linux(tmp_path: Path) -> Path:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cache, with every tool there."""
     monkeypatch.setattr(tree, "cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr(kernels, "cache", lambda: tmp_path / "cache")
     monkeypatch.setattr(tree, "_demand_tools", lambda: None)
     return tmp_path / "cache"
 
@@ -90,8 +92,53 @@ def test_a_fault_is_named_by_its_line_and_an_old_image_is_not_left(
     assert not image.exists()
     assert said[0].startswith("Linux 7.3.4 on ")
     full = tree._fault("ld: final link failed: No space left on device", linux, home / "mine")
-    assert "disk is full" in full
-    assert "kept" in full
+    # A search must end there, and not skip the commit.
+    assert not isinstance(full, tree.BuildFault)
+    assert "disk is full" in str(full)
+    assert "kept" in str(full)
+    with pytest.raises(KernelError, match=r"the build of mine did not end.*vm build .*linux --name mine"):
+        kernels.find("mine")
+
+
+def test_a_build_says_what_it_was_built_of(linux: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A digest of the files that the compiler read, so that another line there and no other file changes it."""
+
+    def make(words: list[str], **more: object) -> subprocess.CompletedProcess[bytes]:
+        if "bzImage" in words:
+            target = home / "mine"
+            (target / "net").mkdir(parents=True, exist_ok=True)
+            (target / "net/.tcp_x.o.cmd").write_text(f"deps_net/tcp_x.o := \\\n  {linux}/net/ipv4/tcp_x.c \\\n")
+        return subprocess.CompletedProcess(words, 0)
+
+    monkeypatch.setattr(tree.subprocess, "run", make)
+    monkeypatch.setattr(tree, "git", lambda *words: None)
+    monkeypatch.setattr(tree, "built", lambda target: kernels.Kernel("mine", target, target, target))
+    monkeypatch.setattr(kernels.Kernel, "release", "7.3.4")
+
+    def digest() -> str:
+        found = tree.build(linux, name="mine").source
+        assert (found["tree"], found["version"]) == ("linux", "7.3.4")
+        return str(found["sha256"])
+
+    first = digest()
+    (linux / "net/ipv4/tcp_y.c").write_text("not read\n")
+    assert digest() == first
+    (linux / "net/ipv4/tcp_x.c").write_text("changed\n")
+    assert digest() != first
+
+
+def test_a_full_disk_is_named(linux: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tree, "_take", full)
+    with pytest.raises(KernelError, match=r"mine: No space left on device\. Free .* MB and run it again"):
+        tree.build(linux, name="mine")
+
+
+def test_one_folder_is_built_by_one_process(linux: Path, home: Path) -> None:
+    with tree.held(home / "mine", "mine is being built"), pytest.raises(KernelError, match="by another process"):
+        tree.build(linux, name="mine")
 
 
 def test_a_series_is_read_in_its_order(tmp_path: Path) -> None:
@@ -128,10 +175,10 @@ def test_another_series_takes_the_last_one_out(
     monkeypatch.setattr(linux_source, "unpack", unpack)
     built: list[tuple[str, str]] = []
 
-    def build(source: Path, *, name: str, say: object) -> None:
-        built.append((name, (source / "net/ipv4/tcp_x.c").read_text()))
+    def compiled(source: Path, target: Path, patches: object, *, say: object) -> None:
+        built.append((target.name, (source / "net/ipv4/tcp_x.c").read_text()))
 
-    monkeypatch.setattr(tree, "build", build)
+    monkeypatch.setattr(tree, "compiled", compiled)
     one, two, bad = (tmp_path / f"{name}.patch" for name in ("one", "two", "bad"))
     one.write_text(PATCH)
     two.write_text(PATCH.replace("TWO", "zwei"))

@@ -6,23 +6,35 @@ tree stays as it is, and a second build compiles what changed.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from tailback.files import is_plain
+from tailback.files import is_plain, try_lock
+from tailback.git import git
 from tailback.vm import linux_source
 from tailback.vm.debian import KernelError
-from tailback.vm.kernels import Kernel, cache, find
+from tailback.vm.kernels import BUILT_OF, Kernel, built, cache
 
-__all__ = ["build", "patch", "series"]
+__all__ = ["BuildFault", "Patch", "build", "compiled", "held", "patch", "patched", "series", "source"]
 
 Say = Callable[[str], object]
+#: A patch's name and its contents.
+Patch = tuple[str, bytes]
+
+
+class BuildFault(KernelError):
+    """A tree that does not compile, or whose kernel no guest can run: a search goes on without it."""
+
 
 _CONFIG = Path(__file__).parent / "guest.config"
 #: In a build's folder: the tree it is of.
@@ -32,7 +44,7 @@ _LOG = "build.log"
 _TOOLS = {"make": "make", "gcc": "gcc", "flex": "flex", "bison": "bison", "bc": "bc", "pahole": "pahole"}
 _ROOM = 3 << 30
 #: Processor time of a first build, in seconds, and of one after a change of one file: for the announcement alone.
-_COLD_S, _WARM_S = 1200, 60
+_COLD_S, _WARM_S = 840, 30
 _FAULT = re.compile(r"^(?P<file>[^\s:]+\.[chS]):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<why>.*)$", re.MULTILINE)
 _NO_ROOM = "No space left on device"
 
@@ -43,45 +55,10 @@ def build(tree: Path, *, name: str | None = None, say: Say = lambda _: None) -> 
     `KernelError` says what is missing, or where the tree does not compile.
     """
     tree = tree.absolute()
-    version = _version(tree)
-    _demand_tools()
     name = name or f"tree-{tree.name}"
-    if not re.fullmatch(r"[\w][\w.+-]*", name) or name.startswith("debian-"):
-        raise KernelError(
-            f'"{name}" is no name for a kernel of your own. Use letters, digits, "." and "-": --name mine'
-        )
-    target = cache() / name
-    is_first = not (target / "vmlinux").is_file()
-    try:
-        _take(target, tree, name)
-        room = shutil.disk_usage(target).free
-        if is_first and room < _ROOM:
-            raise KernelError(
-                f"{target}: {room >> 20:,} MB are free, and a build takes {_ROOM >> 20:,} MB. Free some, or name "
-                "another place in XDG_CACHE_HOME"
-            )
-    except OSError as error:
-        raise KernelError(f"{target}: {error.strerror}. Kernels are built there") from None
-    cores = len(os.sched_getaffinity(0))
-    cost = (_COLD_S if is_first else _WARM_S) / cores
-    with_ccache = "with ccache" if shutil.which("ccache") else "without ccache, which makes later builds faster"
-    say(
-        f"Linux {version} on {cores} cores, {with_ccache}: about {_minutes(cost)} if they are idle"
-        + ("" if is_first else ", if few files changed")
-    )
-    began = time.monotonic()
-    compiler = _compiler()
-    # An earlier image is not this tree's: if the build fails there is none.
-    (target / "arch/x86/boot/bzImage").unlink(missing_ok=True)
-    if not (target / ".config").is_file() or (target / "config-of").read_text() != _digest():
-        _make(tree, target, [f"KCONFIG_ALLCONFIG={_CONFIG}", "allnoconfig"], compiler)
-        (target / "config-of").write_text(_digest())
-    else:
-        _make(tree, target, ["olddefconfig"], compiler)
-    _make(tree, target, [f"-j{cores}", "bzImage", "modules"], compiler)
-    kernel = find(name)
-    say(f"{name}: {kernel.release}, built in {_minutes(time.monotonic() - began)}")
-    return kernel
+    _version(tree)
+    _demand_name(name)
+    return compiled(tree, cache() / name, say=say)
 
 
 def patch(given: Path, on: str, *, name: str | None = None, say: Say = lambda _: None) -> Kernel:
@@ -90,39 +67,156 @@ def patch(given: Path, on: str, *, name: str | None = None, say: Say = lambda _:
     The source is unpacked once; another series changes what differs, so that little is compiled again.
     """
     patches = series(given)
+    name = name or f"patched-{on.removeprefix('linux-source-')}"
+    _demand_name(name)
+    with patched(patches, on, say=say) as tree:
+        return compiled(tree, cache() / name, patches, say=say)
+
+
+@contextlib.contextmanager
+def patched(patches: Sequence[Patch], on: str, *, say: Say = lambda _: None) -> Iterator[Path]:
+    """The tree of Debian's source `on` with these patches and no others, for as long as no other process may have it.
+
+    `KernelError` if one of them does not apply.
+    """
     tarball = linux_source.fetch(on)
     _demand_tools()
     if shutil.which("patch") is None:
         raise KernelError("patch is not installed; it applies the series. Install it: apt-get install patch")
     tree = cache() / f".source-of-{tarball.name.removesuffix('.tar.xz').removeprefix('linux-source-')}"
     kept = tree.with_name(f"{tree.name}-patches")
-    if not _is_unpacked(tree) or not _reversed(tree, kept):
-        say(f"unpacking {tarball.name}")
-        shutil.rmtree(tree, ignore_errors=True)
-        shutil.rmtree(kept, ignore_errors=True)
-        tree.mkdir(parents=True)
-        try:
-            linux_source.unpack(tarball, tree)
-        except KernelError:
+    with held(tree, f"{on} is being built"), _room(tree):
+        if not _is_unpacked(tree) or not _reversed(tree, kept):
+            say(f"unpacking {tarball.name}")
             shutil.rmtree(tree, ignore_errors=True)
-            raise
-        (tree / ".unpacked").touch()
-    kept.mkdir(exist_ok=True)
-    for number, (title, contents) in enumerate(patches):
-        said = _patched(tree, contents, "--dry-run")
-        if said is not None:
-            _reversed(tree, kept)
+            shutil.rmtree(kept, ignore_errors=True)
+            tree.mkdir(parents=True)
+            try:
+                linux_source.unpack(tarball, tree)
+            except KernelError:
+                shutil.rmtree(tree, ignore_errors=True)
+                raise
+            _unpacked_mark(tree).touch()
+        kept.mkdir(exist_ok=True)
+        for number, (title, contents) in enumerate(patches):
+            said = _patched(tree, contents, "--dry-run")
+            if said is not None:
+                _reversed(tree, kept)
+                raise KernelError(
+                    f"{title} does not apply to {on}: {said}. Take a series for this version, or refresh it against "
+                    "the source"
+                )
+            (kept / f"{number:04}").write_bytes(contents)
+            if (said := _patched(tree, contents)) is not None:
+                # Half of it may be there.
+                _unpacked_mark(tree).unlink()
+                raise KernelError(f"{title} cannot be applied: {said}. Run it again")
+            say(f"applied {title}")
+        yield tree
+
+
+def compiled(tree: Path, target: Path, patches: Sequence[Patch] = (), *, say: Say = lambda _: None) -> Kernel:
+    """Compile a tree's kernel in the folder `target` of the cache; what an earlier call compiled there is used."""
+    version = _version(tree)
+    _demand_tools()
+    with _room(target), held(target, f"{target.name} is being built"):
+        _take(target, tree)
+        is_first = not (target / "vmlinux").is_file()
+        if is_first and (room := shutil.disk_usage(target).free) < _ROOM:
             raise KernelError(
-                f"{title} does not apply to {on}: {said}. Take a series for this version, or refresh it against the "
-                "source"
+                f"{target}: {room >> 20:,} MB are free, and a build takes {_ROOM >> 20:,} MB. Free some, or name "
+                "another place in XDG_CACHE_HOME"
             )
-        _patched(tree, contents)
-        (kept / f"{number:04}").write_bytes(contents)
-        say(f"applied {title}")
-    return build(tree, name=name or f"patched-{on.removeprefix('linux-source-')}", say=say)
+        cores = len(os.sched_getaffinity(0))
+        cost = (_COLD_S if is_first else _WARM_S) / cores
+        with_ccache = "with ccache" if shutil.which("ccache") else "without ccache, which makes later builds faster"
+        say(
+            f"Linux {version} on {cores} cores, {with_ccache}: about {_minutes(cost)} if they are idle"
+            + ("" if is_first else ", if few files changed")
+        )
+        began = time.monotonic()
+        compiler = _compiler()
+        # An earlier image is not this tree's: if the build fails there is none.
+        (target / "arch/x86/boot/bzImage").unlink(missing_ok=True)
+        (target / BUILT_OF).unlink(missing_ok=True)
+        if not (target / ".config").is_file() or (target / "config-of").read_text() != _digest():
+            _make(tree, target, [f"KCONFIG_ALLCONFIG={_CONFIG}", "allnoconfig"], compiler)
+            (target / "config-of").write_text(_digest())
+        else:
+            _make(tree, target, ["olddefconfig"], compiler)
+        _make(tree, target, [f"-j{cores}", "bzImage", "modules"], compiler)
+        about = _about(tree, target, version, patches)
+        (target / BUILT_OF).write_text(json.dumps(about, indent=2) + "\n")
+    try:
+        kernel = built(target)
+    except KernelError as error:
+        raise BuildFault(str(error)) from None
+    say(f"{target.name}: {kernel.release}, built in {_minutes(time.monotonic() - began)}")
+    return kernel
 
 
-def series(given: Path) -> list[tuple[str, bytes]]:
+def _about(tree: Path, target: Path, version: str, patches: Sequence[Patch]) -> dict[str, Any]:
+    """What results say of the source: the tree's name, its commit, the patches, and a digest of all that was read."""
+    about: dict[str, Any] = {"tree": tree.name.lstrip("."), "version": version, "sha256": _sources(tree, target)}
+    if patches:
+        about["patches"] = [{"name": name, "sha256": _sha256(contents)} for name, contents in patches]
+    if (tree / ".git").exists() and (commit := git(tree, "rev-parse", "HEAD")) is not None:
+        changed = git(tree, "status", "--porcelain=v1", "--untracked-files=no") or ""
+        about |= {"commit": commit, "changed_files": len(changed.splitlines())}
+    return about
+
+
+def _sources(tree: Path, target: Path) -> str:
+    """A digest of those files of the tree that the compiler read, as kbuild notes them beside each object."""
+    inside = re.compile(rb"(?<=[\s(])" + re.escape(os.fsencode(tree)) + rb"/([^\s()]+)")
+    names: set[bytes] = set()
+    for noted in target.rglob(".*.cmd"):
+        names.update(inside.findall(noted.read_bytes()))
+    files = sorted(name for name in names if (tree / os.fsdecode(name)).is_file())
+    hasher = hashlib.sha256()
+    for name in files:
+        hasher.update(name + b"\0" + hashlib.sha256((tree / os.fsdecode(name)).read_bytes()).digest())
+    return hasher.hexdigest()
+
+
+def _sha256(contents: bytes) -> str:
+    return hashlib.sha256(contents).hexdigest()
+
+
+def _demand_name(name: str) -> None:
+    if not re.fullmatch(r"[\w][\w.+-]*", name) or name.startswith("debian-"):
+        raise KernelError(
+            f'"{name}" is no name for a kernel of your own. Use letters, digits, "." and "-": --name mine'
+        )
+
+
+@contextlib.contextmanager
+def _room(place: Path) -> Iterator[None]:
+    """Name a full or closed disk."""
+    try:
+        yield
+    except OSError as error:
+        fix = f"Free {_ROOM >> 20:,} MB and run it again" if error.errno == errno.ENOSPC else "Kernels are built there"
+        raise KernelError(f"{place}: {error.strerror}. {fix}") from None
+
+
+@contextlib.contextmanager
+def held(place: Path, doing: str) -> Iterator[None]:
+    """A folder of the cache for one process at a time."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    beside = place.with_name(f".{place.name.lstrip('.')}-lock")
+    with beside.open("wb") as file:
+        if not try_lock(file.fileno()):
+            raise KernelError(f"{doing} by another process. Wait for it, or stop it")
+        yield
+
+
+def source(name: str, files: Sequence[str], into: Path) -> list[Path]:
+    """Write files of Debian's source of Linux ("linux-source-7.3") into a folder, by their last names."""
+    return linux_source.extract(linux_source.fetch(name), files, into)
+
+
+def series(given: Path) -> list[Patch]:
     """The patches of a file, or of a folder in order: as its file `series` has them, or by name. With their names."""
     if given.is_dir():
         listed = given / "series"
@@ -179,19 +273,19 @@ def _has_header(name: str) -> bool:
     return done.returncode == 0
 
 
-def _take(target: Path, tree: Path, name: str) -> None:
+def _take(target: Path, tree: Path) -> None:
     """Make the folder of a build, or see that it is this tree's."""
     note = target / _OF
     if target.is_dir() and any(target.iterdir()):
         of = note.read_text() if is_plain(note) else "something else"
         if of != str(tree):
-            raise KernelError(f"{name} is a build of {of}. Give this one another name: --name tree-mine")
+            raise KernelError(f"{target.name} is a build of {of}. Give this one another name: --name tree-mine")
     target.mkdir(parents=True, exist_ok=True)
     note.write_text(str(tree))
 
 
 def _digest() -> str:
-    return hashlib.sha256(_CONFIG.read_bytes()).hexdigest()
+    return _sha256(_CONFIG.read_bytes())
 
 
 def _compiler() -> str:
@@ -213,29 +307,38 @@ def _make(tree: Path, target: Path, words: Sequence[str], compiler: str) -> None
             check=False,
         )
     if done.returncode:
-        raise KernelError(_fault(log.read_text(errors="replace"), tree, target))
+        raise _fault(log.read_text(errors="replace"), tree, target)
 
 
 def _environment() -> dict[str, str]:
     # A caller's own flags would build another kernel.
-    return {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "KBUILD_OUTPUT", "ARCH")}
+    own = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "KBUILD_OUTPUT", "ARCH")}
+    # One tree's builds in two folders share what they compile.
+    return own | {"CCACHE_NOHASHDIR": "1"}
 
 
-def _fault(said: str, tree: Path, target: Path) -> str:
+def _fault(said: str, tree: Path, target: Path) -> KernelError:
     """Why a build failed: no room, the first error at its line, or the last lines of the log."""
     log = target / _LOG
     if _NO_ROOM in said:
-        return f"{target}: the disk is full. What was compiled is kept: free {_ROOM >> 20:,} MB and run it again"
+        return KernelError(
+            f"{target}: the disk is full. What was compiled is kept: free {_ROOM >> 20:,} MB and run it again"
+        )
     if found := _FAULT.search(said):
         # The compiler names files from the build's folder or from the tree.
         file = found["file"].removeprefix(f"{tree}/").removeprefix("../")
-        return f"{tree}: it does not compile: {file}:{found['line']}: {found['why']}. Correct that line (log: {log})"
+        at = f"{file}:{found['line']}: {found['why']}"
+        return BuildFault(f"{tree}: it does not compile: {at}. Correct that line (log: {log})")
     last = "\n".join(f"    {line}" for line in said.strip().splitlines()[-8:])
-    return f"{tree}: it cannot be built:\n{last}\nThe whole log: {log}"
+    return BuildFault(f"{tree}: it cannot be built:\n{last}\nThe whole log: {log}")
+
+
+def _unpacked_mark(tree: Path) -> Path:
+    return tree / ".unpacked"
 
 
 def _is_unpacked(tree: Path) -> bool:
-    return (tree / ".unpacked").is_file()
+    return _unpacked_mark(tree).is_file()
 
 
 def _reversed(tree: Path, kept: Path) -> bool:
