@@ -80,10 +80,16 @@ pub trait Endpoint: Debug + Send {
     fn close(&mut self, now: Time);
     /// How far the connection has come.
     fn progress(&mut self) -> Progress;
-    /// How much it has in flight, and may have. Asked around every datagram.
-    fn flight(&mut self) -> Flight;
-    /// What the stack says of its sender. Asked once something happened.
-    fn state(&mut self) -> State;
+    /// How much it has in flight, and may have. Asked around every datagram. A stack that does not say is not held to its
+    /// window.
+    fn flight(&mut self) -> Flight {
+        Flight::default()
+    }
+    /// What the stack says of its sender. Asked once something happened. A stack that does not say has no window, round
+    /// trips or losses of its own in a result.
+    fn state(&mut self) -> State {
+        State::default()
+    }
 }
 
 /// How far a connection has come, seen from one end.
