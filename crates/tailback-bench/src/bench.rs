@@ -57,9 +57,9 @@ struct Known {
 /// What a test came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// As expected.
+    /// Every condition holds.
     Passed,
-    /// Not as expected.
+    /// A condition does not hold, or the test cannot be judged.
     Failed,
     /// It fails as [`Bench::known`] says.
     KnownToFail,

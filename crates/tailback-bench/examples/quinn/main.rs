@@ -1,8 +1,8 @@
 //! quinn-proto under the suite, of the version that Cargo.toml says: `cargo run --release --example quinn`.
 //!
 //! To use it for a change of quinn, copy this folder to `tests/` of a crate whose quinn-proto is yours. The adapter is the
-//! one that tailback uses itself, but for randomness: nothing stands in for getrandom here, so that BBR, which draws the
-//! start of its cycle from its thread's generator, is found to differ between runs.
+//! one that tailback uses itself, but for randomness: nothing stands in for getrandom here. BBR draws the start of its
+//! cycle from its thread's generator, and so `repeats/bbr` finds that two runs differ.
 
 // The adapter's files call the seam by the name of the crate that it lies in.
 extern crate tailback_bench as tailback_core;
