@@ -65,10 +65,10 @@ AXES: Mapping[str, Any] = {
     "tested": Span(1.0, 32.0, log=True),
     "others": Span(1.0, 32.0, log=True),
     "others_cc": ["cubic", "cubic", "cubic", "reno"],
-    # Whose round trip is longer, and by which factor.
+    # Side with the longer round trip, and the factor.
     "far": ["none", "none", "test", "other"],
     "factor": Span(1.0, 4.0, log=True),
-    # Who begins after a third of the run.
+    # Side that begins after a third of the run.
     "late": ["none", "none", "test", "other"],
     # The share of the link that web responses ask for.
     "web": ["no", "yes"],
@@ -387,7 +387,7 @@ class Judged:
     bound: float
     #: 1 on the good side, -1 on the bad one, 0 not known.
     side: int
-    #: Of both sides together.
+    #: p-value of both sides together.
     p: float
 
     @property

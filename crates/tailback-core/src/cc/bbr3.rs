@@ -133,7 +133,7 @@ struct State {
     lost_end: u64,
     /// What was sent and is not yet acknowledged, in order of time.
     sent: VecDeque<Sent>,
-    /// Of the packet that left last of those delivered.
+    /// State of the delivered packet that was sent last.
     latest: Latest,
     undo: Undo,
     is_saved: bool,

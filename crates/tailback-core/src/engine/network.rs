@@ -127,7 +127,7 @@ pub struct Network<P> {
     ways: Vec<ahead::Way>,
     pub named_links: usize,
     pub flows: Vec<Flow>,
-    /// One each of `flows`.
+    /// One entry for each of `flows`.
     pub per_packet: Vec<PerPacket>,
     pub connections: Connections,
     /// Flows of foreign stacks.

@@ -33,13 +33,13 @@ struct Station {
     /// Its links, and whose turn it is.
     links: Vec<u32>,
     turn: usize,
-    /// Slots after the gap at which it may send.
+    /// Slots after the gap at which the station may send.
     backoff: u64,
     stage: usize,
     deferral: u32,
-    /// It has something to send.
+    /// The station has something to send.
     is_ready: bool,
-    /// What it has may not begin before this.
+    /// The station may not begin to send before this.
     stalled_until: Time,
     stream: Stream,
 }
