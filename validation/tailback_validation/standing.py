@@ -51,6 +51,8 @@ DURATION_S = 45
 STARTS, KERNELS_STARTS = 20, 3
 """Starts of the simulator and of the kernel: seeds, and flows that begin up to `SPREAD` later."""
 SPREAD = "20ms"
+BESIDE_MBPS, BESIDE_BDP = 20, (0.25, 1.0, 4.0)
+"""Where each QUIC stack stands beside Linux's CUBIC, before all other cells."""
 
 FLOORS = {"goodput": 0.01, "share": 0.01, "delay": 0.0005, "dropped": 10.0}
 """Smaller differences part no cell: goodput relative, the first flow's share, delay in s, dropped packets."""
@@ -87,9 +89,16 @@ class Cell:
             flows=flows,
             duration=f"{DURATION_S}s",
             seed=1 + start,
-            randomness={"start_spread": SPREAD},
+            randomness={"start_spread": SPREAD, **self._phases()},
             instruments=tb.Instruments(queue_polls=["bottleneck"], poll_interval="10ms"),
         )
+
+    def _phases(self) -> dict[str, str]:
+        """A program answers an ACK later than a kernel does: which packet meets the full queue first depends on it.
+
+        Two packets' time covers every phase of a flow whose ACKs are for two segments.
+        """
+        return {"access_spread": f"{24_000 / self.rate_mbps:g}us"} if self.sender in TRANSPORTS else {}
 
     def _flow(self, name: str, access_delay: str = "0s") -> tb.Flow:
         if self.sender in TRANSPORTS:
@@ -98,10 +107,11 @@ class Cell:
 
 
 def cells() -> list[Cell]:
-    """The grid, cheap cells first, and each sender in turn, so that a part of it is a fair one."""
+    """QUIC stacks beside CUBIC; then the grid, cheap cells first, and each sender in turn, so that a part is a fair one."""
+    beside = [Cell(sender, depth, BESIDE_MBPS, "cubic") for depth in BESIDE_BDP for sender in TRANSPORTS]
     grid = itertools.product(RATES_MBPS, SETTINGS, DEPTHS_BDP, (*ALGORITHMS, *TRANSPORTS))
     # A kernel has nothing to do with a QUIC stack that is alone: its path is tailback's, and so is its model.
-    return [
+    return beside + [
         Cell(sender, depth, rate, setting)
         for rate, setting, depth, sender in grid
         if sender in ALGORITHMS or setting == "cubic"
