@@ -98,7 +98,7 @@ export async function opened(browser: Browser, url: string): Promise<{ page: Pag
 export function shortQueue(): string {
   const file = join(mkdtempSync(join(tmpdir(), 'tailback-e2e-')), 'home-link.toml');
   const start = readFileSync(join(here, '../src/start.toml'), 'utf8');
-  writeFileSync(file, start.replace('queue = "8bdp"', 'queue = "1bdp"').replace('start = "5s"\n', ''));
+  writeFileSync(file, start.replace('queue = "10bdp"', 'queue = "1bdp"').replace('start = "5s"\n', ''));
   return file;
 }
 
