@@ -19,7 +19,7 @@ LAYERS = {
     "result": "result",
     "measures": "experience metrics responsiveness",
     "experiment": "bench engines expect experiment hunting live run suites verifying vm",
-    "report": "against assess capture compare explain explorer export plots qlog report",
+    "report": "against answer assess capture compare explain explorer export plots qlog report",
     "cli": "__main__ cli",
 }
 LAYER = {name: level for level, names in enumerate(LAYERS.values()) for name in names.split()}

@@ -47,7 +47,7 @@ _CONTROLS = {
     "BBR": "bbr",
 }
 
-#: Options of a kernel by the queues they bring; FIFOs are always there. HTB gives each of them its link's rate.
+#: Options of a kernel by the queues they bring. FIFOs and pfifo_fast are always there. HTB gives each its rate.
 _QUEUES = {
     "HTB": "htb",
     "CODEL": "codel",
@@ -56,9 +56,12 @@ _QUEUES = {
     "RED": "red",
     "CAKE": "cake",
     "DUALPI2": "dualpi2",
+    "FQ_PIE": "fq_pie",
+    "FQ": "fq",
+    "SFQ": "sfq",
 }
 #: The kernel's disciplines that take a card's parameters, by their names there.
-QUEUES = frozenset({"pfifo", "bfifo", *_QUEUES.values()} - {"htb"})
+QUEUES = frozenset({"pfifo", "bfifo", "pfifo_fast", *_QUEUES.values()} - {"htb"})
 
 #: What a guest cannot do without, by option, and what for.
 _NEEDED = {
