@@ -44,7 +44,7 @@ _CONTROLS = {
     "BBR": "bbr",
 }
 
-#: Options of a kernel by the queues they bring; FIFOs and pfifo_fast are always there. HTB gives each of them its link's rate.
+#: Options of a kernel by the queues they bring; FIFOs and pfifo_fast are always there. HTB gives each its link's rate.
 _QUEUES = {
     "HTB": "htb",
     "CODEL": "codel",
