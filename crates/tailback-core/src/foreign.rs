@@ -27,8 +27,10 @@ pub trait Stack: Debug + Send + Sync {
     fn version(&self) -> &str;
     /// Its congestion controls, by the words that scenarios use.
     fn algorithms(&self) -> &[&'static str];
-    /// The smallest MTU it works with.
-    fn least_mtu(&self) -> u32;
+    /// The smallest MTU it works with; unless it says so, QUIC's (RFC 9000 section 14).
+    fn least_mtu(&self) -> u32 {
+        1_200 + UDP_HEADERS
+    }
     /// Can this congestion control have these parameters? If not, why, for people. Asked before time zero.
     fn check(&self, _cc: &str, params: &Params) -> Result<(), String> {
         match params.keys().next() {
@@ -59,8 +61,14 @@ pub struct Setup<'a> {
     pub seed: u64,
 }
 
+impl Debug for dyn Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an end of a connection")
+    }
+}
+
 /// One end of a connection.
-pub trait Endpoint: Debug + Send {
+pub trait Endpoint: Send {
     /// A datagram arrived.
     fn on_datagram(&mut self, now: Time, datagram: &[u8], ecn: Ecn);
     /// Put the next datagram to send into the empty buffer; `None`: there is none now.
@@ -80,10 +88,16 @@ pub trait Endpoint: Debug + Send {
     fn close(&mut self, now: Time);
     /// How far the connection has come.
     fn progress(&mut self) -> Progress;
-    /// How much it has in flight, and may have. Asked around every datagram.
-    fn flight(&mut self) -> Flight;
-    /// What the stack says of its sender. Asked once something happened.
-    fn state(&mut self) -> State;
+    /// How much it has in flight, and may have. Asked around every datagram. A stack that does not say is not held to its
+    /// window.
+    fn flight(&mut self) -> Flight {
+        Flight::default()
+    }
+    /// What the stack says of its sender. Asked once something happened. A stack that does not say has no window, round
+    /// trips or losses of its own in a result.
+    fn state(&mut self) -> State {
+        State::default()
+    }
 }
 
 /// How far a connection has come, seen from one end.

@@ -2,7 +2,6 @@
 //! types, and gives it what differs: whatever is `super::` here.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -136,12 +135,6 @@ struct End {
     scratch: Vec<u8>,
     /// What it said last: a connection that is over may have no path to ask.
     last: State,
-}
-
-impl fmt::Debug for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(NAME).field("progress", &self.progress).finish_non_exhaustive()
-    }
 }
 
 /// Frames that elicit an acknowledgement, and so are in flight.

@@ -21,7 +21,7 @@ use proto::{
     ServerConfig, Side, StreamId, Transmit, TransportError,
 };
 use quinn_proto as proto;
-use tailback_core::foreign::{Endpoint, Setup, Stack, State, UDP_HEADERS};
+use tailback_core::foreign::{Endpoint, Setup, Stack, State};
 use tailback_core::rng::Stream;
 use tailback_core::time::Rate;
 
@@ -48,10 +48,6 @@ impl Stack for Quinn {
     }
     fn algorithms(&self) -> &[&'static str] {
         &["cubic", "new_reno", "bbr"]
-    }
-    fn least_mtu(&self) -> u32 {
-        // RFC 9000 section 14.
-        1_200 + UDP_HEADERS
     }
     fn connect(&self, setup: &Setup<'_>) -> [Box<dyn Endpoint>; 2] {
         family::connect(setup)

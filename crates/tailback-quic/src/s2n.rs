@@ -14,7 +14,7 @@ use s2n_quic_core::{connection, datagram, dc, endpoint, packet};
 use s2n_quic_transport::connection::Implementation;
 use s2n_quic_transport::endpoint::{Config, Context as Parts, connect};
 use s2n_quic_transport::stream::DefaultStreamManager;
-use tailback_core::foreign::{Endpoint, Setup, Stack, UDP_HEADERS};
+use tailback_core::foreign::{Endpoint, Setup, Stack};
 use tailback_core::rng::Stream;
 
 use self::end::{Awaited, End};
@@ -45,10 +45,6 @@ impl Stack for S2n {
     }
     fn algorithms(&self) -> &[&'static str] {
         &["cubic", "bbr2"]
-    }
-    fn least_mtu(&self) -> u32 {
-        // RFC 9000 section 14.
-        1_200 + UDP_HEADERS
     }
     fn connect(&self, setup: &Setup<'_>) -> [Box<dyn Endpoint>; 2] {
         let mut seeds = Stream::named(setup.seed, "s2n-quic");

@@ -1,5 +1,6 @@
 use std::fmt;
 
+use tailback_core::cc::external::Makers;
 use tailback_core::engine::Simulation;
 use tailback_core::probe::Tables;
 use tailback_core::scenario as engine;
@@ -13,7 +14,7 @@ use tailback_scenario::text;
 pub use tailback_measures::verdict::{Interval, Verdict};
 
 use crate::error::{Error, Problem};
-use crate::result::tables_of;
+use crate::result;
 use crate::scenario::Scenario;
 
 /// Run a scenario with as many seeds as it takes to judge what its `[expect]` says: from `least`, until every condition
@@ -38,6 +39,7 @@ pub fn test(scenario: &Scenario) -> Result<Tested, Error> {
     let (least, most) = (expect.least.0, expect.most.0);
     let mut sides: Vec<Vec<Vec<f64>>> = vec![Vec::new(); conditions.len()];
     let mut seeds: Vec<u64> = Vec::new();
+    let mut faults: Vec<String> = Vec::new();
     loop {
         let have = seeds.len() as u64;
         // A quarter more: each look costs a little, and a late end wastes little.
@@ -45,17 +47,18 @@ pub fn test(scenario: &Scenario) -> Result<Tested, Error> {
         for seed in (have..have + more).map(|at| scenario.engine.seed.wrapping_add(at)) {
             let ran = |engine: &engine::Scenario| {
                 let engine = engine::Scenario { seed, ..engine.clone() };
-                let tables = tables_of(&engine).map_err(|error| {
+                let (tables, faults) = result::ran(&engine, &scenario.hosted.0).map_err(|error| {
                     let fix = "Run it alone with this seed.";
                     Error::one("", format!("the run with seed {seed} failed: {error}"), fix)
                 })?;
-                Ok::<_, Error>((engine, tables))
+                Ok::<_, Error>((engine, tables, faults))
             };
             let own = ran(&scenario.engine)?;
+            faults.extend_from_slice(&own.2);
             let other = if uses_baseline { baseline.as_ref().map(ran).transpose()? } else { None };
             for (place, (condition, window)) in conditions.iter().enumerate() {
-                let of = |run: &Option<&(engine::Scenario, Tables)>, name: &str| {
-                    run.and_then(|(scenario, tables)| Run { scenario, tables }.measure(name, *window))
+                let of = |run: &Option<&(engine::Scenario, Tables, Vec<String>)>, name: &str| {
+                    run.and_then(|(scenario, tables, _)| Run { scenario, tables }.measure(name, *window))
                         .unwrap_or(f64::NAN)
                 };
                 let (run, base) = (Some(&own), other.as_ref());
@@ -67,7 +70,8 @@ pub fn test(scenario: &Scenario) -> Result<Tested, Error> {
             .iter()
             .zip(&sides)
             .map(|((condition, _), sides)| judged(condition, sides, &seeds, expect.confidence.0));
-        let tested = Tested { judged: judged.collect(), seeds: seeds.clone() };
+        let judged = judged.collect();
+        let tested = Tested { judged, seeds: seeds.clone(), faults: faults.clone() };
         if tested.verdict() != Verdict::Undecided || seeds.len() as u64 >= most {
             return Ok(tested);
         }
@@ -79,6 +83,7 @@ pub fn test(scenario: &Scenario) -> Result<Tested, Error> {
 pub struct Tested {
     judged: Vec<Judged>,
     seeds: Vec<u64>,
+    faults: Vec<String>,
 }
 
 /// The verdict on a condition, and what it rests on.
@@ -111,6 +116,11 @@ impl Tested {
     /// The seeds that ran.
     pub fn seeds(&self) -> &[u64] {
         &self.seeds
+    }
+
+    /// What stacks did in these runs that none may, a sentence each: their flows ended then.
+    pub fn faults(&self) -> &[String] {
+        &self.faults
     }
 }
 
@@ -237,7 +247,7 @@ fn baseline(scenario: &Scenario, expect: &Expect) -> Result<Option<engine::Scena
             }
         }
     }
-    if let Err(error) = Simulation::build(&out) {
+    if let Err(error) = Simulation::build_hosting(&out, &Makers::new(), &scenario.hosted.0) {
         return Err(Error::one("expect.baseline", error.problem, error.fix));
     }
     Ok(Some(out))

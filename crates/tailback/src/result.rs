@@ -1,4 +1,6 @@
+use tailback_core::cc::external::Makers;
 use tailback_core::engine::Simulation;
+use tailback_core::foreign::{StackFault, Stacks};
 use tailback_core::params::nearest;
 use tailback_core::probe::schema::Labels;
 use tailback_core::probe::{self, Tables};
@@ -17,20 +19,25 @@ const SLICE: u64 = 1_000_000;
 pub struct Result {
     scenario: Scenario,
     tables: Tables,
+    faults: Vec<String>,
 }
 
 pub(crate) fn of(scenario: &Scenario) -> std::result::Result<Result, Error> {
-    let tables = tables_of(&scenario.engine)?;
-    Ok(Result { scenario: scenario.clone(), tables })
+    let (tables, faults) = ran(&scenario.engine, &scenario.hosted.0)?;
+    Ok(Result { scenario: scenario.clone(), tables, faults })
 }
 
-/// Run what the engine is given to its end.
-pub(crate) fn tables_of(engine: &engine::Scenario) -> std::result::Result<Tables, Error> {
-    let mut simulation = Simulation::build(engine).map_err(Error::engine)?;
+/// Run what the engine is given to its end: its tables, and what stacks did that none may.
+pub(crate) fn ran(
+    engine: &engine::Scenario,
+    stacks: &Stacks,
+) -> std::result::Result<(Tables, Vec<String>), Error> {
+    let mut simulation = Simulation::build_hosting(engine, &Makers::new(), stacks).map_err(Error::engine)?;
     while !simulation.run_events(SLICE).map_err(|error| Error::engine(*error))? {
         simulation.check_rows().map_err(Error::engine)?;
     }
-    Ok(simulation.finish())
+    let faults = simulation.faults().map(StackFault::to_string).collect();
+    Ok((simulation.finish(), faults))
 }
 
 impl Result {
@@ -71,6 +78,11 @@ impl Result {
     /// What is allowed but probably not meant.
     pub fn warnings(&self) -> &[String] {
         &self.tables.warnings
+    }
+
+    /// What stacks did that none may, a sentence each with flow, seed and time: the flow ended then.
+    pub fn faults(&self) -> &[String] {
+        &self.faults
     }
 
     /// Equal for runs whose tables are equal in every byte: their size in bytes and their CRC-32.

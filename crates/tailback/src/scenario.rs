@@ -1,6 +1,9 @@
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use tailback_core::cc::external::Makers;
 use tailback_core::engine::Simulation;
+use tailback_core::foreign::Stacks;
 use tailback_core::scenario as engine;
 use tailback_scenario::node::{self, Node};
 use tailback_scenario::part::{Form, Kind as _};
@@ -16,18 +19,35 @@ use crate::error::{Error, Problem};
 pub struct Scenario {
     pub(crate) engine: engine::Scenario,
     pub(crate) expect: Option<Expect>,
+    pub(crate) hosted: Hosted,
     toml: String,
+}
+
+/// The stacks that a scenario's flows may name; equal if they are the same objects under the same names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hosted(pub Stacks);
+
+impl PartialEq for Hosted {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.len() == other.0.len()
+            && self.0.iter().all(|(name, stack)| other.0.get(name).is_some_and(|it| Arc::ptr_eq(it, stack)))
+    }
 }
 
 impl Scenario {
     /// Read a scenario file's text. Files that it names cannot be read here: give traces and schedules as lists.
     pub fn from_toml(toml: &str) -> Result<Scenario, Error> {
+        Scenario::hosting(toml, &Stacks::new())
+    }
+
+    /// The same with other people's stacks that `transport` of a flow may name; the crate `tailback-bench` makes them.
+    pub fn hosting(toml: &str, stacks: &Stacks) -> Result<Scenario, Error> {
         let node = node::from_toml(toml).map_err(|error| {
             let fault = error.fault("TOML");
             let (message, fix) = (fault.problem, fault.fix);
             Error::of(vec![Problem { field: String::new(), message, fix, at: error.at }])
         })?;
-        Scenario::of(&node, &node.places(toml).into_iter().collect())
+        Scenario::of(&node, &node.places(toml).into_iter().collect(), stacks)
     }
 
     /// Begin a scenario of one bottleneck: its rate (`"10mbit"`), the round-trip time without queues (`"40ms"`), and how
@@ -40,7 +60,35 @@ impl Scenario {
     pub fn with_seed(&self, seed: u64) -> Scenario {
         let mut node = node::from_toml(&self.toml).expect("what was written reads");
         put(&mut node, &["seed"], seed.into());
-        Scenario::of(&node, &HashMap::new()).expect("a seed changes nothing that is checked")
+        Scenario::of(&node, &HashMap::new(), &self.hosted.0).expect("a seed changes nothing that is checked")
+    }
+
+    /// The same scenario with a transport of `stacks` and one of its congestion controls in place of the subject: of every
+    /// flow called `subject` or `subject-…`, as in a suite. An error if there is no such flow.
+    pub fn with_subject(&self, transport: &str, cc: &str, stacks: &Stacks) -> Result<Scenario, Error> {
+        let mut node = node::from_toml(&self.toml).expect("what was written reads");
+        let mut subjects: Vec<&mut Node> =
+            flows(&mut node).iter_mut().filter(|flow| is_subject(flow)).collect();
+        for flow in &mut subjects {
+            let node::Value::Table(rows) = &mut flow.value else { continue };
+            rows.retain(|(field, _)| field != "stack" && field != "receiver_stack");
+            put(flow, &["transport"], transport.into());
+            put(flow, &["cc"], cc.into());
+        }
+        if subjects.is_empty() {
+            let fix = "Call the flow that is judged \"subject\".";
+            return Err(Error::one("flow", "there is no flow called subject", fix));
+        }
+        Scenario::of(&node, &HashMap::new(), stacks)
+    }
+
+    /// The same scenario, judged with exactly this many seeds, at least two; nothing changes if it expects nothing.
+    pub fn with_seeds(&self, seeds: u64) -> Scenario {
+        let mut out = self.clone();
+        if let Some(expect) = &mut out.expect {
+            (expect.least.0, expect.most.0) = (seeds, seeds);
+        }
+        out
     }
 
     /// The scenario as a file holds it, in normal form.
@@ -58,7 +106,7 @@ impl Scenario {
         self.engine.duration_ps as f64 / 1e12
     }
 
-    fn of(node: &Node, places: &HashMap<String, (usize, usize)>) -> Result<Scenario, Error> {
+    fn of(node: &Node, places: &HashMap<String, (usize, usize)>, stacks: &Stacks) -> Result<Scenario, Error> {
         let located = |found: Vec<Found>| {
             Error::of(found.into_iter().map(|problem| located(problem, places)).collect())
         };
@@ -66,11 +114,12 @@ impl Scenario {
         let resolved = resolve::resolve(&scenario, &Nothing).map_err(located)?;
         let engine: engine::Scenario = serde_json::from_str(&text::to_json(&resolved.description))
             .expect("the engine reads what is resolved for it");
-        if let Err(error) = Simulation::build(&engine) {
+        if let Err(error) = Simulation::build_hosting(&engine, &Makers::new(), stacks) {
             let problem = resolved.translate(&error.field, &error.value, &error.problem, &error.fix);
             return Err(located(vec![problem]));
         }
-        Ok(Scenario { engine, toml: text::to_toml(&scenario.write(Form::Short)), expect: scenario.expect })
+        let toml = text::to_toml(&scenario.write(Form::Short));
+        Ok(Scenario { engine, toml, expect: scenario.expect, hosted: Hosted(stacks.clone()) })
     }
 }
 
@@ -142,8 +191,23 @@ impl Builder {
         if !self.flows.is_empty() {
             put(&mut node, &["flow"], self.flows.into());
         }
-        Scenario::of(&node, &HashMap::new())
+        Scenario::of(&node, &HashMap::new(), &Stacks::new())
     }
+}
+
+/// The flows of a scenario as it is written.
+fn flows(node: &mut Node) -> &mut [Node] {
+    let node::Value::Table(rows) = &mut node.value else { return &mut [] };
+    match rows.iter_mut().find(|(key, _)| key == "flow") {
+        Some((_, Node { value: node::Value::List(flows), .. })) => flows,
+        _ => &mut [],
+    }
+}
+
+/// Is a flow one that a suite's candidate takes the place of?
+fn is_subject(flow: &Node) -> bool {
+    let name = flow.get("name").and_then(Node::as_text).unwrap_or_default();
+    name == "subject" || name.starts_with("subject-")
 }
 
 /// Set what stands at a path of tables, and make tables that are not there.
