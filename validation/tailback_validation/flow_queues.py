@@ -186,8 +186,8 @@ _MECHANISMS = {
 _HEAD = """# Flow queues against the kernel's
 
 `python -m tailback_validation.flow_queues {kernel}` writes this page. CUBIC transfers and a call cross one queue for
-{duration} s: in the simulator with the model, and on `{kernel}` with the kernel's own. {cells} of {all} cells: 4 and 12 Mbit/s,
-round trips of 20 and 80 ms, one transfer or four; of each discipline four cells have a parameter of its own.
+{duration} s: in the simulator with the model, and on `{kernel}` with the kernel's own. {cells} of {all} cells: 4 and 12
+Mbit/s, round trips of 20 and 80 ms, one transfer or four; of each discipline four cells have a parameter of its own.
 
 The rule, written before the first run: in each cell the transfers' goodput differs from the kernel's by {goodput} % at
 most, and the first transfer's median queueing delay by {delay} % at most, or by {delay} % of {floor} ms where the
