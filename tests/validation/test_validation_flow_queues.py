@@ -26,6 +26,6 @@ def found() -> list[flow.Judged]:
 
 
 def test_the_page_is_what_the_kept_rows_and_todays_simulator_give(found: list[flow.Judged]) -> None:
-    assert {each.cell.discipline for each in found} == set(flow.DISCIPLINES)
+    assert len(found) == len(flow.cells())
     page = flow.page(KERNEL, found, flow.nulls(found))
     assert page == flow.PAGE.read_text(), "python -m tailback_validation.flow_queues debian-6.1 writes it"
