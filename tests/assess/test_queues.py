@@ -268,19 +268,20 @@ def test_a_kernels_queue_runs_in_guests_and_those_beside_it_are_simulated(
 
     def examine(kernel: str) -> assessed.Assessment:
         asked.clear()
-        only = ["memory", "rate-drops"]
+        only = ["bursts", "rate-drops", "memory"]
         return assessed.assess("kernel:fq_codel", quick=True, seeds=2, only=only, store=tmp_path, kernel=kernel)
 
     done = examine("k")
-    assert asked == ["trial", "memory", "memory"]
+    assert asked == ["trial", "burst-80ms", "burst-80ms"]
     verdicts_by_name = {each.experiment.name: each for each in done.criteria}
-    assert verdicts_by_name["memory"].verdict == "passed"
+    assert verdicts_by_name["bursts"].verdict == "passed"
+    assert verdicts_by_name["memory"].verdict == "not applicable"
     assert verdicts_by_name["rate-drops"].why == "a kernel's queue stands at a rate that does not change"
     assert "--kernel k" in done.to_json()["command"]
     assert "kernel is k: it in a guest, all else simulated" in done.markdown()
     # Kept rows are this kernel's: another one runs its own.
     assert (examine("k").run, asked) == (0, ["trial"])
-    assert (examine("other").run, asked) == (2, ["trial", "memory", "memory"])
+    assert (examine("other").run, asked) == (2, ["trial", "burst-80ms", "burst-80ms"])
 
 
 def test_a_kernels_queue_declares_what_its_model_does() -> None:
