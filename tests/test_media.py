@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,6 +69,26 @@ def test_presets_can_be_written_down_and_read_again(name: str) -> None:
     assert again.resolve() == made.resolve()
     spelt_out = tb.Scenario.from_resolved(made.resolve())
     assert spelt_out.resolve()["links"] == made.resolve()["links"]
+
+
+@pytest.mark.parametrize(("shape", "holds"), [(0, "modem"), (0.95, "router-up")])
+def test_a_home_lines_packets_wait_in_the_modem_or_in_the_shaping_router(shape: float, holds: str) -> None:
+    upload = tb.bulk("cubic", **{"from": "right"})
+    result = tb.run(tb.presets.scenario("home", flows=[upload], duration="10s", shape=shape))
+    rows = {row["link"]: row for row in result.link_summary()}
+    waits = {name: row["backlog_mean_bytes"] for name, row in rows.items()}
+    assert waits[holds] > 20 * max(waits[name] for name in waits if name != holds)
+    assert [rows[name]["rate_mbps"] for name in ("provider", "modem")] == [50.0, 10.0]
+    assert rows["router-up"]["rate_mbps"] == (9.5 if shape else 1000.0)
+    # With the default queues the modem's FIFO holds up to 250 ms, FQ-CoDel about its target.
+    assert (waits[holds] > 100_000) == (holds == "modem")
+
+
+@pytest.mark.parametrize(("option", "value"), [("shape", 1.5), ("shape", "all"), ("up", "fast"), ("queue", "fq_cdel")])
+def test_a_home_lines_options_are_checked_by_name(option: str, value: Any) -> None:
+    with pytest.raises(tb.ScenarioError) as caught:
+        tb.presets.scenario("home", flows=[tb.bulk()], duration="1s", **{"shape": 0.5, option: value}).resolve()
+    assert caught.value.problems[0].field.startswith(f"path.{option}")
 
 
 def test_a_preset_says_what_it_does_not_know() -> None:

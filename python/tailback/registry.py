@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tailback import _core
@@ -129,6 +129,8 @@ class Registry:
     controllers: tuple[str, ...] = ()
     #: Transports that a flow can have in place of TCP.
     transports: tuple[Transport, ...] = ()
+    #: A kernel's own queues by their names there, each with the model whose parameters it takes.
+    kernel_queues: Mapping[str, str] = field(default_factory=dict)
 
     def names(self, kind: Kind) -> list[str]:
         """The names of one list, in the registry's order."""
@@ -184,6 +186,7 @@ def load() -> Registry:
         ),
         apps=tuple(_card(row) for row in raw["apps"]),
         media=tuple(_card(row) for row in raw.get("media", ())),
+        kernel_queues=dict(raw.get("kernel_queues", {})),
         controllers=tuple(row["name"] for row in raw["controllers"]),
         transports=tuple(Transport(row["name"], tuple(row["algorithms"]), row["version"]) for row in raw["transports"]),
     )

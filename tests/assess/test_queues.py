@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import tailback as tb
 from tailback import cli, registry
 from tailback.assess import output, verdicts
+from tailback.assess import run as assessed
 from tailback.assess.books import book, book_of
 from tailback.assess.queues.candidate import QueueCandidate, candidate
 from tailback.assess.queues.cost import growth
@@ -189,7 +191,9 @@ def test_the_command_writes_a_dossier_and_json(tailback: Any, tmp_path: Path) ->
         (["pie,target=nonsense"], 2, "target"),
         (["fifo,limit=0packets"], 2, "limit"),
         (["token_bucket"], 2, "shaper"),
-        (["kernel:codel"], 2, "tailback validate --engine vm --queues"),
+        (["kernel:codle"], 2, "kernel:codel"),
+        (["kernel:codel", "--kernel", "nosuch-1.0"], 1, "nosuch-1.0"),
+        (["codel", "--kernel", "debian-6.1"], 2, "kernel:fq_codel"),
         (["codel", "--for", "scavenger"], 2, "scope"),
     ],
 )
@@ -244,3 +248,47 @@ def test_a_seed_without_the_number_is_the_reason_that_is_shown() -> None:
 def test_a_table_of_effects_has_every_baseline() -> None:
     found = verdicts.Criterion(QUEUE.experiments[0], "passed", ())
     assert output.effect(found, "codel", has_own_bounds=True) == ""
+
+
+def test_a_kernels_queue_runs_in_guests_and_those_beside_it_are_simulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def stand_in(self: Any, scenario: tb.Scenario, **how: Any) -> tb.Result:
+        """What a guest would return, from the model."""
+        asked.append(str(scenario.name))
+        kernels = scenario.resolve(live=True)["links"][0]["queue"]
+        assert kernels["discipline"] == "kernel:fq_codel"
+        return tb.run(scenario.with_({"dumbbell.queue": {"discipline": "fq_codel", "limit": "300packets"}}))
+
+    monkeypatch.setattr(assessed.Guest, "check", lambda self, scenario: None)
+    monkeypatch.setattr(assessed.Guest, "run", stand_in)
+    monkeypatch.setattr(assessed.kernels, "find", lambda name: SimpleNamespace(name="k", digest=f"digest of {name}"))
+
+    def examine(kernel: str) -> assessed.Assessment:
+        asked.clear()
+        only = ["bursts", "rate-drops", "memory"]
+        return assessed.assess("kernel:fq_codel", quick=True, seeds=2, only=only, store=tmp_path, kernel=kernel)
+
+    done = examine("k")
+    assert asked == ["trial", "burst-80ms", "burst-80ms"]
+    verdicts_by_name = {each.experiment.name: each for each in done.criteria}
+    assert verdicts_by_name["bursts"].verdict == "passed"
+    assert verdicts_by_name["memory"].verdict == "not applicable"
+    assert verdicts_by_name["rate-drops"].why == "a kernel's queue stands at a rate that does not change"
+    assert "--kernel k" in done.to_json()["command"]
+    assert "kernel is k: it in a guest, all else simulated" in done.markdown()
+    # Kept rows are this kernel's: another one runs its own.
+    assert (examine("k").run, asked) == (0, ["trial"])
+    assert (examine("other").run, asked) == (2, ["trial", "burst-80ms", "burst-80ms"])
+
+
+def test_a_kernels_queue_declares_what_its_model_does() -> None:
+    names = ("kernel:fq_codel", "kernel:pie,target=20ms", "kernel:cake", "kernel:bfifo")
+    found = [candidate(name) for name in names]
+    assert [each.target_ms for each in found] == [5.0, 20.0, 5.0, 15.0]
+    # No guest can show hosts: every flow has addresses of its own there.
+    assert [each.isolates for each in found] == ["flows", "", "flows", ""]
+    assert [each.limits for each in found] == ["packets", "packets", "memory", "bytes"]
+    assert found[0].digest != candidate("fq_codel").digest

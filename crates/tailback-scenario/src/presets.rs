@@ -1,7 +1,9 @@
-//! The networks of the papers, ready made: links, queues and competing flows under one name.
+//! The networks of the papers, and a home line, ready made: links, queues and competing flows under one name.
 //!
 //! Flows run from `left` to `right` unless they say otherwise: from the server to the user. Numbers are those of the
 //! papers where they print them; the rest is marked "chosen" and explained in docs/links/.
+
+mod home;
 
 use crate::node::{Node, Value};
 use crate::part::{Kind, Name, read};
@@ -404,7 +406,7 @@ fn no_flows(_: &Given) -> Result<Vec<Node>, Fault> {
     Ok(Vec::new())
 }
 
-const HOME: &str = "CAIA Technical Report 110729A (2011)";
+const CAIA: &str = "CAIA Technical Report 110729A (2011)";
 const FAST: &str = "Wu, Effects of Applying High Speed Congestion Control Algorithms in the Internet (2007)";
 const PERTH: &str = "Murray and Ong, Experimental Evaluation of Congestion Avoidance";
 
@@ -442,7 +444,7 @@ pub static PRESETS: &[Preset] = &[
     Preset {
         name: "adsl1",
         title: "ADSL1 home line, university to home, without the paper's tunnel",
-        paper: HOME,
+        paper: CAIA,
         section: "III-D",
         reported: "idle RTT 50 ms; loaded medians 492 (NewReno), 613 ms (CUBIC); 1.2 to 1.25 Mbit/s",
         choices: &[
@@ -458,7 +460,7 @@ pub static PRESETS: &[Preset] = &[
     Preset {
         name: "adsl1-vtun",
         title: "ADSL1 home line, through a tunnel of IP over TCP",
-        paper: HOME,
+        paper: CAIA,
         section: "III-D",
         reported: "idle RTT 50 ms; loaded medians 492 (NewReno), 613 ms (CUBIC); 1.2 to 1.25 Mbit/s",
         choices: &[
@@ -482,7 +484,7 @@ pub static PRESETS: &[Preset] = &[
     Preset {
         name: "homeplug",
         title: "HomePlug AV between two rooms",
-        paper: HOME,
+        paper: CAIA,
         section: "III-E",
         reported: "idle RTT 4 ms; about 31 to 36 Mbit/s of TCP",
         choices: &[&[
@@ -504,7 +506,7 @@ pub static PRESETS: &[Preset] = &[
     Preset {
         name: "wifi",
         title: "802.11g, a laptop sending through its access point",
-        paper: HOME,
+        paper: CAIA,
         section: "III-F",
         reported: "idle RTT 1.5 ms; loaded medians 53 (NewReno), 55 ms (CUBIC); about 18 Mbit/s of TCP",
         choices: &[&[
@@ -618,6 +620,7 @@ pub static PRESETS: &[Preset] = &[
         links: hsdpa,
         flows: no_flows,
     },
+    home::HOME,
 ];
 
 /// The preset of this name; the problem proposes the nearest if there is none.

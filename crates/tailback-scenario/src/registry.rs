@@ -16,6 +16,7 @@ pub fn as_json() -> Value {
     json!({
         "algorithms": cc::registry::cards().iter().zip(cc::registry::costs()).map(algorithm).collect::<Value>(),
         "queues": queue::registry::cards().iter().map(discipline).collect::<Value>(),
+        "kernel_queues": queue::outside::DISCIPLINES.iter().map(kernels).collect::<serde_json::Map<_, _>>(),
         "stacks": stack::profiles().iter().map(profile).collect::<Value>(),
         "apps": applications(),
         "media": medium::registry::uses().map(carrier).collect::<Value>(),
@@ -52,6 +53,11 @@ fn column(schema: &ColumnSchema) -> Value {
         "names": names,
         "none": schema.none,
     })
+}
+
+/// A kernel's discipline by its name there, with the model whose parameters it takes.
+fn kernels((name, model): &(&str, &str)) -> (String, Value) {
+    ((*name).into(), (*model).into())
 }
 
 fn card(card: &Card) -> Value {

@@ -163,6 +163,8 @@ class Experiment:
     covered_by: tuple[str, ...] = ()
     #: Why it does not apply to a candidate that declares nothing of the kind; empty: the scope says why.
     needs: str = ""
+    #: Why it does not apply to a candidate that runs in a guest; empty: it does.
+    not_in_guest: str = ""
 
 
 @dataclass(frozen=True)
@@ -223,6 +225,8 @@ class Book:
     judged_as: Callable[[Candidate, str], str] = lambda candidate, scope: f"Judged as {scope}."
     #: Plain cases, by name.
     plain: Mapping[str, Cell] = field(default_factory=dict)
+    #: Whether a candidate runs in a guest alone.
+    needs_guest: Callable[[Candidate], bool] = lambda candidate: False
     #: Whether harm on the population of paths is a row.
     has_population: bool = False
 

@@ -47,10 +47,12 @@ def command(done: Assessment, cell: Cell | None = None) -> str:
         words += ["--seeds", str(done.seeds)] if done.seeds else []
         words += ["--for", done.scope] if done.scope != done.book.scope_of.get(done.candidate.name, GENERAL) else []
         words += [part for name in done.only for part in ("--only", name)]
+        words += ["--kernel", done.kernel] if done.kernel else []
         words += ["--allow-code"] if done.candidate.allow_code else []
         return shlex.join(words)
     # A class from a file is found from where the dossier was asked for, so that the command is run there too.
     words = ["tailback", "run", f"{done.folder}cells/{cell.name}.toml", "--seed", "1"]
+    words += ["--engine", "vm", "--kernel", done.kernel] if done.book.needs_guest(done.candidate) else []
     words += ["--allow-code"] if done.candidate.allow_code else []
     return shlex.join(words)
 
@@ -146,6 +148,7 @@ def as_json(done: Assessment) -> dict[str, Any]:
         "only": list(done.only),
         "interrupted": done.interrupted,
         "command": command(done),
+        **({"kernel": done.kernel} if done.kernel else {}),
         "verdict": done.verdict,
         "broken": done.is_broken,
         "counts": done.counted(),
@@ -181,6 +184,15 @@ def as_json(done: Assessment) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _where(done: Assessment) -> str:
+    """Where the runs were, if not all of them were simulated."""
+    if not done.kernel:
+        return ""
+    beside = [each for each in done.against if each.startswith("kernel:")]
+    others = f"it and {' and '.join(beside)} in a guest" if beside else "it in a guest"
+    return f" Its kernel is {done.kernel}: {others}, all else simulated."
+
+
 def markdown(done: Assessment) -> str:
     """The page of verdicts."""
     cells = {cell.name: cell for cell in done.cells()}
@@ -190,7 +202,7 @@ def markdown(done: Assessment) -> str:
     if done.is_broken:
         lines += [f"**{BROKEN}**", ""]
     lines += [f"{_tally(done)} Against {' and '.join(done.against)}, {_how(done)}. Made by `{command(done)}`.", ""]
-    lines += [done.book.judged_as(done.candidate, done.scope), ""]
+    lines += [f"{done.book.judged_as(done.candidate, done.scope)}{_where(done)}", ""]
     sign = "{label} alone" if not done.book.has_own_bounds else "{label}"
     beside = "".join(f" Beside {sign.format(label=label)} |" for label in done.against)
     lines += [

@@ -30,13 +30,16 @@ from tailback.assess.verdicts import (
     with_covered,
 )
 from tailback.candidate import Candidate
+from tailback.engines import Vm
 from tailback.errors import AlgorithmError, Interrupted, TailbackError, nearest
 from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, together
 from tailback.experiment.design import Design, Point
 from tailback.experiment.runner import Finished, perform_all
 from tailback.experiment.store import Store
+from tailback.result import Result
 from tailback.run import run
 from tailback.scenario import Scenario
+from tailback.vm import LostRun, kernels
 
 if TYPE_CHECKING:
     from tailback.algorithms import Algorithm
@@ -78,6 +81,8 @@ class Assessment:
     scope: str = GENERAL
     #: Rules by which the candidate is judged.
     book: Book = CONGESTION_CONTROL
+    #: Of the kernel that ran what only a kernel has; empty if nothing needed one.
+    kernel: str = ""
     criteria: list[Criterion] = field(default_factory=list)
     controls: list[Checked] = field(default_factory=list)
     #: Harm on the stated population of paths; None if it was not asked for or has not been run.
@@ -161,6 +166,7 @@ def assess(
     cancel: Cancel | None = None,
     allow_code: bool = False,
     fresh: int = 0,
+    kernel: str | None = None,
 ) -> Assessment:
     """Examine a congestion control by RFC 9743, or a queue by RFC 7928, beside those `against` in the same cells.
 
@@ -172,9 +178,11 @@ def assess(
     experiments. `scope` says what the candidate is meant for, so that rows that do not apply are left out: "general",
     "scavenger", "l4s", "data-centre" or "slow-start"; None takes what a built-in algorithm declares, else "general".
     `fresh` is added to the seeds of the candidate's runs and not of the baselines', for a test of the suite itself.
-    With `out` the dossier is written to that folder. `workers` and `on` are as for
-    `sweep`. Raises `UnfitCandidate` for a candidate that sends nothing or does not come back, and what it raised for
-    one that crashes. Ctrl-C raises `Interrupted`; what was finished is kept, and the dossier so far is written.
+    `kernel` names the kernel that runs the queues of a kernel, such as "kernel:fq_codel", in a guest, by default the
+    first one fetched; tailback's own are simulated. With `out` the dossier is written to that folder. `workers` and
+    `on` are as for `sweep`. Raises `UnfitCandidate` for a candidate that sends nothing or does not come back, and what
+    it raised for one that crashes. Ctrl-C raises `Interrupted`; what was finished is kept, and the dossier so far is
+    written.
 
     >>> import tailback as tb, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -201,7 +209,8 @@ def assess(
         close = nearest(scope, list(book.scopes))
         hint = f' Did you mean "{close}"?' if close else ""
         raise UnknownWord(f'there is no scope "{scope}".{hint} There are: {", ".join(book.scopes)}')
-    _try(book, mine)
+    guest = _guest(book, [mine, *baselines], kernel)
+    _try(book, mine, guest if book.needs_guest(mine) else None)
     done = Assessment(
         mine,
         what if isinstance(what, str) else mine.label,
@@ -211,6 +220,7 @@ def assess(
         seeds,
         scope,
         book,
+        kernel=kernels.find(kernel).name if guest is not None else "",
     )
     kept = store if isinstance(store, Store) else Store(store)
     work = _Work(done, baselines, fresh)
@@ -226,11 +236,13 @@ def assess(
             asked = work.ask(count)
             if not asked:
                 break
-            finished = Finished(kept)
-            try:
-                perform_all(work, finished, workers=workers, on=on, progress=progress, cancel=cancel)
-            finally:
-                work.take(finished)
+            for crew in (on, guest) if guest is not None else (on,):
+                work.turn_to(crew if crew is guest else None)
+                finished = Finished(kept)
+                try:
+                    perform_all(work, finished, workers=workers, on=crew, progress=progress, cancel=cancel)
+                finally:
+                    work.take(finished)
     except KeyboardInterrupt as interrupted:
         done.interrupted = True
         done.wall_s = time.perf_counter() - began
@@ -242,6 +254,37 @@ def assess(
     if out is not None:
         done.save(out)
     return done
+
+
+class Guest(Vm):
+    """A kernel in a virtual machine; a run whose machine is lost is tried again."""
+
+    TRIES = 3
+
+    def run(self, scenario: Scenario, **how: Any) -> Result:
+        """As `tailback.vm.run`."""
+        for left in reversed(range(self.TRIES)):
+            try:
+                return super().run(scenario, **how)
+            except LostRun:
+                if not left:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+
+def _guest(book: Book, candidates: Sequence[Candidate], kernel: str | None) -> Guest | None:
+    """What runs those that only a kernel has; None if there are none. Raises what a guest lacks here."""
+    needing = [each for each in candidates if book.needs_guest(each)]
+    if not needing:
+        if kernel is not None:
+            raise UnknownWord(
+                f"--kernel {kernel}: no candidate here runs in a guest. Write for example kernel:fq_codel"
+            )
+        return None
+    guest = Guest(kernel)
+    for each in needing:
+        guest.check(book.trial(each))
+    return guest
 
 
 class InterruptedAssessment(Interrupted):
@@ -274,13 +317,16 @@ def _wants_population(done: Assessment) -> bool:
     return done.book.has_population and is_asked_for and done.scope not in population.OUT_OF_SCOPE
 
 
-def _try(book: Book, mine: Candidate) -> None:
-    """A short run, before hours are spent on a candidate that cannot be run."""
+def _try(book: Book, mine: Candidate, guest: Guest | None = None) -> None:
+    """A short run, before hours are spent on a candidate that cannot be run; in a guest for what only a kernel has."""
     scenario, words = book.trial(mine), book.trial_words
     outcome: list[Any] = []
 
     def work() -> None:
         try:
+            if guest is not None:
+                outcome.append(guest.run(scenario))
+                return
             done = [run(scenario, allow_code=mine.allow_code) for _ in range(2 if mine.allow_code else 1)]
             if done[0].differing(done[-1]):
                 fault = f"{mine.label} gave two results with one seed in {words}: it draws from "
@@ -293,7 +339,8 @@ def _try(book: Book, mine: Candidate) -> None:
     # Code that loops cannot be stopped; a daemon thread at least lets the program end.
     thread = threading.Thread(target=work, daemon=True, name="trial")
     thread.start()
-    thread.join(PATIENCE_S)
+    # A guest has a limit of its own, and code of the kernel's cannot loop in this thread.
+    thread.join(PATIENCE_S if guest is None else None)
     if not outcome:
         raise StuckCandidate(
             f"{mine.label} has not come back for {PATIENCE_S:g} s from {words}: its code seems to loop. It was not "
@@ -321,6 +368,7 @@ class _Work:
         self.name = f"assess {done.candidate.label}"
         book = done.book
         self.kept = Kept(book=book.name)
+        self._guest: Guest | None = None
         # Whose code others have written was refused before, where it is not allowed; planted faults are our own.
         self.allow_code = True
         self._controls = [
@@ -388,6 +436,8 @@ class _Work:
     def seeds_of(self, number: int) -> tuple[int, ...]:
         """As many as the round has for the cell."""
         name, way = self._order[number]
+        if self._needs_guest(way) != (self._guest is not None):
+            return ()
         first = 1 + self._shift(way)
         return tuple(range(first, first + self._seeds[name]))
 
@@ -408,6 +458,15 @@ class _Work:
         return self._points[self._order[number]].seconds
 
     # Rounds.
+
+    def turn_to(self, guest: Guest | None) -> None:
+        """Ask for the guest's runs from now on, or for those of the simulator."""
+        self._guest = guest
+        kernel = "" if guest is None else kernels.find(guest.kernel).digest
+        self.kept = Kept(book=self._done.book.name, kernel=kernel)
+
+    def _needs_guest(self, way: str) -> bool:
+        return way in self._candidates and self._done.book.needs_guest(self._candidates[way])
 
     def ask(self, seeds: int) -> bool:
         """Set the round's seeds: of all cells in the first, then of those undecided; False if there are none."""

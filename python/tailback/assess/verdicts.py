@@ -185,7 +185,9 @@ def judge_experiment(
     if cells:
         cells = [one for cell in cells if (one := book.scoped(experiment, cell, scope, of)) is not None]
         if not cells:
-            return Criterion(experiment, NOT_APPLICABLE, (), experiment.needs or f"{scope}: {book.scopes[scope]}")
+            guest = experiment.not_in_guest if of is not None and book.needs_guest(of) else ""
+            why = guest or experiment.needs or f"{scope}: {book.scopes[scope]}"
+            return Criterion(experiment, NOT_APPLICABLE, (), why)
     if not cells:
         why = experiment.not_run or "none of its cells was asked for"
         return Criterion(experiment, NOT_RUN, (), why)

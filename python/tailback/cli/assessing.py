@@ -18,7 +18,9 @@ from tailback.cli.reading import AllowCode
 from tailback.cli.testing import UNDECIDED
 
 BROKEN = 4
-_QUEUES = " Or a queue: its name with parameters (pie,target=20ms), or a class (my.py:MyQueue)."
+_QUEUES = (
+    " Or a queue: its name with parameters (pie,target=20ms), a kernel's (kernel:fq_codel), or a class (my.py:MyQueue)."
+)
 
 
 @app.command()
@@ -52,6 +54,10 @@ def assess(
         str | None, typer.Option(help="A Dask cluster: dask://HOST:8786, or dask:///path/to/scheduler.json.")
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(help="The kernel that runs a kernel:… queue in a guest. Default: the first one fetched."),
+    ] = None,
     allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
@@ -71,6 +77,8 @@ def assess(
     - `tailback assess mine.py:Mine --allow-code --out dossier`
 
     - `tailback assess fq_codel --quick`
+
+    - `tailback assess kernel:fq_codel --quick --kernel debian-6.1`
     """
     from tailback.assess.run import InterruptedAssessment, StuckCandidate, UnknownWord
     from tailback.assess.run import assess as examine
@@ -94,6 +102,7 @@ def assess(
             on=on,
             progress=not as_json,
             allow_code=allow_code,
+            kernel=kernel,
         )
     except InterruptedAssessment as interrupted:
         _print_outcome(interrupted.partial, folder, as_json)

@@ -362,7 +362,8 @@ class _Run:
         if self._resolved is None or self._resolved[0] is not state:
             scenario = self.wanted.scenario(state.number, state.values, seed)
             around = scenario.to_toml().split(f"seed = {seed}\n", 1)
-            resolved = scenario.resolve(allow_code=self.wanted.allow_code)
+            # A kernel has queues and programs that the simulator has not.
+            resolved = scenario.resolve(allow_code=self.wanted.allow_code, live=isinstance(self.crew, Alone))
             demand_allowed(resolved, self.wanted.allow_code, scenario)
             cut = as_text(json.loads(as_text(resolved)) | {"seed": _SEED}).split(json.dumps(_SEED))
             assert len(cut) == 2, "no name has a control character"

@@ -49,6 +49,17 @@ WORDS: dict[str, dict[str, tuple[str, str]]] = {
         "interval_ms": ("interval", _MS), "ce_threshold_ms": ("ce_threshold", _MS),
     },
     "pie": {"limit_packets": ("limit", _PLAIN), "target_ms": ("target", _MS), "t_update_ms": ("tupdate", _MS)},
+    "fq_pie": {
+        "limit_packets": ("limit", _PLAIN), "flows": ("flows", _PLAIN), "quantum": ("quantum", _PLAIN),
+        "memory_limit": ("memory_limit", _BYTES), "target_ms": ("target", _MS), "t_update_ms": ("tupdate", _MS),
+    },
+    "fq": {
+        "limit_packets": ("limit", _PLAIN), "flow_limit": ("flow_limit", _PLAIN), "flows": ("buckets", _PLAIN),
+        "quantum": ("quantum", _PLAIN), "initial_quantum": ("initial_quantum", _PLAIN),
+        "maxrate_bps": ("maxrate", "{:.0f}bit"),
+    },
+    # Its limit is the device's txqueuelen.
+    "pfifo_fast": {},
     "dualpi2": {
         "limit_packets": ("limit", _PLAIN), "target_ms": ("target", _MS), "t_update_ms": ("tupdate", _MS),
         "alpha": ("alpha", _PLAIN), "beta": ("beta", _PLAIN), "coupling": ("coupling_factor", _PLAIN),
@@ -296,7 +307,7 @@ class _Writer:
             if variant == "adaptive":
                 words.append("adaptive")
         else:
-            if kind == "pie":
+            if kind in ("pie", "fq_pie"):
                 # The kernel counts in sixteenths.
                 words += [
                     word

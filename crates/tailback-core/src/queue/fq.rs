@@ -15,7 +15,7 @@ const CARD: Card = Card {
     title: "Fair queue with pacing",
     law: "every flow with packets sends until its credit is spent, and gets `quantum` bytes more a round; one that was \
           empty goes ahead of the others. With `maxrate_bps` a flow whose credit is spent by a packet of L bytes \
-          rests for max(L, quantum)/maxrate. A flow with `flow_limit` packets drops arrivals, and so does a full queue",
+          rests for max(L, quantum)/maxrate, less what it came late after its last rest, at most by half. A flow with `flow_limit` packets drops arrivals, and so does a full queue",
     source: "tc-fq(8); Linux 6.1 sch_fq.c",
     differs: &[
         "Pacing by socket is done where it is known, in the sender: its stack's `pacing`",
@@ -167,7 +167,10 @@ impl QueueDiscipline for Fq {
             if let Some(rate) = self.rate
                 && flow.credit <= 0
             {
-                flow.next = now + rate.time_for(length.max(self.quantum) as Bytes);
+                let rest = rate.time_for(length.max(self.quantum) as Bytes);
+                // What it came late, it rests less: others' packets and timers do not lower its rate.
+                let late = if flow.next == Time::ZERO { Duration::ZERO } else { now.since(flow.next) };
+                flow.next = now + (rest - late.min(rest / 2));
             }
             self.held.packets -= 1;
             self.held.bytes -= Bytes::from(packet.bytes);

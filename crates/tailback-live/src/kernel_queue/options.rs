@@ -148,9 +148,9 @@ impl Discipline {
 }
 
 /// PIE's first update of its probability comes half a second after it was made (HZ / 2 in `pie_init`, Linux 3.14 to 6.12),
-/// and a timer's tick later at most; FQ-PIE's at once.
+/// and a timer's tick later at most, and so does FQ-PIE's.
 fn rests(name: &str) -> Duration {
-    Duration::from_millis(if name == "pie" { 520 } else { 0 })
+    Duration::from_millis(if ["pie", "fq_pie"].contains(&name) { 520 } else { 0 })
 }
 
 /// The parameters a scenario gives.

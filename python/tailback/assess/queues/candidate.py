@@ -4,6 +4,7 @@ What `candidate` distinguishes:
 
 - "fq_codel" or "pie,target=20ms": built in, with parameters;
 - "drop-tail-bytes" and "drop-tail-packets": a FIFO that counts the cell's limit in one or the other;
+- "kernel:fq_codel" or "kernel:pie,target=20ms": a kernel's own, which runs in guests (`Vm`) alone;
 - "mine.py:MyQueue", "package.module:MyQueue" or "python:…": a Python class, which runs code and wants `allow_code`;
 - a table as a scenario has it: `{"discipline": "codel", "target": "5ms"}`, or its TOML text;
 - in Python, the class itself.
@@ -47,6 +48,8 @@ _NUMBER = re.compile(r"[0-9.]+")
 #: What built-in disciplines keep apart, and at which end their control law drops; [cards](docs/queues.md) say why.
 _ISOLATES = {"fq_codel": "flows", "fq_pie": "flows", "fq": "flows", "sfq": "flows", "cake": "hosts"}
 _DROPS_AT_HEAD = frozenset({"codel", "fq_codel", "cake"})
+#: What a kernel's queue counts a cell's limit in, where its model counts another.
+_KERNEL_LIMITS = {"bfifo": "bytes", "red": "bytes"}
 #: Parameters that hold a target or a burst allowance, in milliseconds; CAKE's target is a twentieth of its `rtt`.
 _TARGETS = ("target_ms",)
 _BURSTS = ("max_burst_ms", "interval_ms", "rtt_ms")
@@ -67,6 +70,11 @@ class QueueCandidate(Candidate):
     limits: str = "packets"
     #: Has it a parameter `ecn` that must be switched on?
     takes_ecn: bool = False
+
+    @property
+    def needs_guest(self) -> bool:
+        """Is it a kernel's, so that only a guest has it?"""
+        return self.kind == "kernel"
 
     @property
     def table(self) -> dict[str, Any]:
@@ -136,42 +144,54 @@ def candidate(
         table["discipline"] = "fifo"
         return _built_in(label, table, DROP_TAILS[name])
     if name.startswith(_KERNEL):
-        raise TailbackError(
-            f'"{name}" is a kernel\'s queue, which no simulation has: judge the model {name.removeprefix(_KERNEL)}, '
-            "and compare both by tailback validate --engine vm --queues (docs/validation-queues.md)"
-        )
+        return _of_kernel(label, table)
     if name in registry.names("queues"):
-        card = registry.card("queues", name)
         if name == "token_bucket":
             raise TailbackError("a token_bucket is a shaper with a rate of its own: judge the queue inside it")
-        names = {param.name for param in card.params}
-        limits = "packets" if "limit_packets" in names else "memory" if "memory_limit" in names else ""
-        return _built_in(label, table, limits)
+        return _built_in(label, table, _limits(name))
     return _own(label, name, table, allow_code)
 
 
+def _of_kernel(label: str, table: dict[str, Any]) -> QueueCandidate:
+    """A kernel's own: it declares what its model does, but that hosts are apart no guest can show."""
+    _demand_sound(label, table, allow_code=False)
+    name = str(table["discipline"]).removeprefix(_KERNEL)
+    model = registry.load().kernel_queues[name]
+    limits = _KERNEL_LIMITS.get(name, _limits(model))
+    declared = _declared(model, table, limits)
+    # Every flow of a guest has addresses of its own.
+    declared["isolates"] = "flows" if declared["isolates"] else ""
+    return QueueCandidate(label=label, cc=dict(table), kind="kernel", allow_code=False, **declared)
+
+
+def _limits(name: str) -> str:
+    names = {param.name for param in registry.card("queues", name).params}
+    return "packets" if "limit_packets" in names else "memory" if "memory_limit" in names else ""
+
+
 def _built_in(label: str, table: dict[str, Any], limits: str) -> QueueCandidate:
-    name = str(table["discipline"])
+    _demand_sound(label, table, allow_code=False)
+    declared = _declared(str(table["discipline"]), table, limits)
+    return QueueCandidate(label=label, cc=dict(table), kind="built-in", allow_code=False, **declared)
+
+
+def _declared(name: str, table: dict[str, Any], limits: str) -> dict[str, Any]:
+    """What a discipline declares by its card, with these parameters."""
     card = registry.card("queues", name)
     limits = "" if any(key.startswith("limit") or key == "memory_limit" for key in table) else limits
-    _demand_sound(label, table, allow_code=False)
     declared = {param.name: _default(param, table) for param in card.params}
     rtt_ms = _in_ms(table, "rtt_ms", declared)
     target = rtt_ms / 20.0 if rtt_ms is not None else _first(table, _TARGETS, declared)
     burst = _first(table, _BURSTS, declared)
-    return QueueCandidate(
-        label=label,
-        cc=dict(table),
-        kind="built-in",
-        allow_code=False,
-        digest=digest(json.dumps([table, limits], sort_keys=True, default=str).encode()),
-        target_ms=DEFAULT_TARGET_MS if target is None else target,
-        burst_ms=DEFAULT_BURST_MS if burst is None else burst,
-        isolates=_ISOLATES.get(name, ""),
-        drops_at_head=name in _DROPS_AT_HEAD or (name == "fifo" and table.get("drop") == "head"),
-        limits=limits,
-        takes_ecn=card.param("ecn") is not None and "ecn" not in table,
-    )
+    return {
+        "digest": digest(json.dumps([table, limits], sort_keys=True, default=str).encode()),
+        "target_ms": DEFAULT_TARGET_MS if target is None else target,
+        "burst_ms": DEFAULT_BURST_MS if burst is None else burst,
+        "isolates": _ISOLATES.get(name, ""),
+        "drops_at_head": name in _DROPS_AT_HEAD or (name == "fifo" and table.get("drop") == "head"),
+        "limits": limits,
+        "takes_ecn": card.param("ecn") is not None and "ecn" not in table,
+    }
 
 
 def _default(param: registry.Param, table: Mapping[str, Any]) -> float | None:
@@ -262,7 +282,9 @@ def _table(text: str) -> dict[str, Any]:
 
 def _label(table: Mapping[str, Any]) -> str:
     """Short, and without folders."""
-    name = str(table["discipline"]).rpartition(":")[2].rpartition("/")[2]
+    name = str(table["discipline"])
+    # A kernel's queue stands beside the model of that name.
+    name = name if name.startswith(_KERNEL) else name.rpartition(":")[2].rpartition("/")[2]
     # As TOML writes it, so that it can be pasted.
     given = (f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in table.items())
     return " ".join([name, *(each for each in given if not each.startswith("discipline="))])
@@ -282,4 +304,4 @@ def _demand_sound(label: str, table: Mapping[str, Any], *, allow_code: bool) -> 
 
 def _resolved(table: Mapping[str, Any], allow_code: bool) -> dict[str, Any]:
     scenario = dumbbell(rate="10mbit", rtt="40ms", queue=dict(table), flows=[bulk("reno")], duration="1s")
-    return scenario.resolve(allow_code=allow_code)
+    return scenario.resolve(allow_code=allow_code, live=str(table["discipline"]).startswith(_KERNEL))

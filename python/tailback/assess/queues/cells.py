@@ -112,6 +112,11 @@ def line(
     return {"duration": duration, "dumbbell": neck, "flow": list(flows), "randomness": drawn}
 
 
+#: Why some rows are not a kernel's queue's.
+_NO_HOSTS = "in a guest every flow has addresses of its own, so no queue sees hosts"
+_ONE_RATE = "a kernel's queue stands at a rate that does not change"
+
+
 def _two_hosts() -> dict[str, Any]:
     # Each to a server of its own: with one for both, CAKE's triple isolation counts that server's nine flows for each.
     def link(name: str, start: str, end: str, rate: str = "1gbit", delay: str = "1ms") -> dict[str, Any]:
@@ -147,12 +152,14 @@ _Cells = Callable[[], Iterable[QueueCell]]
 
 
 def _experiment(
-    name: str, section: str, title: str, word: str, about: str, needs: str = ""
+    name: str, section: str, title: str, word: str, about: str, needs: str = "", not_in_guest: str = ""
 ) -> Callable[[_Cells], _Cells]:
     """The function under it gives the cells of this experiment."""
 
     def take(cells: _Cells) -> _Cells:
-        _ALL.append(Experiment(name, section, title, word, about, tuple(cells()), needs=needs))
+        _ALL.append(
+            Experiment(name, section, title, word, about, tuple(cells()), needs=needs, not_in_guest=not_in_guest)
+        )
         return cells
 
     return take
@@ -294,6 +301,7 @@ def _apart() -> Iterator[QueueCell]:
     "Fairness between hosts",
     NO_WORD,
     "One flow of one host beside eight of another: the first gets no less of the link than drop-tail gives it.",
+    not_in_guest=_NO_HOSTS,
 )
 def _hosts() -> Iterator[QueueCell]:
     yield QueueCell("hosts", "one flow beside eight of another host", _two_hosts(), ("host_share",), quick=True)
@@ -305,6 +313,7 @@ def _hosts() -> Iterator[QueueCell]:
     "Hosts kept apart",
     NO_WORD,
     "The same run, of a queue that declares a part for each host: each gets half.",
+    not_in_guest=_NO_HOSTS,
     needs="it does not declare to keep hosts apart",
 )
 def _hosts_apart() -> Iterator[QueueCell]:
@@ -331,6 +340,7 @@ def _low() -> Iterator[QueueCell]:
     "The rate drops",
     MUST,
     "50 Mbit/s become 5 at 10 s: from the fourth second after it the queue is back at its target.",
+    not_in_guest=_ONE_RATE,
 )
 def _drop() -> Iterator[QueueCell]:
     yield QueueCell("rate-drop", "50 → 5 Mbit/s", _dropping(), ("wait_after",), after=(14.0, 20.0), quick=True)
@@ -343,6 +353,7 @@ def _drop() -> Iterator[QueueCell]:
     NO_WORD,
     "Three seconds after that change: from a drop to when the flow's next packet leaves, which shows the gap.",
     needs="its law drops arrivals, whose gap waits as long as the queue is",
+    not_in_guest=_ONE_RATE,
 )
 def _signals() -> Iterator[QueueCell]:
     label = "three seconds after 50 → 5 Mbit/s"
@@ -367,6 +378,7 @@ def _ecn() -> Iterator[QueueCell]:
     "Beside L4S",
     NO_WORD,
     "Prague, which answers a mark gently, beside CUBIC without ECN: the one with less gets at least a quarter of half.",
+    not_in_guest="the kernels here have no Prague",
 )
 def _l4s() -> Iterator[QueueCell]:
     given = line(bulk(name="bulk-prague", cc="prague", stack=_L4S), bulk(name="bulk-cubic"), duration="30s")
@@ -409,6 +421,7 @@ def _calls() -> Iterator[QueueCell]:
     "Memory: the limit holds",
     MUST,
     "Datagrams of twice the rate: never more waits than the limit says.",
+    not_in_guest="the drop of a waiting packet is seen only when one behind it comes out",
 )
 def _memory() -> Iterator[QueueCell]:
     given = line(datagrams("40mbit"), duration="8s")
@@ -422,6 +435,7 @@ def _memory() -> Iterator[QueueCell]:
     SHOULD,
     "Instructions a packet takes with 1,000 waiting, beside those with 10 waiting, counted and never timed.",
     needs="its instructions are not counted",
+    not_in_guest="its instructions are not counted",
 )
 def _cost() -> Iterator[QueueCell]:
     given = line(datagrams("40mbit"), duration="2s")
@@ -432,6 +446,8 @@ def applies(experiment: Experiment, cell: Cell, scope: str, of: Candidate | None
     """The cell, unless what it examines is not declared."""
     if not isinstance(of, QueueCandidate) or not isinstance(cell, QueueCell):
         return cell
+    if of.needs_guest and experiment.not_in_guest:
+        return None
     declared = {
         "bursts": cell.burst_ms <= of.burst_ms,
         "flows-apart": of.isolates in ("flows", "hosts"),

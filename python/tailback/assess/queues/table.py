@@ -206,4 +206,5 @@ BOOK = Book(
     picture=picture,
     revision=REVISION,
     reference=reference,
+    needs_guest=lambda mine: isinstance(mine, QueueCandidate) and mine.needs_guest,
 )
