@@ -65,11 +65,16 @@ def between(good: str, bad: str, images: Sequence[Package]) -> list[str]:
 
 
 def bisect(
-    kernels: Sequence[str], attempt: Callable[[str], Seen | str], say: Callable[[str], object] = lambda _: None
+    kernels: Sequence[str],
+    attempt: Callable[[str], Seen | str],
+    say: Callable[[str], object] = lambda _: None,
+    *,
+    cannot: str = "does not boot",
 ) -> Bisected:
     """Search `kernels`, a good one first and a bad one last. `attempt` runs one, or returns why it does not boot.
 
-    `TailbackError` if the ends do not differ, or do not boot.
+    `TailbackError` if the ends do not differ, or do not boot. Versions of something else can be searched too: `cannot`
+    says what is wrong with one that was not judged.
     """
     seen: list[Seen | None] = [None] * len(kernels)
     skipped: dict[str, str] = {}
@@ -89,7 +94,7 @@ def bisect(
     for field, number, holds in (("GOOD", low, True), ("BAD", high, False)):
         end = look(number)
         if end is None:
-            raise TailbackError(f"{field} = {kernels[number]} does not boot: {skipped[kernels[number]]}. Give another")
+            raise TailbackError(f"{field} = {kernels[number]} {cannot}: {skipped[kernels[number]]}. Give another")
         if end.holds is not holds:
             does = "holds" if end.holds else "does not hold"
             fix = "Exchange GOOD and BAD, or change --expect"
