@@ -84,9 +84,10 @@ figures: $(VENV)/.built ## Draw the figures of the gallery, docs/applications.md
 	$(BIN)/python scripts/link_figures
 	$(BIN)/python scripts/gallery
 
-outputs: $(VENV)/.built ## Run the commands that pages show and write what they print; draw the front picture
+outputs: $(VENV)/.built ## Run the commands that pages show and write what they print; the notebooks' pages; the front picture
 	$(BIN)/python scripts/front_picture.py
 	$(BIN)/python scripts/console_outputs.py
+	$(BIN)/python scripts/notebooks.py
 
 bench-peers: $(VENV)/.built ## Measure the engine beside ns-2, ns-3, tshark and tcptrace, in ten minutes; writes docs/performance.md
 	$(BIN)/python bench/peers/compare.py --work $(VENV)/peers

@@ -50,7 +50,7 @@ def test_a_longer_queue_shows_in_the_call(pair: tuple[tb.Result, tb.Result]) -> 
 
 def test_the_panels_hold_both_results(pair: tuple[tb.Result, tb.Result]) -> None:
     panels = timeseries.panels(views(long=pair[0], short=pair[1]))
-    assert [panel.title for panel in panels] == ["cwnd", "queue", "throughput", "one-way delay"]
+    assert [panel.title for panel in panels] == ["congestion window", "queue", "throughput", "one-way delay"]
     for panel in panels:
         assert [curve.label for curve in panel.curves] == ["long", "short"]
         assert len({curve.colour for curve in panel.curves}) == 2

@@ -61,7 +61,9 @@ def test_every_link_leads_somewhere(document: Path) -> None:
 def test_a_page_leads_to_every_notebook() -> None:
     guide = ROOT / "docs"
     pages = "".join(path.read_text() for path in guide.glob("**/*.md"))
-    assert all(f"notebooks/{path.name})" in pages for path in guide.glob("**/*.ipynb"))
+    for notebook in guide.glob("**/*.ipynb"):
+        assert f"({notebook.name})" in notebook.with_suffix(".md").read_text()
+        assert f"notebooks/{notebook.stem}.md)" in pages
 
 
 def test_the_map_names_what_exists() -> None:

@@ -13,13 +13,13 @@ ROOT = Path(__file__).parents[1] / "python"
 
 #: From the lowest to the highest, each with its modules; a folder counts with everything in it.
 LAYERS = {
-    "units and errors": "_core checksums errors extras files numbers progress units views",
+    "units and errors": "_core checksums errors extras files git numbers progress units views",
     "scenario": """algorithms bpf candidate compiled consent crates examples isolated modules native presets queues
         registry scenario traces""",
     "result": "result",
     "measures": "experience metrics responsiveness",
     "experiment": "bench engines expect experiment hunting live run stack_versions suites verifying vm",
-    "report": "against assess capture compare explain explorer export plots qlog report",
+    "report": "against answer assess capture compare explain explorer export plots qlog report",
     "cli": "__main__ cli",
 }
 LAYER = {name: level for level, names in enumerate(LAYERS.values()) for name in names.split()}

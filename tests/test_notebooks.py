@@ -2,44 +2,59 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
 
-FOLDER = Path(__file__).parents[1] / "docs" / "notebooks"
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+
+from notebooks import FOLDER, PICTURES, Rendered, rendered
+
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
-def shown(source: str, names: dict[str, Any], where: str) -> Any:
-    """Run a cell; the value of its last expression, as a notebook shows it."""
-    tree = ast.parse(source, where)
-    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, where, "exec"), names)
-    return eval(compile(ast.Expression(last.value), where, "eval"), names) if isinstance(last, ast.Expr) else None
+@pytest.fixture(scope="module")
+def first_hour() -> Rendered:
+    return rendered(FOLDER / "first-hour.ipynb")
 
 
-def run(notebook: Path) -> list[Any]:
-    cells = json.loads(notebook.read_text())["cells"]
-    names: dict[str, Any] = {"__name__": "__main__"}
-    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    return [shown(source, names, f"{notebook.name}[{number}]") for number, source in enumerate(sources)]
+@pytest.fixture(scope="module")
+def buffer_sweep() -> Rendered:
+    return rendered(FOLDER / "buffer-sweep.ipynb")
+
+
+@pytest.mark.parametrize("name", ["first_hour", "buffer_sweep"])
+def test_a_notebooks_page_has_what_its_cells_show_today(name: str, request: pytest.FixtureRequest) -> None:
+    done: Rendered = request.getfixturevalue(name)
+    page = FOLDER / f"{name.replace('_', '-')}.md"
+    assert done.page == page.read_text(), "write them again: make outputs"
+    linked = re.findall(r"\]\(\.\./images/notebooks/([\w.-]+)\)", done.page)
+    assert linked == list(done.pictures)
+    assert all((PICTURES / picture).read_bytes().startswith(b"\x89PNG") for picture in linked)
+
+
+def test_every_picture_of_a_notebook_is_shown() -> None:
+    pages = "".join(path.read_text() for path in FOLDER.glob("*.md"))
+    assert [path.name for path in PICTURES.iterdir() if f"/{path.name})" not in pages] == []
+
+
+def test_a_page_names_no_folder_of_this_machine(first_hour: Rendered) -> None:
+    assert "PosixPath('/tmp/notebook/first.html')" in first_hour.page
+    assert tempfile.gettempdir() + "/tmp" not in first_hour.page
 
 
 def of_kind(values: list[Any], kind: type) -> int:
     return sum(isinstance(value, kind) for value in values)
 
 
-def test_the_first_hour_runs_and_shows_what_it_promises(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    values = run(FOLDER / "first-hour.ipynb")
-    printed = capsys.readouterr().out
+def test_the_first_hour_runs_and_shows_what_it_promises(first_hour: Rendered) -> None:
+    values, printed = first_hour.values, first_hour.printed
     assert of_kind(values, Figure) == 2
     assert 'dumbbell.queue = "1bpd"' in printed
     assert re.search(r"^- .*queue", printed, re.MULTILINE)
@@ -51,9 +66,8 @@ def test_the_first_hour_runs_and_shows_what_it_promises(
     assert delays[True] > 80
 
 
-def test_the_sweep_runs_and_shows_what_it_promises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    values = run(FOLDER / "buffer-sweep.ipynb")
+def test_the_sweep_runs_and_shows_what_it_promises(buffer_sweep: Rendered) -> None:
+    values = buffer_sweep.values
     assert of_kind(values, Figure) == 3
     assert values[-1].height == 2
     summary = values[2]

@@ -5,6 +5,7 @@ import type { Outcome } from './engine';
 import { digits, rateWords, timeWords } from './quantity';
 import { resolved } from './series';
 import { strokeOf, colours, type Drawn } from './ui/chart';
+import { sentences, verdict } from './verdict';
 import { APPS, felt } from './words';
 
 export function save(name: string, content: BlobPart, type: string): void {
@@ -59,7 +60,7 @@ function ticks(low: number, high: number, count: number): number[] {
 /** What stands above the plots of a picture: a picture is looked at without its page. */
 export interface About {
   name: string;
-  /** The path, its flows, seed and length, and what each flow had of it. */
+  /** The verdict, then the path, its flows, seed and length, and what each flow had of it. */
   lines: string[];
 }
 
@@ -79,6 +80,7 @@ export function about(outcome: Outcome, document: Document): About {
   return {
     name: String(document['name'] || 'tailback'),
     lines: [
+      ...sentences(verdict(outcome)),
       `${pathWords(document)}; ${timeWords(duration_ps / 1e12)} simulated; seed ${seed}`,
       queues.slice(0, 4).join('; ') + (queues.length > 4 ? `; and ${queues.length - 4} more links` : ''),
       ...flows,
@@ -87,14 +89,26 @@ export function about(outcome: Outcome, document: Document): About {
   };
 }
 
-/** What others can use: the address, or where that leads to this machine only, the scenario with how to open it. */
+/** Where others reach an explorer, if the server of this page says so. */
+export const hosted = (): string =>
+  document.querySelector<HTMLMetaElement>('meta[name="tailback-hosted"]')?.content ?? '';
+
+/**
+ * What others can use: the address, on the page that is hosted for them if this one is not. Where there is none, and the
+ * address leads to this machine only, it is the scenario with how to open it.
+ */
 export function shared(
   href: string,
   name: unknown,
   toml: string,
   isLocal: boolean,
+  elsewhere = '',
 ): { text: string; what: string; more: string } {
   if (!isLocal) return { text: href, what: 'The link', more: '' };
+  if (elsewhere) {
+    const fragment = href.replace(/^[^#]*/, '');
+    return { text: `${elsewhere.replace(/#.*$/, '')}${fragment}`, what: 'The link', more: ` It opens ${elsewhere}` };
+  }
   const file = `${fileName(name)}.toml`;
   const how = `# A scenario for tailback (pip install tailback). Save it as ${file}, then:\n#   tailback explore ${file}\n#   tailback run ${file}\n\n`;
   return {

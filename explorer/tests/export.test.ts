@@ -26,7 +26,7 @@ const document = read('name = "home <1>"\nseed = 7\n[dumbbell]\nrate = "10mbit"\
 
 test('a_picture_carries_name_parameters_and_what_came_of_it', () => {
   const drawing = svg([], [], [0, 30], about(outcome, document));
-  for (const text of ['home &#60;1&#62;', '10 Mbit/s, 40 ms; 30 s simulated; seed 7', 'bottleneck: 10 Mbit/s, fq_codel', 'call (Call): MOS 4.4, excellent'])
+  for (const text of ['Good: call (MOS 4.4).', 'home &#60;1&#62;', '10 Mbit/s, 40 ms; 30 s simulated; seed 7', 'bottleneck: 10 Mbit/s, fq_codel', 'call (Call): MOS 4.4, excellent'])
     expect(drawing).toContain(text);
   expect(drawing).not.toContain('free');
 });
@@ -36,5 +36,7 @@ test('what_is_shared_from_this_machine_works_on_another', () => {
   expect(local.text).not.toContain('127.0.0.1');
   expect(local.text).toContain('tailback explore home-1-.toml');
   expect(read(local.text)).toEqual({ seed: 7 });
+  const elsewhere = shared('http://127.0.0.1:8642/#s=abc', 'x', 'seed = 7', true, 'https://example.org/explorer/');
+  expect(elsewhere.text).toBe('https://example.org/explorer/#s=abc');
   expect(shared('https://example.org/#s=abc', 'x', 'seed = 7', false).text).toBe('https://example.org/#s=abc');
 });

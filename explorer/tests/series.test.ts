@@ -6,7 +6,10 @@ import { panels, resolved, segments } from '../src/series';
 import { felt, opinion } from '../src/words';
 import { run, wasm } from './engine';
 
-const start = readFileSync(new URL('../src/start.toml', import.meta.url), 'utf8');
+/** The page's first scenario with a queue of one BDP and a download from the beginning. */
+const start = readFileSync(new URL('../src/start.toml', import.meta.url), 'utf8')
+  .replace('queue = "8bdp"', 'queue = "1bdp"')
+  .replace('start = "5s"\n', '');
 const outcome = run(start);
 const sum = (values: ArrayLike<number>): number =>
   Array.from(values).reduce((total, value) => total + (Number.isFinite(value) ? value : 0), 0);

@@ -212,6 +212,7 @@ sys.modules[__name__].__class__ = _Package
 
 _offer(
     {
+        "result.answer": "tailback.answer:answer",
         "library.sound": "tailback.isolated:demand_sound",
         "result.experience": "tailback.experience:experience",
         "result.films": "tailback.experience:films",

@@ -94,7 +94,7 @@ class Sim(Engine):
 
     def check(self, scenario: Scenario, *, allow_code: bool = False) -> None:
         """As `Engine.check`."""
-        demand_allowed(scenario.resolve(live=True), allow_code, scenario)
+        demand_allowed(scenario.resolve(), allow_code, scenario)
 
     def run(self, scenario: Scenario, **how: Unpack[How]) -> Result:
         """As `tailback.run`."""

@@ -18,10 +18,10 @@ from pathlib import Path
 from tailback.errors import TailbackError, nearest
 from tailback.files import write_text
 from tailback.scenario import Scenario
-from tailback.vm.bisected import Seen
+from tailback.vm.bisected import Bisected, Seen, bisect
 from tailback.vm.kernels import cache
 
-__all__ = ["STACKS", "between", "tried_with", "versions"]
+__all__ = ["STACKS", "between", "search", "tried_with", "versions"]
 
 #: Crates that have an adapter: the folder in `tailback-bench`'s examples, and the adapter's type.
 STACKS = {"noq-proto": ("noq", "noq::Noq"), "quinn-proto": ("quinn", "quinn::Quinn")}
@@ -155,6 +155,21 @@ def tried_with(crate: str, scenario: Scenario, cc: str, expect: str) -> Callable
         return Seen(version, why.strip(), verdict == "Passed", {expect: float(measured)})
 
     return attempt
+
+
+def search(
+    crate: str,
+    good: str,
+    bad: str,
+    attempt: Callable[[str], Seen | str],
+    say: Callable[[str], object] = lambda _: None,
+    *,
+    known: Iterable[str] | None = None,
+) -> Bisected:
+    """The last good and the first bad version between two, of those `known` or of all that are published."""
+    names = between(good, bad, versions(crate) if known is None else known)
+    say(f"{len(names)} versions from {names[0]} to {names[-1]}: at most {len(names).bit_length() + 2} builds")
+    return bisect(names, attempt, say, cannot="cannot be judged")
 
 
 def _folder() -> Path:

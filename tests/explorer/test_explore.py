@@ -188,6 +188,20 @@ def test_nothing_opened_is_nothing_given(site: Path) -> None:
         assert b"tailback-opened" not in ask(server, "/")[2]
 
 
+def test_share_gives_links_to_a_page_that_others_reach_if_there_is_one(site: Path) -> None:
+    with Server(site=site, hosted='https://example.org/"><b>') as server:
+        page = ask(server, "/")[2]
+        assert b'<meta name="tailback-hosted" content="https://example.org/&quot;&gt;&lt;b&gt;"></head>' in page
+    with Server(site=site) as server:
+        assert b"tailback-hosted" not in ask(server, "/")[2]
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    done = CliRunner().invoke(app, ["explore", "--no-browser", "--hosted", "example.org"])
+    wanted = "--hosted example.org: this is no address of a page. Give one that begins with https://"
+    assert str(done.exception) == wanted
+
+
 def test_infinities_and_missing_numbers_are_null(site: Path) -> None:
     class Odd(Opened):
         def described(self) -> dict[str, object]:

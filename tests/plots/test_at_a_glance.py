@@ -139,7 +139,7 @@ def test_only_figures_that_can_be_drawn_are_offered(store):
     listed = {row["name"] for row in json.loads(invoke("plot", str(store), "--list", "--json").stdout)["figures"]}
     assert listed == set(sweeps.FIGURES) - {"pair-shares"}
     same = tb.open_store(store).frame().filter(pl.col("flow.bulk.cc") == "reno")
-    assert set(sweeps.offered(same)) == {"lines", "box", "throughput-delay"}
+    assert set(sweeps.offered(same)) == {"lines", "box", "violin", "throughput-delay"}
 
 
 def test_shares_of_pairs_are_per_cent_of_half_the_link():
@@ -379,3 +379,76 @@ def test_a_sweep_figure_takes_a_flow_labels_and_a_title(store, tmp_path):
     assert all(text in drawn for text in ("NewReno", "Two queues", "bulk: goodput (Mbit/s)"))
     assert 'Did you mean "reno"' in str(invoke("plot", str(store), "--label", "rneo=x").exception)
     assert "LEVEL=NAME" in str(invoke("plot", str(store), "--label", "reno").exception)
+
+
+def shares(**columns: object) -> pl.DataFrame:
+    """Six runs of two levels, in which one flow has a fifth or three fifths of the goodput."""
+    given = {
+        "status": ["ok"] * 6, "seed": [1, 2, 3] * 2, "duration_s": [1.0] * 6,
+        "flow.bulk.cc": ["reno"] * 3 + ["bbr"] * 3,
+        "bulk.goodput_mbps": [2.0, 2.0, 2.0, 5.0, 6.0, 7.0], "goodput_mbps": [10.0] * 6,
+        "call.delay_p95_ms": [100.0] * 6,
+    }  # fmt: skip
+    return pl.DataFrame(given | columns)
+
+
+@pytest.mark.parametrize(
+    ("expression", "medians"),
+    [
+        ("bulk.goodput / total", [0.2, 0.6]),
+        ("bulk.goodput_mbps/goodput_mbps", [0.2, 0.6]),
+        ('100 * (1 - "bulk.goodput_mbps" / total)', [80.0, 40.0]),
+        ("call.delay_p95 / 1000", [0.1, 0.1]),
+    ],
+)
+def test_a_metric_may_be_an_expression_over_columns(expression, medians):
+    figure = store_figure("lines", shares(), metric=expression)
+    (line,) = figure.axes[0].lines
+    assert list(line.get_ydata()) == pytest.approx(medians)
+    assert figure.axes[0].get_ylabel() == expression
+
+
+@pytest.mark.parametrize(
+    ("expression", "says"),
+    [
+        ("bulk.goodputt / total", 'no numbers in a column "bulk.goodputt". Did you mean "bulk.goodput_mbps"'),
+        ("bulk.goodput / ", "cannot be reckoned"),
+        ("1 / 2", "names no column"),
+    ],
+)
+def test_an_expression_that_cannot_be_reckoned_is_refused_with_an_example(expression, says):
+    with pytest.raises(sweeps.NoSuchColumn, match=says):
+        store_figure("lines", shares(), metric=expression)
+
+
+def test_an_expression_and_a_flow_exclude_one_another():
+    with pytest.raises(sweeps.NoSuchColumn, match="names its flows itself"):
+        store_figure("lines", shares(), metric="bulk.goodput / total", flow="bulk")
+
+
+def test_a_violin_has_a_dot_a_run_a_line_at_the_median_and_a_body_where_runs_differ():
+    ax = store_figure("violin", shares()).axes[0]
+    dots = [line for line in ax.lines if line.get_marker() == "."]
+    assert sorted(y for line in dots for y in line.get_ydata()) == [2.0, 2.0, 2.0, 5.0, 6.0, 7.0]
+    (lines,) = [each for each in ax.collections if type(each).__name__ == "LineCollection"]
+    assert [float(path.vertices[0][1]) for path in lines.get_paths()] == [2.0, 6.0]
+    # Three equal runs have no density; the others have one body.
+    bodies = [each for each in ax.collections if type(each).__name__ in ("PolyCollection", "FillBetweenPolyCollection")]
+    assert len(bodies) == 1
+
+
+@pytest.mark.parametrize(("width", "inches"), [("column", 3.5), ("page", 7.2), ("5", 5.0)])
+def test_a_figure_for_a_paper_is_exactly_as_wide_as_asked(store, tmp_path, width, inches):
+    for number, words in enumerate((["--figure", "lines"], ["--figure", "box", "--title", "A long title " * 8])):
+        out = tmp_path / f"{number}.svg"
+        done = invoke(
+            "plot", str(store), "--metric", "bulk.goodput / total", *words, "--width", width, "--out", str(out)
+        )
+        assert done.exit_code == 0, done.output
+        head = out.read_text(encoding="utf-8")[:1000]
+        assert f'width="{72 * inches:g}pt"' in head
+
+
+def test_a_width_that_is_none_is_refused(store):
+    done = invoke("plot", str(store), "--width", "wide")
+    assert str(done.exception) == "--width wide: give inches from 1 to 40, column (3.5) or page (7.2)"

@@ -81,15 +81,19 @@ def test_names_of_many_flows_stand_in_one_legend_without_the_queue() -> None:
 
 def test_every_watched_queue_is_in_the_first_figure_and_its_caption_names_the_panels(many: tb.Result) -> None:
     titles = [panel.title for panel in timeseries.single(metrics.Rows.of(many))]
-    assert titles == ["cwnd", "smoothed RTT", "queue at bottleneck", "queue at return", "one-way delay", "throughput"]
+    assert titles[:2] == ["congestion window", "smoothed RTT"]
+    assert titles[2:] == ["queue at bottleneck", "queue at return", "one-way delay", "throughput"]
     figure = plots.get("overview")(many)
     assert [ax.get_ylabel().replace("\n", " ").split(" (")[0] for ax in figure.axes] == titles
     page = report.single(many)
     assert f"Over time, from the top: {', '.join(titles)}." in page
     spec = report._overview_spec(metrics.Rows.of(many))
     assert spec is not None
-    drawn = [layout["title"]["text"] for key, layout in spec["layout"].items() if key.startswith("yaxis")]
-    assert [name.split(" (")[0] for name in drawn] == titles
+    headings = [f"<b>{title}</b>" for title in titles]
+    assert [each["text"] for each in spec["layout"]["annotations"] if each["text"] in headings] == headings
+    units = [layout["title"]["text"] for key, layout in spec["layout"].items() if key.startswith("yaxis")]
+    assert units == ["segments", "ms", "kB", "kB", "ms", "Mbit/s"]
+    assert "limit 25 kB" in [each["text"] for each in spec["layout"]["annotations"]]
     over = plots.get("overview")({"a": many, "b": many})
     assert [ax.get_ylabel().split("\n")[0] for ax in over.axes if "queue" in ax.get_ylabel()] == titles[2:4]
 

@@ -152,7 +152,8 @@ def test_a_ping_whose_packets_were_not_recorded_does_not_hinder_the_report():
     )  # fmt: skip
     page = report.single(result)
     assert "What people on the link experience" in page
-    assert "median induced delay, voip" in page
+    assert "voip: quality of the call" in page
+    assert "ping: round trip" in page
     for title in ("What readers of pages wait for", "What a caller hears", "Distribution of round-trip times"):
         assert title in page
 

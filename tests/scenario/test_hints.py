@@ -43,7 +43,8 @@ def complaint(*words: object) -> str:
     [
         ("dumbbell.queue=bfifo", ['"kernel:bfifo"', "fifo", "--engine live or vm"]),
         ("dumbbell.queue=fq_codle", ['"fq_codel"']),
-        ("dumbbell.queue=pfifo_fast", ["Use fifo"]),
+        ("dumbbell.queue=droptail", ["Use fifo"]),
+        ("dumbbell.queue=fq-pie", ["Use fq_pie"]),
         ("flow.bulk.app=zoom", ['app = "media"', "two_way = true"]),
         ("flow.bulk.app=youtube", ['app = "video"']),
         ("flow.bulk.app=gaming", ['app = "game"', "two_way = true"]),

@@ -14,14 +14,30 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import tailback as tb
 from tailback.files import write_text
 from tailback_validation.queues import measure
 from tailback_validation.truth import FOLDER
 
-__all__ = ["BOUNDS", "CakeCell", "Judged", "cells", "judged", "kept", "page", "run_cells", "simulated"]
+__all__ = [
+    "BOUNDS",
+    "FLOOR_S",
+    "TABLE",
+    "CakeCell",
+    "Judged",
+    "QueueTruth",
+    "cells",
+    "judged",
+    "kept",
+    "measured",
+    "page",
+    "read",
+    "run_cells",
+    "run_missing",
+    "simulated",
+]
 
 BOUNDS = {"goodput": 0.02, "delay": 0.10}
 """Largest relative error of all transfers' goodput and of the first transfer's median queueing delay."""
@@ -29,6 +45,11 @@ FLOOR_S = 0.001
 """A delay's error is relative to the kernel's, or to this if that is smaller."""
 DURATION_S = 10.0
 PAGE = FOLDER.parent / "docs" / "validation-cake.md"
+#: The head of a table of cells.
+TABLE = (
+    "| path | run | goodput (Mbit/s) | transfer's delay, median and 95 % (ms) | call's (ms) | drops | marks |  |",
+    "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +68,12 @@ class CakeCell:
         """Its key in the rows."""
         words = [f"{self.rate_mbps}mbit", f"{self.rtt_ms}ms", f"{self.transfers}x", "ecn" if self.ecn else "drop"]
         return "-".join([*words, self.tins, *(["shaped"] if self.is_shaped else [])])
+
+    @property
+    def label(self) -> str:
+        """Its name for people."""
+        extras = [*(["ECN"] if self.ecn else []), self.tins, *(["shaper"] if self.is_shaped else [])]
+        return f"{self.rate_mbps} Mbit/s, {self.rtt_ms} ms, {self.transfers} of CUBIC, {', '.join(extras)}"
 
     def scenario(self, is_kernels: bool) -> tb.Scenario:
         """The path with the kernel's queue or the model."""
@@ -85,15 +112,35 @@ def cells() -> list[CakeCell]:
     return [cell for at in range(8) for cell in (*plain[at::8], shaped[at])]
 
 
-def _measured(result: tb.Result, cell: CakeCell) -> dict[str, float]:
+class QueueTruth(Protocol):
+    """A cell that a kernel's queue and its model both run."""
+
+    @property
+    def name(self) -> str:
+        """Its key in the rows."""
+
+    @property
+    def rtt_ms(self) -> int:
+        """Round trip of the path."""
+
+    def scenario(self, is_kernels: bool) -> tb.Scenario:
+        """The path with the kernel's queue or the model."""
+
+
+def measured(result: tb.Result, rtt_ms: float) -> dict[str, float]:
+    """As `queues.measure`, but the goodput is of all transfers; the call is the second flow."""
     received = result.column("flows", "bytes_received")
     transfers = float(received.sum() - received[1])
-    return measure(result, cell.rtt_ms) | {"goodput": transfers * 8e-6 / result.duration_s}
+    return measure(result, rtt_ms) | {"goodput": transfers * 8e-6 / result.duration_s}
 
 
 def kept(kernel: str) -> dict[str, dict[str, Any]]:
     """What is kept of `kernel`, a name: by cell, its measures, the notes of its run and the kernel's build."""
-    file = _file(kernel)
+    return read(_file(kernel))
+
+
+def read(file: Path) -> dict[str, dict[str, Any]]:
+    """The rows of a file of cells; none if there is no such file."""
     found: dict[str, dict[str, Any]] = json.loads(file.read_text()) if file.is_file() else {}
     return found
 
@@ -109,10 +156,25 @@ def run_cells(
 
     A run whose machine was lost is tried again next time.
     """
+    return run_missing(_file(kernel), cells(), kernel, seconds=seconds, report=report)
+
+
+def run_missing(
+    file: Path,
+    chosen: Sequence[QueueTruth],
+    kernel: str,
+    *,
+    seconds: float = math.inf,
+    report: Callable[[str], object] = lambda _: None,
+) -> dict[str, dict[str, Any]]:
+    """Run in guests those of `chosen` that are not in `file` yet; none begins after `seconds`. Returns the file's rows.
+
+    A run whose machine was lost is tried again next time.
+    """
     from tailback import vm
 
-    rows, until = kept(kernel), time.monotonic() + seconds
-    for cell in cells():
+    rows, until = read(file), time.monotonic() + seconds
+    for cell in chosen:
         if cell.name in rows:
             continue
         if time.monotonic() > until:
@@ -123,24 +185,26 @@ def run_cells(
             report(f"{cell.name}: lost, the next call tries again: {error}")
             continue
         about = {"notes": result.meta.get("notes", []), "kernel": result.meta.get("kernel")}
-        rows[cell.name] = {"measures": _measured(result, cell), **about}
-        write_text(_file(kernel), json.dumps(rows, indent=1) + "\n")
-        report(f"{len(rows)} of {len(cells())}: {cell.name}")
+        rows[cell.name] = {"measures": measured(result, cell.rtt_ms), **about}
+        write_text(file, json.dumps(rows, indent=1) + "\n")
+        report(f"{len(rows)} of {len(chosen)}: {cell.name}")
     return rows
 
 
 def simulated(cell: CakeCell) -> dict[str, float]:
     """What the simulator measures with the model."""
-    return _measured(tb.run(cell.scenario(False)), cell)
+    return measured(tb.run(cell.scenario(False)), cell.rtt_ms)
 
 
 @dataclass(frozen=True)
 class Judged:
     """A cell with what both measured."""
 
-    cell: CakeCell
+    cell: Any
     sim: dict[str, float]
     kernel: dict[str, float]
+    #: The cell's name for people.
+    path: str = ""
 
     @property
     def errors(self) -> dict[str, float]:
@@ -155,12 +219,30 @@ class Judged:
         """Is it within these bounds, or all without names?"""
         return all(abs(self.errors[name]) <= BOUNDS[name] for name in names or BOUNDS)
 
+    def lines(self) -> list[str]:
+        """The cell's two rows of a table, the model's and the kernel's."""
+        missed = [name for name in BOUNDS if not self.is_within(name)]
+        out = []
+        for run, found in (("model", self.sim), ("kernel", self.kernel)):
+            is_sim = run == "model"
+            goodput = f"{found['goodput']:.3f}" + (f" ({100 * self.errors['goodput']:+.1f} %)" if is_sim else "")
+            median = f"{1e3 * found['transfer_p50']:.2f}" + (
+                f" ({100 * self.errors['delay']:+.0f} %)" if is_sim else ""
+            )
+            verdict = ("within both" if not missed else f"misses {' and '.join(missed)}") if is_sim else ""
+            out.append(
+                f"| {self.path if is_sim else ''} | {run} | {goodput} | {median}, {1e3 * found['transfer_p95']:.2f} "
+                f"| {1e3 * found['call_p50']:.2f}, {1e3 * found['call_p95']:.2f} "
+                f"| {found['dropped']:.0f} | {found['marked']:.0f} | {verdict} |"
+            )
+        return out
+
 
 def judged(kernel: str) -> list[Judged]:
     """Every cell that `kernel` has run, with today's simulator beside it."""
     rows = kept(kernel)
     there = [cell for cell in cells() if cell.name in rows]
-    return [Judged(cell, simulated(cell), rows[cell.name]["measures"]) for cell in there]
+    return [Judged(cell, simulated(cell), rows[cell.name]["measures"], cell.label) for cell in there]
 
 
 def page(kernel: str, found: Sequence[Judged]) -> str:
@@ -197,32 +279,10 @@ def page(kernel: str, found: Sequence[Judged]) -> str:
         mine = [each for each in found if is_of(each.cell)]
         within = (sum(each.is_within(*names) for each in mine) for names in ((), ("goodput",), ("delay",)))
         by_kind.append(f"| {kind} | {len(mine)} | " + " | ".join(str(count) for count in within) + " |")
-    table = [
-        "| path | run | goodput (Mbit/s) | transfer's delay, median and 95 % (ms) | call's (ms) | drops | marks |  |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
-    ]
+    table = [*TABLE]
     for each in found:
-        table += _lines(each)
+        table += each.lines()
     return "\n\n".join([head, result, "\n".join(by_kind), _MECHANISMS, "\n".join(table)]) + "\n"
-
-
-def _lines(each: Judged) -> list[str]:
-    cell = each.cell
-    extras = [*(["ECN"] if cell.ecn else []), cell.tins, *(["shaper"] if cell.is_shaped else [])]
-    path = f"{cell.rate_mbps} Mbit/s, {cell.rtt_ms} ms, {cell.transfers} of CUBIC, {', '.join(extras)}"
-    missed = [name for name in BOUNDS if not each.is_within(name)]
-    out = []
-    for run, found in (("model", each.sim), ("kernel", each.kernel)):
-        is_sim = run == "model"
-        goodput = f"{found['goodput']:.3f}" + (f" ({100 * each.errors['goodput']:+.1f} %)" if is_sim else "")
-        median = f"{1e3 * found['transfer_p50']:.2f}" + (f" ({100 * each.errors['delay']:+.0f} %)" if is_sim else "")
-        verdict = ("within both" if not missed else f"misses {' and '.join(missed)}") if is_sim else ""
-        out.append(
-            f"| {path if is_sim else ''} | {run} | {goodput} | {median}, {1e3 * found['transfer_p95']:.2f} "
-            f"| {1e3 * found['call_p50']:.2f}, {1e3 * found['call_p95']:.2f} "
-            f"| {found['dropped']:.0f} | {found['marked']:.0f} | {verdict} |"
-        )
-    return out
 
 
 _HEAD = """# CAKE's model against the kernel's

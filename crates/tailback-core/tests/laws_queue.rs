@@ -9,10 +9,10 @@ use links::{
 use proptest::prelude::*;
 use tailback_core::link::Link;
 use tailback_core::packet::{Ecn, FlowId, Packet};
-use tailback_core::queue::registry::cards;
-use tailback_core::queue::{Backlog, DropReason, Fate};
+use tailback_core::queue::registry::{self, Context, Surroundings, cards};
+use tailback_core::queue::{Backlog, DropReason, Fate, QueueDiscipline};
 use tailback_core::rng::Stream;
-use tailback_core::scenario::{LinkSpec, QueueSpec, Value};
+use tailback_core::scenario::{FlowSpec, LinkSpec, QueueSpec, Value};
 use tailback_core::time::{Duration, Time};
 
 /// 60 packets at once into an idle link: how many come through.
@@ -122,6 +122,9 @@ fn every_queue() -> Vec<QueueSpec> {
     queues.push(queue("fq_codel", &[("limit_packets", number(8.0)), ("drop_batch", number(3.0))]));
     queues.push(queue("fq_codel", &[("flows", number(2.0)), ("memory_limit", number(9000.0))]));
     queues.push(queue("token_bucket", &[("rate_bps", number(3e6)), ("burst", number(1500.0))]));
+    queues.push(queue("fq_pie", &[("flows", number(2.0)), ("memory_limit", number(9000.0))]));
+    queues.push(queue("fq", &[("flow_limit", number(3.0)), ("quantum", number(300.0))]));
+    queues.push(queue("fq", &[("maxrate_bps", number(1e6)), ("initial_quantum", number(3000.0))]));
     for inner in [
         queue("fifo", &[("limit_bytes", number(6000.0))]),
         queue("codel", &[("target_ms", number(1.0)), ("interval_ms", number(10.0))]),
@@ -224,7 +227,21 @@ proptest! {
 #[test]
 fn every_discipline_says_what_it_is() {
     let names: Vec<&str> = cards().iter().map(|card| card.name).collect();
-    assert_eq!(names, ["fifo", "codel", "fq_codel", "pie", "red", "dualpi2", "sfq", "token_bucket", "cake"]);
+    let known = [
+        "fifo",
+        "codel",
+        "fq_codel",
+        "pie",
+        "red",
+        "dualpi2",
+        "sfq",
+        "token_bucket",
+        "cake",
+        "pfifo_fast",
+        "fq_pie",
+        "fq",
+    ];
+    assert_eq!(names, known);
     for card in cards() {
         assert!(!card.law.is_empty() && !card.source.is_empty() && !card.title.is_empty(), "{}", card.name);
         for param in card.params {
@@ -259,7 +276,7 @@ fn a_queue_that_would_never_form_is_refused() {
 }
 
 /// Flow 0 sends `bytes` every `gap` and flow 1 overloads the link: the longest time flow 0's packets took.
-fn worst_of_a_sparse_flow(discipline: &str) -> Duration {
+fn worst_of_a_sparse_flow(discipline: &str, params: &[(&str, Value)]) -> Duration {
     let mut arrivals = Vec::new();
     // Bulk: 1500 B each millisecond, 12 Mbit/s into 10. Call: 200 B each 20 ms, 80 kbit/s, out of step with it.
     for i in 0..5000u32 {
@@ -269,7 +286,7 @@ fn worst_of_a_sparse_flow(discipline: &str) -> Duration {
         }
     }
     let sent = |slot: u32| arrivals.iter().find(|(_, packet)| packet.slot == slot).unwrap().0;
-    let spec = LinkSpec { queue: queue(discipline, &[]), ..plain() };
+    let spec = LinkSpec { queue: queue(discipline, params), ..plain() };
     let (book, fate) = run(&mut build(&spec), &arrivals);
     assert!(fate.drops.iter().all(|(packet, _)| packet.flow == FlowId(1)), "{discipline} drops the call");
     let call = book.arrivals.iter().filter(|(_, slot)| *slot >= 10_000);
@@ -279,12 +296,110 @@ fn worst_of_a_sparse_flow(discipline: &str) -> Duration {
 #[test]
 fn fair_queues_isolate_a_sparse_call_from_a_bulk_flow() {
     // At worst the call waits for one bulk packet in service and one whose turn has begun: 2 · 1.2 ms + 0.16 ms.
-    for discipline in ["fq_codel", "sfq"] {
-        let worst = worst_of_a_sparse_flow(discipline);
+    for discipline in ["fq_codel", "sfq", "fq_pie"] {
+        let worst = worst_of_a_sparse_flow(discipline, &[]);
         assert!(worst <= Duration::from_us(2560), "{discipline}: {worst:?}");
     }
+    // A turn in fq is two full packets, and a third where the second leaves a rest: 1.2 + 3 · 1.2 + 0.16 ms. A flow's
+    // first turn is `initial_quantum`, ten packets.
+    for (initial, packets) in [(3028.0, 3), (15_140.0, 10)] {
+        let worst = worst_of_a_sparse_flow("fq", &[("initial_quantum", number(initial))]);
+        let bound = Duration::from_us(1200 + packets * 1200 + 160);
+        assert!(worst <= bound, "fq, {initial}: {worst:?}");
+    }
     // Without isolation the bulk flow's queue is the call's: 2 Mbit/s of excess pile up for 5 s.
-    assert!(worst_of_a_sparse_flow("fifo") > Duration::from_ms(500));
+    assert!(worst_of_a_sparse_flow("fifo", &[]) > Duration::from_ms(500));
+}
+
+/// `slots` numbered packets of three flows at once, in turn, at a link that serves one in 1.2 ms.
+fn three_flows_at_once(slots: u32) -> Vec<(Time, Packet)> {
+    (0..slots).map(|slot| (ms(0), packet(slot, slot % 3, 1500))).collect()
+}
+
+#[test]
+fn equal_flows_that_never_run_dry_get_a_third_each() {
+    // Shreedhar and Varghese: flows that never run dry differ by a quantum and the packet that overdraws it, at most.
+    // A quantum of 1514 bytes is one packet, fq's first of 15 140 is ten.
+    for (discipline, turn) in [("fq_codel", 2), ("sfq", 2), ("fq_pie", 2), ("fq", 11)] {
+        let generous = match discipline {
+            "fq" => vec![("flow_limit", number(1000.0))],
+            "sfq" => vec![("limit_packets", number(1000.0)), ("depth", number(1000.0))],
+            "fq_codel" => vec![("target_ms", number(5000.0)), ("interval_ms", number(10_000.0))],
+            _ => vec![("target_ms", number(5000.0))],
+        };
+        let spec = LinkSpec { queue: queue(discipline, &generous), ..plain() };
+        let (book, fate) = run(&mut build(&spec), &three_flows_at_once(600));
+        assert!(fate.drops.is_empty(), "{discipline}: {} drops", fate.drops.len());
+        let mut sent = [0i64; 3];
+        for (_, slot) in &book.arrivals {
+            sent[*slot as usize % 3] += 1;
+            // All three still hold packets.
+            if sent.iter().all(|count| *count < 200) {
+                let spread = sent.iter().max().unwrap() - sent.iter().min().unwrap();
+                assert!(spread <= turn, "{discipline}: {sent:?}");
+            }
+        }
+        assert_eq!(sent, [200; 3], "{discipline}");
+    }
+}
+
+#[test]
+fn fq_never_sends_a_flow_faster_than_its_bound() {
+    // In t seconds a flow of 1514-byte frames at 2 Mbit/s gets 2 Mbit/s · t and what it may send at once.
+    let (rate, at_once) = (2e6, 3028.0 + 1514.0);
+    let params = [("maxrate_bps", number(rate)), ("initial_quantum", number(3028.0))];
+    let spec = LinkSpec { rate_bps: Some(100_000_000), queue: queue("fq", &params), ..plain() };
+    let (book, fate) = run(&mut build(&spec), &three_flows_at_once(240));
+    assert!(fate.drops.is_empty());
+    for flow in 0..3 {
+        let mine: Vec<Time> =
+            book.arrivals.iter().filter(|(_, slot)| slot % 3 == flow).map(|(at, _)| *at).collect();
+        for (first, &from) in mine.iter().enumerate() {
+            for (last, &to) in mine.iter().enumerate().skip(first) {
+                let bytes = 1514.0 * (last - first + 1) as f64;
+                let allowed = rate / 8.0 * to.since(from).as_secs_f64() + at_once;
+                assert!(bytes <= allowed + 1.0, "flow {flow}: {bytes} of {allowed}");
+            }
+        }
+        // And it gets what it may: 80 frames last 0.48 s at 2 Mbit/s.
+        let took = mine[79].since(mine[0]).as_secs_f64();
+        assert!((0.46..0.49).contains(&took), "flow {flow}: {took} s");
+    }
+}
+
+#[test]
+fn pfifo_fast_never_lets_a_higher_band_wait_for_more_than_one_packet() {
+    // Flow 2 is interactive, flow 1 bulk, flow 0 best effort; by tc-prio(8) 4 and 2 are those DSCPs.
+    let flows: Vec<FlowSpec> = ["best", "bulk", "game"].into_iter().map(links::flow).collect();
+    let spec = LinkSpec { queue: queue("pfifo_fast", &[("dscp", name("game=4 bulk=2"))]), ..plain() };
+    let around = Surroundings {
+        rate: None,
+        seed: 1,
+        link: "bottleneck",
+        context: Context { flows: &flows, ..Context::default() },
+    };
+    let built = registry::build(&spec.queue, "links[0].queue", &around).expect("it is sound");
+    let mut waiting = built;
+    let (mut fate, mut now, mut next) = (Fate::default(), ms(0), 0);
+    let mut higher = std::collections::BTreeMap::new();
+    for step in 0..3000u32 {
+        // 1.2 ms a packet, and 1.5 of them arrive in it, one in three of the highest band.
+        for _ in 0..1 + step % 2 {
+            let flow = next % 3;
+            waiting.enqueue(Packet { enqueued: now, ..packet(next, flow, 1500) }, now, &mut fate);
+            if flow == 2 {
+                higher.insert(next, now);
+            }
+            next += 1;
+        }
+        let sent = waiting.dequeue(now, &mut fate).expect("it holds packets");
+        if let Some(came) = higher.remove(&sent.slot) {
+            assert!(now.since(came) <= Duration::from_us(1200), "{:?}", now.since(came));
+        } else {
+            assert!(higher.is_empty(), "a packet of a lower band went first");
+        }
+        now = now + Duration::from_us(1200);
+    }
 }
 
 #[test]
@@ -418,6 +533,19 @@ fn settled_delay_ms(discipline: &str, params: &[(&str, Value)], flows: usize) ->
         fate.clear();
         book.arrivals.clear();
         next[flow] = at + (0.04 + queueing) / window[flow];
+    }
+}
+
+#[test]
+fn a_flow_that_is_alone_in_fq_pie_is_in_linux_pie() {
+    for target in [15.0, 30.0] {
+        let common = [("ecn", Value::Flag(true)), ("target_ms", number(target))];
+        let linux = [common[0].clone(), common[1].clone(), ("variant", name("linux"))];
+        let pie = settled_delay_ms("pie", &linux, 1);
+        let fq_pie = settled_delay_ms("fq_pie", &common, 1);
+        // Their draws are not the same, so their sawteeth are not either.
+        assert!((fq_pie / pie - 1.0).abs() < 0.1, "target {target}: FQ-PIE {fq_pie} ms, PIE {pie} ms");
+        assert!((fq_pie / target - 1.0).abs() < 0.15, "{fq_pie} ms, not {target}");
     }
 }
 

@@ -184,7 +184,7 @@ impl Model {
     fn idle(&mut self, idle: Duration) {
         self.now += idle;
         self.snd_una = self.snd_nxt;
-        let resume = Resume { now: self.now, idle, app_limited: idle.as_ms() % 2 == 0 };
+        let resume = Resume { now: self.now, idle, app_limited: idle.as_ms() % 2 == 0, snd_nxt: 0 };
         self.algorithm.on_resume(&resume, &mut self.control);
         if idle > Duration::from_secs(1) && !self.algorithm.owns_window() {
             self.algorithm.on_idle_restart(self.now, idle, &mut self.control);

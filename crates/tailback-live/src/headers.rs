@@ -25,13 +25,23 @@ pub fn owner(frame: &[u8]) -> Option<(u32, bool)> {
     }
 }
 
-/// Set the ECN codepoint of an IPv4 header and correct its checksum (RFC 1624).
+/// Set the ECN codepoint of an IPv4 header and correct its checksum.
 pub fn set_codepoint(frame: &mut [u8], ecn: Ecn) {
-    if codepoint(frame) == ecn {
+    set_second_octet(frame, frame[1] & !3 | bits_of(ecn));
+}
+
+/// Set the DSCP of an IPv4 header and correct its checksum.
+pub fn set_dscp(frame: &mut [u8], dscp: u8) {
+    set_second_octet(frame, dscp << 2 | frame[1] & 3);
+}
+
+/// As RFC 1624 has it.
+fn set_second_octet(frame: &mut [u8], octet: u8) {
+    if frame[1] == octet {
         return;
     }
     let old = u16::from_be_bytes([frame[0], frame[1]]);
-    frame[1] = frame[1] & !3 | bits_of(ecn);
+    frame[1] = octet;
     let new = u16::from_be_bytes([frame[0], frame[1]]);
     let sum = u16::from_be_bytes([frame[10], frame[11]]);
     let mut folded = u32::from(!sum) + u32::from(!old) + u32::from(new);

@@ -14,12 +14,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netlink_packet_route::tc::TcHandle;
 use tailback_core::packet::{Ecn, Packet};
-use tailback_core::queue::outside;
+use tailback_core::params::Checked;
+use tailback_core::queue::{dscp, outside};
 use tailback_core::scenario::Scenario;
 
 use self::options::Discipline;
 use crate::error::{Doing, LiveError};
-use crate::headers::{client_port, codepoint, set_codepoint};
+use crate::headers::{client_port, codepoint, set_codepoint, set_dscp};
 use crate::host::bring_up;
 use crate::netlink::{Netlink, QueueCount, attribute};
 use crate::sys::{self, Tun};
@@ -41,6 +42,8 @@ pub struct Wanted {
     pub rate_bps: u64,
     /// The discipline.
     pub discipline: Discipline,
+    /// The DSCP of each flow's packets; empty if all are best effort.
+    pub dscp: Vec<u8>,
 }
 
 /// The kernel's queues that the scenario asks for, or why it cannot have them.
@@ -65,7 +68,15 @@ pub fn wanted(scenario: &Scenario) -> Result<Vec<Wanted>, LiveError> {
         }
         let mut discipline = options::discipline(name, &link.queue, card, &field, rate_bps)?;
         discipline.is_own = outside::is_module(&link.queue.discipline);
-        out.push(Wanted { link: number as u32, name: link.name.clone(), rate_bps, discipline });
+        let params_path = format!("{field}.params");
+        let marks = match card.param("dscp") {
+            None => vec![],
+            Some(_) => {
+                dscp::of_flows(&Checked::new(card, &link.queue.params, &params_path)?, &scenario.flows)?
+            }
+        };
+        let dscp = if marks.iter().all(|mark| *mark == 0) { vec![] } else { marks };
+        out.push(Wanted { link: number as u32, name: link.name.clone(), rate_bps, discipline, dscp });
     }
     Ok(out)
 }
@@ -110,6 +121,8 @@ pub struct KernelQueue {
     packet: Vec<u8>,
     /// Drops that have been seen.
     seen: u64,
+    /// The priority that the socket gives a packet.
+    priority: u8,
 }
 
 impl KernelQueue {
@@ -134,6 +147,7 @@ impl KernelQueue {
             next: 0,
             packet: Vec::new(),
             seen: 0,
+            priority: 0,
         })
     }
 
@@ -155,6 +169,14 @@ impl KernelQueue {
         // The identification names the packet when it comes out. Nothing on its way checks the header's sum.
         self.packet[4..6].copy_from_slice(&number.to_be_bytes());
         set_codepoint(&mut self.packet, packet.ecn);
+        if let Some(&mark) = self.wanted.dscp.get(packet.flow.0 as usize) {
+            set_dscp(&mut self.packet, mark);
+            let priority = dscp::priority(mark);
+            if priority != self.priority {
+                sys::set_priority(self.socket.as_fd(), priority)?;
+                self.priority = priority;
+            }
+        }
         if self.waiting.len() + 1 >= NUMBERS || !sys::enqueue(self.socket.as_fd(), self.index, &self.packet)?
         {
             self.seen += 1;
@@ -242,9 +264,16 @@ fn make(device: &str, wanted: &Wanted, mtu: u32) -> io::Result<(OwnedFd, Tun, Ow
     netlink.add_queue(index, [TcHandle::ROOT, HTB], "htb", htb()).map_err(|error| lacks(error, "htb"))?;
     netlink.add_class(index, [HTB, CLASS], "htb", class(wanted.rate_bps, mtu))?;
     let discipline = &wanted.discipline;
+    // A discipline without a limit of its own has the device's, which it reads as it is made.
+    if let Some(limit) = discipline.device_queue {
+        netlink.set_up(index, None, Some(limit))?;
+    }
     netlink
         .add_queue(index, [CLASS, INNER], &discipline.name, discipline.options.clone())
         .map_err(|error| absent(error, &wanted.discipline))?;
+    if discipline.device_queue.is_some() {
+        bring_up(&mut netlink, index, mtu)?;
+    }
     Ok((namespace, tun, sys::packet_socket()?, index))
 }
 

@@ -1,14 +1,14 @@
 import { useEffect, useState } from 'preact/hooks';
 import { lazy, Suspense } from 'preact/compat';
-import { back, chosen, forth, isUntouched, notice, offer, open, outcome, problems, stored, tour } from '../state';
-import { tours } from '../tours';
+import { back, chosen, forth, notice, offer, open, outcome, problems, stored, tour } from '../state';
 import { FlowsPanel } from './flows';
 import { toResults } from './jump';
 import { Header, Pins, openFile } from './header';
 import { PathPanel } from './path';
 import { Results, Strip } from './results';
 import { HelpBox } from './help';
-import { TourPanel, go } from './tour';
+import { TourPanel } from './tour';
+import { VerdictPanel } from './verdict';
 import { WhyPanel } from './why';
 
 const Editor = lazy(() => import('./editor'));
@@ -86,15 +86,7 @@ export function App() {
           </button>
         </div>
       )}
-      {isUntouched.value && !tour.value && (
-        <p class="welcome note">
-          New here?{' '}
-          <button type="button" class="link" onClick={() => go(tours()[0]!, 0)} data-do="first-tour">
-            Take the first tour
-          </button>
-          , five steps long, or move a slider.
-        </p>
-      )}
+      <VerdictPanel />
       <main class={`${hasSide ? 'with-side' : ''} ${tour.value ? 'with-tour' : ''}`}>
         <div class="controls">
           {stored.value !== undefined && (

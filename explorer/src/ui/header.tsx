@@ -4,7 +4,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { isCapture, openCapture } from '../captured';
 import { pathWords, read } from '../document';
-import { about, command, csv, fileName, png, save, shared, svg } from '../export';
+import { about, command, csv, fileName, hosted, png, save, shared, svg } from '../export';
 import {
   address,
   back,
@@ -101,7 +101,7 @@ export function Header({ isEditing, toggleEditor }: { isEditing: boolean; toggle
           type="button"
           onClick={() =>
             void address().then((to) => {
-              const { text, what, more } = shared(to, name, toml.peek(), isLocal);
+              const { text, what, more } = shared(to, name, toml.peek(), isLocal, hosted());
               return copy(text, what, more);
             })
           }

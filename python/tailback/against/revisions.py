@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tailback.errors import TailbackError
+from tailback.git import run_git
 
 __all__ = ["Repository", "Revision", "RevisionError"]
 
 #: How the folders of worktrees begin; the number of the process that made one follows.
 _PREFIX = "tailback-base-"
-#: Of a caller's that is itself a hook of git's: they say which repository and index git uses.
-_LOCAL = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
 
 
 class RevisionError(TailbackError):
@@ -124,18 +123,7 @@ class Repository:
         return Revision(commit, int(time), subject)
 
     def _git(self, *words: str) -> subprocess.CompletedProcess[str]:
-        env = {key: value for key, value in os.environ.items() if key not in _LOCAL} | {"LC_ALL": "C"}
-        return subprocess.run(
-            # Of the repository's own, what would run at each command.
-            ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *words],
-            cwd=self.folder,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="surrogateescape",
-            check=False,
-        )
+        return run_git(self.folder, *words)
 
     def _try(self, *words: str) -> str | None:
         done = self._git(*words)

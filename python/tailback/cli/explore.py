@@ -19,6 +19,12 @@ def explore(
         typer.Argument(metavar="[SCENARIO|RESULT]", help="A scenario file, or a result folder.", show_default=False),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on the loopback address; 0 takes a free one.")] = 0,
+    hosted: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", envvar="TAILBACK_EXPLORER", help="An explorer that others reach: Share copies links to it."
+        ),
+    ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Say the address, and open no browser.")] = False,
 ) -> None:
     """Explore a scenario, or the rows of a stored result, in a web page.
@@ -30,12 +36,16 @@ def explore(
     - `tailback explore scenarios/voip-and-bulk.toml`
 
     - `tailback explore results/seven --no-browser --port 8000`
+
+    - `tailback explore --hosted https://example.org/explorer/`
     """
     from tailback.explorer import Server, opened
 
+    if hosted is not None and not hosted.startswith(("https://", "http://")):
+        raise BadInput(f"--hosted {hosted}: this is no address of a page. Give one that begins with https://")
     shown = None if what is None else opened(what)
     try:
-        server = Server(shown, port=port)
+        server = Server(shown, port=port, hosted=hosted)
     except OSError as error:
         raise BadInput(f"--port {port}: {error.strerror}. Give another, or 0 for a free one") from None
     try:

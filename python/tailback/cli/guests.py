@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -96,14 +96,62 @@ def source(
 
     For example `tailback vm source linux-source-7.3 net/sched/sch_dualpi2.c`
     """
-    from tailback.vm import linux_source
+    from tailback.vm import tree as trees
 
-    written = linux_source.extract(linux_source.fetch(name), files, out)
+    written = trees.source(name, files, out)
     if as_json:
         emit({"files": [str(file) for file in written]})
         return
     for file in written:
         say(f"{escape(str(file))}: {file.stat().st_size:,} bytes, under the licence it names")
+
+
+@vm.command()
+def build(
+    tree: Annotated[Path, typer.Argument(metavar="TREE", help="A clean tree of Linux, such as a git clone.")],
+    name: Annotated[
+        str | None, typer.Option(help="What --kernel takes; by default tree- and the folder's name.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build the kernel of a tree for guests: small, with BTF, beside the fetched ones; the tree stays as it is.
+
+    A second call compiles what changed.
+
+    For example `tailback vm build ~/linux`
+    """
+    from tailback.vm import tree as trees
+
+    _built(trees.build(tree, name=name, say=_announcer(as_json)), as_json)
+
+
+@vm.command()
+def patch(
+    series: Annotated[Path, typer.Argument(metavar="SERIES", help="A patch, or a folder of patches.")],
+    on: Annotated[str, typer.Option("--on", help="Debian's source of Linux, such as linux-source-7.3.")],
+    name: Annotated[str | None, typer.Option(help="What --kernel takes; by default patched- and the version.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build one of Debian's sources of Linux with a series of patches, for guests.
+
+    A folder's file `series` names its patches in order; without one they are taken by name.
+
+    For example `tailback vm patch bbr3.patch --on linux-source-7.3`
+    """
+    from tailback.vm import tree as trees
+
+    _built(trees.patch(series, on, name=name, say=_announcer(as_json)), as_json)
+
+
+def _announcer(as_json: bool) -> Callable[[str], None]:
+    return (lambda _: None) if as_json else (lambda text: say(escape(text)))
+
+
+def _built(kernel: Any, as_json: bool) -> None:
+    if as_json:
+        emit(_row(kernel))
+        return
+    say(f"run it: tailback run FILE --engine vm --kernel {escape(kernel.name)}")
 
 
 def _series(images: Sequence[Any]) -> list[dict[str, Any]]:
@@ -249,44 +297,49 @@ def _suites(
 
 @vm.command()
 def bisect(
-    good: Annotated[str, typer.Argument(metavar="GOOD", help="A kernel of `tailback vm fetch --list` that is good.")],
+    good: Annotated[str, typer.Argument(metavar="GOOD", help="A kernel, a commit or a patch that is good.")],
     bad: Annotated[str, typer.Argument(metavar="BAD", help="One that is bad: earlier or later.")],
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="The scenario to run on each.")],
     expect: Annotated[str, typer.Option(help="What holds on a good kernel, such as `bulk.goodput_mbps > 9`.")],
+    tree: Annotated[Path | None, typer.Option(help="Search the commits of this git tree of Linux.")] = None,
+    series: Annotated[Path | None, typer.Option(help="Search this series of patches: a file or a folder.")] = None,
+    on: Annotated[str | None, typer.Option(help="The source the series is for, such as linux-source-7.3.")] = None,
     allow_code: Annotated[bool, typer.Option("--allow-code", help="Run code that the scenario names.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find the first of Debian's kernels on which a condition does not hold, by binary search over point releases.
+    """Find the first kernel on which a condition does not hold, by binary search.
 
-    Kernels are fetched as they are needed. One that does not boot is skipped.
+    Searched are Debian's point releases (`tailback vm fetch --list`), fetched as they are needed; or the commits of a
+    git tree (--tree); or a series of patches (--series, --on), where 0 is the source itself. What does not build or
+    boot is skipped.
 
     For example `tailback vm bisect debian-6.1 debian-7.3 scenarios/first.toml --expect 'bulk.goodput_mbps > 9'`
     """
-    from dataclasses import asdict
-
     from tailback import suites
-    from tailback.vm import bisected
-    from tailback.vm.kernels import archive
+    from tailback.report import bisected as search
 
-    attempt = bisected.tried_on(suites.read(scenario), expect, allow_code=allow_code)
-    names = bisected.between(good, bad, archive().images())
-
-    def progress(text: str) -> None:
-        if not as_json:
-            say(escape(text))
-
-    progress(f"{len(names)} kernels from {names[0]} to {names[-1]}: at most {len(names).bit_length() + 2} runs")
-    found = bisected.bisect(names, attempt, progress)
+    if (series is None) != (on is None) or (series is not None and tree is not None):
+        raise BadInput("Give --tree TREE, or --series PATCHES with --on linux-source-7.3, or neither")
+    question = search.Question(suites.read(scenario), expect, allow_code)
+    announce = _announcer(as_json)
+    if tree is not None:
+        found = search.commits(question, good, bad, tree, announce)
+    elif series is not None:
+        found = search.patches(question, good, bad, series, str(on), announce)
+    else:
+        found = search.releases(question, good, bad, announce)
+    rows = search.differences(found)
     if as_json:
-        emit(asdict(found))
+        emit(found.to_json() | {"differences": rows})
         return
     say(f"first bad kernel: {escape(found.bad.kernel)} ({escape(found.bad.release)})")
+    if found.change:
+        say(f"changed by: {escape(found.change)}")
     if found.unknown:
-        say(f"or one of these, which do not boot: {', '.join(found.unknown)}")
-    print_rows(
-        [{"metric": name, found.good.kernel: f"{found.good.values[name]:.6g}", found.bad.kernel: f"{value:.6g}"}
-         for name, value in found.bad.values.items()]
-    )  # fmt: skip
+        say(f"or one of these, which do not build or boot: {escape(', '.join(found.unknown))}")
+    print_rows([{"metric": row["name"], "good": f"{row['good']:.6g}", "bad": f"{row['bad']:.6g}"} for row in rows])
+    for sentence in search.sentences(found):
+        say(escape(sentence))
 
 
 @app.command("bisect")
@@ -316,10 +369,7 @@ def bisect_stack(
     For example `tailback bisect noq-proto 1.0.0 1.2.0 transport/alone --cc bbr3 --expect 'subject.loss < 3%'
     --allow-code`
     """
-    from dataclasses import asdict
-
     from tailback import stack_versions, suites
-    from tailback.vm import bisected
 
     if not allow_code:
         raise BadInput(f"{crate} is code, which would be compiled and run. Read it first; then allow it: --allow-code")
@@ -328,13 +378,11 @@ def bisect_stack(
         if not as_json:
             say(escape(text))
 
+    listed = versions.split(",") if versions else None
     attempt = stack_versions.tried_with(crate, suites.read(scenario), cc, expect)
-    known = versions.split(",") if versions else stack_versions.versions(crate)
-    names = stack_versions.between(good, bad, known)
-    progress(f"{len(names)} versions from {names[0]} to {names[-1]}: at most {len(names).bit_length() + 2} builds")
-    found = bisected.bisect(names, attempt, progress, cannot="cannot be judged")
+    found = stack_versions.search(crate, good, bad, attempt, progress, known=listed)
     if as_json:
-        emit(asdict(found))
+        emit(found.to_json())
         return
     say(escape(f"first bad version: {crate} {found.bad.kernel}"))
     say(escape(f"last good version: {crate} {found.good.kernel}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from enum import StrEnum
 from importlib import import_module
@@ -48,9 +49,9 @@ def report(
     out: Annotated[Path | None, typer.Option(help="The HTML file. Default: report.html beside the result.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a report: one HTML file that needs nothing else.
+    """Write a report: one HTML file that needs nothing else, and print the answer it begins with.
 
-    For example:
+    Who gains, who suffers, by how much and how certain it is, in at most ten sentences. For example:
 
     - `tailback report results/seven --out seven.html`
 
@@ -70,10 +71,13 @@ def report(
     )
     default = result / "report.html" if inside else beside(result, ".html")
     path = reports.write(subject, out or default)
+    found = reports.answered(subject)
     if as_json:
-        emit({"report": path})
-    else:
-        say(f"report: {escape(str(path))}")
+        emit({"answer": [each.as_dict() for each in found], "report": path})
+        return
+    for each in found:
+        console().print(escape(each.text), highlight=False, soft_wrap=True)
+    say(f"report: {escape(str(path))}")
 
 
 @app.command("explain")
@@ -110,7 +114,9 @@ def plot(
     ] = None,
     start: Annotated[float | None, typer.Option("--from", help="Seconds: draw only what comes after.")] = None,
     end: Annotated[float | None, typer.Option("--until", help="Seconds: draw only what comes before.")] = None,
-    metric: Annotated[str | None, typer.Option(help="Of a store: the column to draw.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Of a store: a column, or an expression such as 'bbr.goodput / total'.")
+    ] = None,
     axis: Annotated[str | None, typer.Option(help="Of a store: the value that was varied, to draw along.")] = None,
     by: Annotated[str | None, typer.Option(help="Of a store: the value shown by colour.")] = None,
     label: Annotated[
@@ -120,6 +126,10 @@ def plot(
     title: Annotated[str | None, typer.Option(help="What stands above the figure.")] = None,
     flow: Annotated[
         list[str] | None, typer.Option(help="Draw this flow alone; of a store, its metric. May be repeated.")
+    ] = None,
+    width: Annotated[
+        str | None,
+        typer.Option(help="Width of the picture: inches, or `column` or `page` of a paper with two columns."),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the figures that can be drawn of these.")] = False,
     as_json: AsJson = False,
@@ -135,15 +145,19 @@ def plot(
     - `tailback plot results/reno results/cubic --label NewReno --label CUBIC --flow bulk --title "Two downloads"`
 
     - `tailback plot results/store --figure lines --metric voip.delay_p95_ms --axis dumbbell.queue`
+
+    - `tailback plot results/pairs --figure violin --metric 'theirs.goodput / total' --width column --out share.pdf`
     """
     from tailback.experiment.store import is_store
     from tailback.result import open_result
 
     plots = import_module("tailback.plots")
+    inches = _inches(width)
     if is_store(results[0]):
         if len(results) > 1 or start is not None or end is not None:
             raise BadInput(f"{results[0]} is a store: draw it alone, without --from and --until")
-        _plot_store(results[0], figure, out, (metric, axis, by), (label or [], title, flow or []), listed, as_json)
+        words = (label or [], title, flow or [])
+        _plot_store(results[0], figure, (out, inches), (metric, axis, by), words, listed, as_json)
         return
     for option, value in (("--metric", metric), ("--axis", axis), ("--by", by)):
         if value is not None:
@@ -163,7 +177,21 @@ def plot(
         raise BadInput(f"--from, --until: the figure {name} is of the whole run. These take a window: {fits}")
     _demand_window(start, end, max(rows.duration_s for rows in opened.values()))
     drawn = plots.get(name)(opened, **window)
-    _print_figure(name, plots.save(plots.titled(drawn, title) if title else drawn, out or Path(name)), as_json)
+    saved = plots.save(plots.titled(drawn, title) if title else drawn, out or Path(name), width=inches)
+    _print_figure(name, saved, as_json)
+
+
+def _inches(width: str | None) -> float | None:
+    """A width in inches; None for the figure's own."""
+    if width is None:
+        return None
+    style = import_module("tailback.plots.style")
+    known = {"column": style.COLUMN_WIDTH, "page": style.FULL_WIDTH}
+    with contextlib.suppress(ValueError):
+        found = float(known.get(width, width))
+        if 1.0 <= found <= 40.0:
+            return found
+    raise BadInput(f"--width {width}: give inches from 1 to 40, column ({known['column']}) or page ({known['page']})")
 
 
 def _labels(results: Sequence[Path], given: Sequence[str] | None) -> list[str]:
@@ -190,7 +218,7 @@ def _demand_window(start: float | None, end: float | None, duration: float) -> N
 def _plot_store(
     folder: Path,
     figure: str | None,
-    out: Path | None,
+    where: tuple[Path | None, float | None],
     columns: tuple[str | None, str | None, str | None],
     words: tuple[Sequence[str], str | None, Sequence[str]],
     listed: bool,
@@ -215,7 +243,8 @@ def _plot_store(
         raise BadInput(f"--label {', --label '.join(labels)}: of a store write LEVEL=NAME, as in --label reno=NewReno")
     chosen = {"metric": metric, "axis": axis, "by": by, "flow": flows[0] if flows else None}
     drawn = sweeps.draw(name, open_store(folder).frame(), **chosen, labels=names, title=title)
-    _print_figure(name, save(drawn, out or Path(name)), as_json)
+    out, width = where
+    _print_figure(name, save(drawn, out or Path(name), width=width), as_json)
 
 
 def _list_figures(rows: list[dict[str, str]], as_json: bool) -> None:

@@ -6,6 +6,7 @@ A page of another site may not ask, frame or read anything: its requests say so 
 
 from __future__ import annotations
 
+import html
 import mimetypes
 import threading
 from collections.abc import Mapping
@@ -55,7 +56,10 @@ class Server:
     'http://127.0.0.1:40113/'
     """
 
-    def __init__(self, opened: Opened | None = None, *, port: int = 0, site: Path = SITE) -> None:
+    def __init__(
+        self, opened: Opened | None = None, *, port: int = 0, site: Path = SITE, hosted: str | None = None
+    ) -> None:
+        """`hosted` is the address of an explorer that others reach: Share gives links to it."""
         if not (site / "index.html").is_file():
             raise NotBuilt(site)
         root = site.resolve()
@@ -63,6 +67,7 @@ class Server:
         self._server = _Loopback(("127.0.0.1", port), _Handler)
         self._server.files = {f"/{path.relative_to(root).as_posix()}": path for path in files}
         self._server.opened = opened
+        self._server.hosted = hosted or ""
         number = self._server.server_address[1]
         self._server.hosts = frozenset({f"127.0.0.1:{number}", f"localhost:{number}"})
         #: The page's address.
@@ -88,6 +93,7 @@ class _Loopback(ThreadingHTTPServer):
     daemon_threads = True
     files: Mapping[str, Path]
     opened: Opened | None
+    hosted: str
     hosts: frozenset[str]
 
 
@@ -140,6 +146,10 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/index.html" and self.server.opened is not None:
             # So that the page asks for what was opened here, and nowhere else in vain.
             data = data.replace(b"</head>", b'<meta name="tailback-opened" content="opened.json"></head>', 1)
+        if path == "/index.html" and self.server.hosted:
+            # What the page's Share gives to others.
+            there = f'<meta name="tailback-hosted" content="{html.escape(self.server.hosted)}"></head>'
+            data = data.replace(b"</head>", there.encode(), 1)
         return f"{kind}; charset=utf-8" if kind.startswith("text/") else kind, data
 
     def _opened(self, path: str) -> tuple[str, bytes] | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .. import registry
 from ..metrics import NothingToMeasure, Rows
@@ -111,6 +112,15 @@ def watched_links(rows: Rows) -> list[int]:
     return sorted(found, key=lambda link: (link != neck, link))
 
 
+def shared_bottleneck(rows: Rows, flows: Iterable[int]) -> int | None:
+    """The bottleneck of all these flows; None if they have several, or one that no queue can form at."""
+    try:
+        found = {rows.bottleneck_of(flow) for flow in flows}
+    except NothingToMeasure:
+        return None
+    return found.pop() if len(found) == 1 else None
+
+
 def speed(rate_bps: float) -> str:
     """A rate with a readable prefix."""
     for scale, unit in ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):
@@ -135,7 +145,7 @@ class LineStyle:
 def line_styles(results: Mapping[str, Rows]) -> dict[tuple[str, int], LineStyle]:
     """The line of every flow (label, index), the same in every figure of these results.
 
-    One result: a colour a flow, and where the colours are used up, a line style with the next round of them. Several: a
+    One result: a colour and a line style a flow, and no two flows have both in common. Several: a
     colour a result, so that results which differ in anything, be it the algorithm or the queue, are distinguished; the
     flows of a result differ by their line style.
     """
@@ -153,22 +163,32 @@ def line_styles(results: Mapping[str, Rows]) -> dict[tuple[str, int], LineStyle]
 
 
 def _alone(rows: Rows) -> dict[int, LineStyle]:
-    """Every flow of one result with a look of its own, as long as colours times styles last."""
+    """Every flow of one result with a look of its own, as long as colours times styles last.
+
+    Neighbours differ in colour and in style: lines that lie over one another, or in print, are distinguished too.
+    """
     tcp, udp = rows.tcp_flows, rows.udp_flows
-    colours = [colour(rows, tcp[0])] if len(tcp) == 1 else [nth_colour(number) for number in range(len(tcp))]
-    out = {
-        flow: LineStyle(colours[number], STYLES[number // len(CYCLE) % len(STYLES)]) for number, flow in enumerate(tcp)
-    }
-    free = [each for each in _UDP_CYCLE if each not in colours]
-    used = -(-len(tcp) // len(CYCLE))
-    for number, flow in enumerate(udp):
-        if number < len(free):
-            out[flow] = LineStyle(free[number], "-")
-        else:
-            later = number - len(free)
-            style = STYLES[(max(used, 1) + later // len(_UDP_CYCLE)) % len(STYLES)]
-            out[flow] = LineStyle(_UDP_CYCLE[later % len(_UDP_CYCLE)], style)
+    only = [colour(rows, tcp[0])] if len(tcp) == 1 else None
+    out: dict[int, LineStyle] = {}
+    taken: set[tuple[str, object]] = set()
+    for colours, group in ((only or CYCLE, tcp), (_UDP_CYCLE, udp)):
+        used = {each.colour for each in out.values()}
+        free = [each for each in colours if each not in used] or list(colours)
+        for number, flow in enumerate(group):
+            hues = free if number < len(free) else list(colours)
+            wanted = (
+                (hues[number % len(hues)], STYLES[(number + shift) % len(STYLES)]) for shift in range(len(STYLES))
+            )
+            look = next((each for each in wanted if each not in taken), None) or _free_look(hues, taken)
+            taken.add(look)
+            out[flow] = LineStyle(*look)
     return out
+
+
+def _free_look(hues: Sequence[str], taken: set[tuple[str, object]]) -> tuple[str, Any]:
+    """A colour and a style that no flow has; the first of all if there is none."""
+    every = [(hue, style) for style in STYLES for hue in hues]
+    return next((each for each in every if each not in taken), every[0])
 
 
 def named(results: Mapping[str, Rows], label: str, flow: int, of: Iterable[int]) -> str:

@@ -355,8 +355,9 @@ def bin_s(rows: Rows) -> float:
 
 
 def rate_line(ax: Axes, several: Sequence[Rows]) -> None:
-    """The bottleneck's rate, dashed: what no flow can exceed for long."""
-    for rate in sorted({rows.rate_bps(rows.bottleneck) for rows in several if rows.has_bottleneck}):
+    """The rate of the bottleneck that the flows share, dashed: what none of them can exceed for long."""
+    shared = [(rows, who.shared_bottleneck(rows, rows.tcp_flows)) for rows in several]
+    for rate in sorted({rows.rate_bps(link) for rows, link in shared if link is not None}):
         if np.isfinite(rate):
             ax.axhline(rate / 1e6, color=SOFT, lw=0.8, ls=(0, (4, 2)))
 
@@ -405,14 +406,18 @@ def legend_above(ax: Axes) -> None:
         ax.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=min(len(handles), 4))
 
 
-@recipe("loss", "Packets dropped at the bottleneck", applies=fits.loss)
+@recipe("loss", "Packets lost, by flow", applies=fits.loss)
 def loss(results: Mapping[str, Rows], *, bin_s: float = 1.0) -> Figure:
     """Packets dropped per second at the bottleneck, by flow, if drops were logged; else the share lost as bars."""
     look = who.line_styles(results)
     logged = {label: rows for label, rows in results.items() if rows.has("queue")}
     if len(logged) != len(results):
         bars = [
-            (f"{label} {rows.flow_names[f]}".strip(), 100 * metrics.flow_loss_rate(rows, f), look[label, f].colour)
+            (
+                who.named(results, label, f, range(len(rows.flow_names))),
+                100 * metrics.flow_loss_rate(rows, f),
+                look[label, f].colour,
+            )
             for label, rows in results.items()
             for f in range(len(rows.flow_names))
         ]

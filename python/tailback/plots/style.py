@@ -5,6 +5,7 @@ Figures are made without pyplot, so drawing needs no display and is safe in thre
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -165,10 +166,12 @@ class UnknownFormat(TailbackError, ValueError):
     """An ending that names a format in which figures are not written."""
 
 
-def save(figure: Figure, path: str | Path) -> list[Path]:
+def save(figure: Figure, path: str | Path, *, width: float | None = None) -> list[Path]:
     """Write a figure; a path without suffix gives PNG and PDF. Never leaves half a file behind.
 
-    `UnknownFormat` for another suffix of letters; one with digits, as in `rate-1.5`, belongs to the name.
+    With a `width`, in inches, the figure is exactly as wide and its text keeps its size: `COLUMN_WIDTH` is a column of
+    a paper of two, `FULL_WIDTH` its page. `UnknownFormat` for another suffix of letters; one with digits, as in
+    `rate-1.5`, belongs to the name.
     """
     target = Path(path)
     known = (".png", ".pdf", ".svg")
@@ -176,10 +179,44 @@ def save(figure: Figure, path: str | Path) -> list[Path]:
         instead = ", ".join(str(target.with_suffix(ending)) for ending in known)
         raise UnknownFormat(f"{target}: figures are not written as {target.suffix}. Write one of: {instead}")
     targets = [target] if target.suffix in known else [target.parent / (target.name + s) for s in (".png", ".pdf")]
+    if width is not None:
+        with house_style():
+            _fit(figure, width)
+    cut: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 0.05} if width is None else {}
     for each in targets:
         kind = each.suffix[1:]
         # Without a date the same rows give the same bytes.
         metadata: dict[str, Any] = {"CreationDate": None} if kind == "pdf" else {"Date": None} if kind == "svg" else {}
         with whole_file(each) as temporary, house_style():
-            figure.savefig(temporary, format=kind, metadata=metadata or None, bbox_inches="tight", pad_inches=0.05)
+            figure.savefig(temporary, format=kind, metadata=metadata or None, **cut)
     return targets
+
+
+#: A letter of a title is about so wide, in inches.
+_LETTER = 0.068
+#: What a figure has beside its title at least, in inches.
+_BESIDE = 0.7
+#: In inches; a narrower figure has its legend beneath, not beside.
+_NARROW = 5.0
+
+
+def _fit(figure: Figure, width: float) -> None:
+    """Make a figure this wide: titles get the lines they need, and a legend beside a narrow one goes beneath it."""
+    height = figure.get_figheight()
+    if width < _NARROW:
+        for legend in list(figure.legends):
+            names = [text.get_text() for text in legend.get_texts()]
+            columns = max(1, int(width / (0.5 + 0.075 * max(map(len, names), default=1))))
+            handles = [handle for handle in legend.legend_handles if handle is not None]
+            heading = legend.get_title().get_text() or None
+            figure.legend(handles, names, title=heading, ncols=columns, loc="outside lower center")
+            legend.remove()
+            height += 0.2 * (-(-len(names) // columns) + 1)
+    letters = max(16, int((width - _BESIDE) / _LETTER))
+    for ax in figure.axes:
+        title = ax.get_title(loc="left")
+        lines = textwrap.wrap(title, letters)
+        if len(lines) > 1:
+            ax.set_title("\n".join(lines), loc="left")
+            height += 0.14 * (len(lines) - 1)
+    figure.set_size_inches(width, height)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,22 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 from matplotlib.text import Text
 
-from ..errors import TailbackError, nearest
+from ..errors import nearest
 from ..experiment import statistics
 from ..experiment.run_metrics import MOST
 from ..metrics.rows import Floats
-from ..units import Bytes, Duration, Rate
+from .columns import (
+    Axis,
+    NoSuchColumn,
+    axes_of,
+    is_expression,
+    level_text,
+    metric_column,
+    metric_title,
+    name_of,
+    quantity,
+    with_metric,
+)
 from .flows import STYLES, nth_colour
 from .style import INK, SOFT, house_style, new_figure
 
@@ -38,157 +48,13 @@ __all__ = [
     "offered",
     "pair_shares",
     "throughput_delay",
+    "violin",
 ]
-
-#: Where the values that a sweep varied have their roots in a scenario.
-_ROOTS = ("dumbbell", "flow", "link", "duration", "randomness", "instruments", "warmup")
 
 MARKERS = "osD^vP*X"
 
 #: Of a full packet's 1500 bytes, with time stamps.
 _PAYLOAD = 1448 / 1500
-
-
-class NoSuchColumn(TailbackError, ValueError):
-    """A column the store does not have, or one that is of no use for the figure."""
-
-
-@dataclass(frozen=True)
-class Axis:
-    """What a sweep varied: the column, and its levels in order."""
-
-    column: str
-    levels: list[Any]
-    numbers: Floats | None
-    """The levels as numbers in `unit`, if all are quantities of one kind; None for categories."""
-    unit: str = ""
-    """Unit of the numbers, as it stands at an axis; empty for plain numbers and categories."""
-
-    @property
-    def title(self) -> str:
-        """Name and unit, as they stand at an axis."""
-        return f"{_name_of(self.column)} ({self.unit})" if self.unit else _name_of(self.column)
-
-    def text(self, position: int) -> str:
-        """A level as it stands at a tick: the number where the axis says the unit, else as the sweep has it."""
-        return f"{self.numbers[position]:g}" if self.unit and self.numbers is not None else _text(self.levels[position])
-
-
-def axes_of(frame: pl.DataFrame) -> list[Axis]:
-    """The scenario's values that differ between runs, in the order of their columns."""
-    out = []
-    for name in frame.columns:
-        root = name.split(".")[0].split("[")[0]
-        if root not in _ROOTS or name in ("duration_s",) or frame[name].n_unique() < 2:
-            continue
-        if name.endswith(".si") and name.removesuffix(".si") in frame.columns:
-            # The same values once more, as numbers in base units.
-            continue
-        levels = frame[name].drop_nulls().unique(maintain_order=True).to_list()
-        found = [_quantity(level) for level in levels]
-        # Sizes in bytes, packets and multiples of the BDP cannot stand on one scale, nor a discipline beside them.
-        known = [each for each in found if each is not None]
-        if len(known) == len(found) and len({unit for _, unit in known}) == 1:
-            order = np.argsort([number for number, _ in known], kind="stable")
-            at: Floats = np.array([known[i][0] for i in order], dtype=np.float64)
-            out.append(Axis(name, [levels[i] for i in order], at, known[0][1]))
-        else:
-            out.append(Axis(name, levels, None))
-    return out
-
-
-def _text(level: Any) -> str:
-    """A level as the sweep has it; a store may keep whole numbers as fractions."""
-    return f"{level:g}" if isinstance(level, float) else str(level)
-
-
-def _quantity(level: Any) -> tuple[float, str] | None:
-    """A level as a number and the unit that stands at an axis; None if it is a word."""
-    if isinstance(level, bool):
-        return None
-    if isinstance(level, int | float):
-        return float(level), ""
-    text = str(level)
-    for ending, unit in (("bdp", "BDP"), ("packets", "packets")):
-        if text.endswith(ending):
-            try:
-                return float(text.removesuffix(ending)), unit
-            except ValueError:
-                return None
-    for kind, scale, unit in ((Rate, 1e-6, "Mbit/s"), (Duration, 1e3, "ms"), (Bytes, 1e-3, "kB")):
-        try:
-            return float(kind(text)) * scale, unit
-        except ValueError:
-            continue
-    return None
-
-
-#: What the values of a scenario that sweeps vary most are called at an axis, by the last parts of their columns.
-_NAMES = {
-    "dumbbell.rate": "bottleneck rate",
-    "dumbbell.back_rate": "rate of the way back",
-    "dumbbell.rtt": "round-trip time",
-    "dumbbell.delay": "one-way delay",
-    "dumbbell.queue": "bottleneck queue",
-    "dumbbell.back_queue": "queue of the way back",
-    "duration": "duration",
-}
-_FIELDS = {"cc": "congestion control", "stack": "stack", "count": "number of flows", "app": "application"}
-#: What metrics are called at an axis, by the last part of their column, and their units.
-_METRICS = {
-    "goodput_mbps": ("goodput", "Mbit/s"),
-    "loss": ("loss", "share of packets"),
-    "lost": ("lost", "share"),
-    "jain": ("Jain's index", "1/n to 1"),
-    "utilisation": ("utilisation", "share of time"),
-    "delay_p50_ms": ("one-way delay, median", "ms"),
-    "delay_p95_ms": ("one-way delay, 95 %", "ms"),
-    "delay_p99_ms": ("one-way delay, 99 %", "ms"),
-    "delay_mean_ms": ("one-way delay, mean", "ms"),
-    "delay_max_ms": ("one-way delay, largest", "ms"),
-    "experience_median_ms": ("wait, median", "ms"),
-    "experience_p95_ms": ("wait, 95 %", "ms"),
-    "experience_lost": ("lost or unanswered", "share"),
-    "experience_jitter_ms": ("jitter", "ms"),
-    "experience_mos": ("opinion score", "MOS, 1 to 4.5"),
-    "backlog_mean_bytes": ("queue, mean", "B"),
-    "backlog_max_bytes": ("queue, largest", "B"),
-    "retransmitted": ("retransmitted", "segments"),
-    "timeouts": ("timeouts", "number"),
-    "rtt_min_ms": ("smallest round trip", "ms"),
-    "srtt_ms": ("last smoothed round trip", "ms"),
-    "dropped": ("dropped", "packets"),
-    "marked": ("marked", "packets"),
-    "delivered": ("delivered", "packets"),
-    "packets": ("delivered", "packets"),
-}
-#: Units that the names of other metrics end with.
-_UNITS = {"ms": "ms", "s": "s", "us": "µs", "mbps": "Mbit/s", "bps": "bit/s", "bytes": "B", "share": "share"}
-
-
-def _name_of(column: str) -> str:
-    """What a varied value is called at an axis; a column that is not listed keeps its name."""
-    if column in _NAMES:
-        return _NAMES[column]
-    first, _, rest = column.partition(".")
-    flow, _, field = rest.rpartition(".")
-    return f"{_FIELDS[field]} of {flow}" if first == "flow" and flow and field in _FIELDS else column
-
-
-def metric_title(column: str) -> str:
-    """What a metric is called at an axis: of what, its name and its unit.
-
-    >>> metric_title("call.delay_p95_ms")
-    'call: one-way delay, 95 % (ms)'
-    """
-    of, _, name = column.rpartition(".")
-    if name in _METRICS:
-        words, unit = _METRICS[name]
-    else:
-        stem, _, ending = name.rpartition("_")
-        words, unit = (stem or name, _UNITS[ending]) if stem and ending in _UNITS else (name, "")
-        words = words.replace("_", " ")
-    return (f"{of}: " if of else "") + words + (f" ({unit})" if unit else "")
 
 
 def _axis(frame: pl.DataFrame, column: str) -> Axis:
@@ -200,17 +66,6 @@ def _axis(frame: pl.DataFrame, column: str) -> Axis:
     close = nearest(column, names)
     hint = f' Did you mean "{close}"?' if close else ""
     raise NoSuchColumn(f'the runs do not differ in "{column}".{hint} They differ in: {", ".join(names) or "nothing"}')
-
-
-def metric_column(frame: pl.DataFrame, metric: str) -> str:
-    """The column of that name, which must hold numbers; `NoSuchColumn` names the nearest."""
-    numeric = [name for name in frame.columns if frame[name].dtype.is_numeric()]
-    if metric in numeric:
-        return metric
-    close = nearest(metric, numeric)
-    hint = f' Did you mean "{close}"?' if close else ""
-    kept = f"Of runs with more than {MOST} flows, metrics of single flows are kept only if [metrics] names them"
-    raise NoSuchColumn(f'the store has no numbers in a column "{metric}".{hint} {kept}. See: tailback results query')
 
 
 def _default_metric(frame: pl.DataFrame) -> str:
@@ -276,13 +131,13 @@ def metric_over_axis(
         rows = {row[along.column]: row for row in part.to_dicts()}
         there = [i for i, each in enumerate(along.levels) if each in rows and _is_number(rows[each][statistic])]
         if not there:
-            empty.append(_text(level))
+            empty.append(level_text(level))
             continue
         middle = np.array([rows[along.levels[i]][statistic] for i in there])
         low, high = (np.array([rows[along.levels[i]][key] for i in there]) for key in ("low", "high"))
         style, colour = STYLES[position // 7 % len(STYLES)], nth_colour(position)
         look: dict[str, Any] = {"marker": MARKERS[position % len(MARKERS)], "ms": 4, "color": colour}
-        label = None if level is None else _text(level)
+        label = None if level is None else level_text(level)
         if x is None:
             # Categories have no order: nothing lies between two of them.
             beside = at[there] + 0.6 * (position - (len(levels) - 1) / 2) / max(len(levels), 1)
@@ -302,7 +157,9 @@ def metric_over_axis(
     if lines:
         _legend(figure, ax, lines.title)
     ax.set_title(f"{statistic} and {confidence:.0%} interval, {_runs(frame)}{_pooled(frame, along, lines)}")
-    _missing(figure, empty, [_text(each) for each in along.levels if not _has_value(frame, name, along.column, each)])
+    _missing(
+        figure, empty, [level_text(each) for each in along.levels if not _has_value(frame, name, along.column, each)]
+    )
     return figure
 
 
@@ -312,6 +169,44 @@ def box(frame: pl.DataFrame, metric: str | None = None, *, axis: str | None = No
     The box is from quartile to quartile with the median in it, the whiskers reach from the 5th to the 95th percentile,
     and each run is a dot. Left open, `axis` and `by` are as in `metric_over_axis`.
     """
+    return _spread(frame, metric, axis, by, "quartiles, 5 to 95 %", _box)
+
+
+def violin(frame: pl.DataFrame, metric: str | None = None, *, axis: str | None = None, by: str | None = None) -> Figure:
+    """How `metric` spreads over the seeds, as `box` has it: the density of the runs, their median, and a dot a run."""
+    return _spread(frame, metric, axis, by, "density and median", _violin)
+
+
+def _box(ax: Axes, values: list[Floats], places: Floats, width: float, colour: str) -> None:
+    drawn = ax.boxplot(
+        values, positions=places, widths=width, whis=(5, 95), showfliers=False, patch_artist=True,
+        medianprops={"color": INK, "lw": 1.2}, manage_ticks=False,
+    )  # fmt: skip
+    for patch in drawn["boxes"]:
+        patch.set(facecolor=colour, alpha=0.35, edgecolor=colour)
+
+
+def _violin(ax: Axes, values: list[Floats], places: Floats, width: float, colour: str) -> None:
+    # Equal values have no density.
+    spread = [i for i, each in enumerate(values) if np.ptp(each) > 0]
+    if spread:
+        drawn = ax.violinplot([values[i] for i in spread], positions=places[spread], widths=width, showextrema=False)
+        bodies: Any = drawn["bodies"]
+        for body in bodies:
+            body.set(facecolor=colour, alpha=0.35, edgecolor=colour)
+    middles = [float(np.median(each)) for each in values]
+    ax.hlines(middles, places - width / 3, places + width / 3, color=INK, lw=1.2)
+
+
+def _spread(
+    frame: pl.DataFrame,
+    metric: str | None,
+    axis: str | None,
+    by: str | None,
+    shows: str,
+    shape: Callable[[Axes, list[Floats], Floats, float, str], None],
+) -> Figure:
+    """At every value of the axis a shape a level, and a dot a run."""
     name, along, groups = _lines(frame, metric, axis, by)
     levels = list(groups.levels if groups else [None])
     width = 0.8 / len(levels)
@@ -324,29 +219,29 @@ def box(frame: pl.DataFrame, metric: str | None = None, *, axis: str | None = No
         each = [_finite(part.filter(pl.col(along.column) == value), name) for value in along.levels]
         kept = [i for i, values in enumerate(each) if len(values)]
         if not kept:
-            empty.append(_text(level))
+            empty.append(level_text(level))
             continue
         colour = nth_colour(number)
         places = at[kept] + width * (number - (len(levels) - 1) / 2)
-        drawn = ax.boxplot(
-            [each[i] for i in kept], positions=places, widths=0.8 * width, whis=(5, 95), showfliers=False,
-            patch_artist=True, medianprops={"color": INK, "lw": 1.2}, manage_ticks=False,
-        )  # fmt: skip
-        for patch in drawn["boxes"]:
-            patch.set(facecolor=colour, alpha=0.35, edgecolor=colour)
+        shape(ax, [each[i] for i in kept], places, 0.8 * width, colour)
         for i, place in zip(kept, places, strict=True):
             ax.plot(np.full(len(each[i]), place), each[i], ".", ms=3, color=colour)
-        ax.plot([], [], "s", color=colour, label=None if level is None else _text(level))
+        ax.plot([], [], "s", color=colour, label=None if level is None else level_text(level))
     if len(empty) == len(levels):
         raise NoSuchColumn(f'no run has a value in "{name}". {_MANY_FLOWS}')
     ax.set_xticks(at, [along.text(i) for i in range(len(at))])
     ax.set_xlabel(along.title)
     ax.set_ylabel(metric_title(name))
-    ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
+    low, high = ax.get_ylim()
+    # Values that lie near one another, far from zero, would show no spread beside it.
+    if low < 0.5 * high:
+        ax.set_ylim(bottom=min(0.0, low))
     if groups:
         _legend(figure, ax, groups.title)
-    ax.set_title(f"quartiles, 5 to 95 %, {_runs(frame)}{_pooled(frame, along, groups)}")
-    _missing(figure, empty, [_text(each) for each in along.levels if not _has_value(frame, name, along.column, each)])
+    ax.set_title(f"{shows}, {_runs(frame)}{_pooled(frame, along, groups)}")
+    _missing(
+        figure, empty, [level_text(each) for each in along.levels if not _has_value(frame, name, along.column, each)]
+    )
     return figure
 
 
@@ -356,7 +251,7 @@ _MANY_FLOWS = f"Of runs with more than {MOST} flows, metrics of single flows are
 def _pooled(frame: pl.DataFrame, *shown: Axis | None) -> str:
     """Which other values the runs behind a point differ in: their spread is not that of seeds alone."""
     drawn = {axis.column for axis in shown if axis}
-    rest = [_name_of(axis.column) for axis in axes_of(frame) if axis.column not in drawn]
+    rest = [name_of(axis.column) for axis in axes_of(frame) if axis.column not in drawn]
     return f", over every {', '.join(rest)}" if rest else ""
 
 
@@ -468,7 +363,7 @@ def _pairs(frame: pl.DataFrame, axis: str | None = None, by: str | None = None) 
 
 
 def _mbps(rate: Any) -> float:
-    found = _quantity(rate)
+    found = quantity(rate)
     # A number without a unit is in bit/s.
     return float("nan") if found is None else found[0] if found[1] else found[0] / 1e6
 
@@ -535,13 +430,13 @@ def throughput_delay(
         settings = list(part.group_by(others, maintain_order=True)) if others else [((), part)]
         middles = [_cloud(ax, each, name, good, nth_colour(position)) for _, each in settings]
         x, y = np.array(middles).T
-        label = "all runs" if level is None else _text(level)
+        label = "all runs" if level is None else level_text(level)
         joined = "-" if all(axis.numbers is not None for axis in found if axis.column in others) else "none"
         ax.plot(x, y, marker=MARKERS[position % len(MARKERS)], color=nth_colour(position), ls=joined, lw=0.7, ms=5,
                 label=label)  # fmt: skip
         if position == 0:
             for (values, _), at in zip(settings, middles, strict=True):
-                text = ", ".join(_text(value) for value in values if value is not None)
+                text = ", ".join(level_text(value) for value in values if value is not None)
                 ax.annotate(text, at, xytext=(4, 5), textcoords="offset points", fontsize=7, color=SOFT)
     ax.invert_xaxis()
     ax.set_xlabel(f"{metric_title(name)}  better →")
@@ -572,6 +467,7 @@ def _cloud(ax: Axes, frame: pl.DataFrame, x_name: str, y_name: str, colour: str)
 FIGURES: dict[str, tuple[str, Callable[..., Figure], Callable[[pl.DataFrame], object]]] = {
     "lines": ("A metric over an axis, with intervals", metric_over_axis, _lines),
     "box": ("A metric over an axis, a box over the seeds", box, _lines),
+    "violin": ("A metric over an axis, its density over the seeds", violin, _lines),
     "heat-map": ("A metric over two axes", heat_map, _cells),
     "pair-shares": ("Fair shares of pairs of algorithms", pair_shares, _pairs),
     "throughput-delay": ("Goodput against delay, with ellipses", throughput_delay, _plane),
@@ -592,7 +488,7 @@ def captioned(name: str, frame: pl.DataFrame, metric: str | None = None) -> tupl
     """What the figure of that name shows of these runs, as `draw` chooses its axes: a title and a caption."""
     if name == "throughput-delay":
         colours = next((axis.column for axis in axes_of(frame) if axis.column.endswith(".cc")), None)
-        by = f", a colour for each {_name_of(colours)}" if colours else ""
+        by = f", a colour for each {name_of(colours)}" if colours else ""
         return (
             f"{metric_title('goodput_mbps')} against {metric_title(metric or _delay(frame))}",
             f"A small dot is a run, a marker the mean of a setting{by}; where a setting has three runs or more, the "
@@ -607,20 +503,22 @@ def captioned(name: str, frame: pl.DataFrame, metric: str | None = None) -> tupl
     shown = metric_title(metric or _default_metric(frame))
     along, other = _split(frame, None, None)
     if name == "heat-map" and other is not None:
-        across, down = _name_of(along.column), _name_of(other.column)
+        across, down = name_of(along.column), name_of(other.column)
         return (
             f"{shown} over {across} and {down}",
             f"The median of the runs at each {across} (across) and {down} (down).",
         )
-    title, lines = f"{shown} over {_name_of(along.column)}", ""
+    title, lines = f"{shown} over {name_of(along.column)}", ""
     if other:
-        title, lines = f"{title}, by {_name_of(other.column)}", f", for each {_name_of(other.column)}"
+        title, lines = f"{title}, by {name_of(other.column)}", f", for each {name_of(other.column)}"
+    if name == "violin":
+        return title, f"The runs at each {name_of(along.column)}{lines}: their density, median, a dot a run."
     if name == "box":
-        return title, f"The runs at each {_name_of(along.column)}{lines}: quartiles, median, 5 to 95 %, a dot a run."
+        return title, f"The runs at each {name_of(along.column)}{lines}: quartiles, median, 5 to 95 %, a dot a run."
     shape = "band" if along.numbers is not None else "bar"
     return (
         title,
-        f"The median of the runs at each {_name_of(along.column)}{lines}; the {shape} is its 95 % interval.",
+        f"The median of the runs at each {name_of(along.column)}{lines}; the {shape} is its 95 % interval.",
     )
 
 
@@ -657,8 +555,12 @@ def draw(
     chosen: dict[str, Any] = {key: value for key, value in (("axis", axis), ("by", by)) if value}
     if flow and name == "throughput-delay":
         chosen["goodput"] = metric_column(done, f"{flow}.goodput_mbps")
+    elif flow and metric and is_expression(metric):
+        raise NoSuchColumn(f'flow "{flow}": the expression "{metric}" names its flows itself. Leave out one of them')
     elif flow:
         metric = _of_flow(done, flow, metric)
+    if metric:
+        done = with_metric(done, metric)
     with house_style():
         given = () if name == "pair-shares" else (metric,)
         figure = FIGURES[name][1](done, *given, **chosen)
@@ -680,7 +582,7 @@ def _rename(figure: Figure, frame: pl.DataFrame, labels: Mapping[str, str]) -> N
     """Put other names in the place of levels; `NoSuchColumn` for a level that no axis has."""
     if not labels:
         return
-    known = {_text(level) for axis in axes_of(frame) for level in axis.levels}
+    known = {level_text(level) for axis in axes_of(frame) for level in axis.levels}
     for level in labels:
         if level not in known:
             close = nearest(level, sorted(known))

@@ -83,8 +83,15 @@ def _draw(ax: Axes, panel: Panel) -> None:
         ax.plot(curve.x, curve.y, color=curve.colour, ls=curve.style, lw=width, drawstyle=steps, label=curve.label)
     if panel.limit is not None and np.isfinite(panel.limit):
         ax.axhline(panel.limit, color=SOFT, lw=0.8, ls=(0, (4, 2)))
+        ax.annotate(
+            f"{panel.limit_name} {panel.limit:,.4g} {panel.unit}".strip(), (1.0, panel.limit),
+            xycoords=("axes fraction", "data"), xytext=(0, 2), textcoords="offset points",
+            ha="right", fontsize=7, color=SOFT,
+        )  # fmt: skip
     draw_drops(ax, panel.drops)
-    title = panel.title if len(panel.title) < 18 else panel.title.replace(" at ", " at\n")
+    title = (
+        panel.title if len(panel.title) < 18 else panel.title.replace(" at ", " at\n").replace(" window", "\nwindow")
+    )
     ax.set_ylabel(f"{title}\n({panel.unit})")
     ax.set_ylim(bottom=0)
 
@@ -103,11 +110,16 @@ def single(rows: Rows, start: float | None = None, end: float | None = None) -> 
         ]
         return [Panel(title, unit, curves)] if any(len(curve.x) for curve in curves) else []
 
-    out = panel("cwnd", "segments", _states(rows, "cwnd")) + panel("smoothed RTT", "ms", _states(rows, "srtt_s"))
+    out = panel("congestion window", "segments", _states(rows, "cwnd")) + panel(
+        "smoothed RTT", "ms", _states(rows, "srtt_s")
+    )
     out += _queue_panels(rows, start, end)
     out += panel("one-way delay", "ms", _all_delays(rows))
-    rate = rows.rate_bps(rows.bottleneck) / 1e6 if rows.has_bottleneck else np.nan
-    out += [replace(each, limit=rate) for each in panel("throughput", "Mbit/s", _rates(rows))]
+    rates = _rates(rows)
+    link = who.shared_bottleneck(rows, [flow for flow, _, _ in rates])
+    for each in panel("throughput", "Mbit/s", rates):
+        named = "" if link is None else f"rate of {rows.link_names[link]}"
+        out.append(replace(each, limit=np.nan if link is None else rows.rate_bps(link) / 1e6, limit_name=named))
     return out
 
 
@@ -138,7 +150,7 @@ def _queue_panels(rows: Rows, start: float | None, end: float | None) -> list[Pa
             found.append((link, Curve(f"queue at {rows.link_names[link]}", times, backlog / 1e3, INK)))
     if len(found) <= _QUEUES:
         return [
-            Panel(curve.label, "kB", [curve], rows.limit_bytes(link) / 1e3, _drops(rows, link, start, end))
+            Panel(curve.label, "kB", [curve], rows.limit_bytes(link) / 1e3, "limit", _drops(rows, link, start, end))
             for link, curve in found
         ]
     styled = [
@@ -175,6 +187,8 @@ class Panel:
     curves: list[Curve]
     limit: float | None = None
     """What the curves cannot exceed for long, in the panel's unit: a queue's limit, the bottleneck's rate."""
+    limit_name: str = ""
+    """What the limit is, in words."""
     drops: Floats = field(default_factory=lambda: np.zeros(0))
     """When the queue dropped a packet."""
 
@@ -190,7 +204,7 @@ def panels(results: Mapping[str, Rows], start: float | None = None, end: float |
     names = dict.fromkeys(name for rows in results.values() for name in rows.internals_names)
     links = dict.fromkeys(rows.link_names[link] for rows in results.values() for link in who.watched_links(rows))
     wanted: list[tuple[str, str, _Series]] = [
-        ("cwnd", "segments", _windows),
+        ("congestion window", "segments", _windows),
         *(("queue" if len(links) == 1 else f"queue at {link}", "kB", _backlog(link)) for link in links),
         ("throughput", "Mbit/s", _throughput),
         ("one-way delay", "ms", _delays),

@@ -19,6 +19,14 @@ from .style import FULL_WIDTH, INK, SOFT, label_at, new_figure
 
 #: User satisfaction by R, G.107 Annex B: from this rating upwards.
 SATISFACTION = ((80.0, "satisfied"), (70.0, "some dissatisfied"), (60.0, "many dissatisfied"), (50.0, "nearly all"))
+#: The same in words that stand behind "users are", with the class above.
+CLASSES = (
+    (90.0, "very satisfied"),
+    (80.0, "satisfied"),
+    (70.0, "dissatisfied in part"),
+    (60.0, "mostly dissatisfied"),
+    (50.0, "nearly all dissatisfied"),
+)
 WINDOW_S = 10.0
 
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from markupsafe import Markup
 
 from .. import metrics, plots, registry
+from ..answer import Answer, Person, Statement, answer, answer_of_runs
 from ..experience import experience
 from ..experiment.outcome import StudyResult
 from ..experiment.store import Store
@@ -33,7 +33,12 @@ if TYPE_CHECKING:
     from ..experiment.outcome import ClaimResult
     from ..experiment.study import Data, Study
 
-__all__ = ["claims_html", "page_of_figure", "single", "write", "write_study"]
+#: Transfers that have a tile; the table of flows has all.
+_TRANSFERS = 6
+#: Links that have tiles.
+_LINKS = 2
+
+__all__ = ["answered", "claims_html", "page_of_figure", "single", "write", "write_study"]
 
 
 def write(what: Any, path: str | Path) -> Path:
@@ -53,11 +58,18 @@ def write(what: Any, path: str | Path) -> Path:
     return target
 
 
+def answered(what: Any) -> list[Statement]:
+    """The sentences that the report of this begins with; none for a study, whose claims come first."""
+    if isinstance(what, StudyResult):
+        return []
+    return list((answer_of_runs(what.frame()) if isinstance(what, Store) else answer(what)).statements)
+
+
 # --- Single results -------------------------------------------------------------------------------------------
 
 
 def single(result: Any) -> str:
-    """The report of one result as HTML text: what was counted, time series static and interactive, the scenario."""
+    """The report of one result as HTML text: who gains and who suffers, figures, what was counted, the scenario."""
     rows = Rows.of(result)
     shown = []
     specs = {}
@@ -83,11 +95,13 @@ def single(result: Any) -> str:
     toml = getattr(result, "toml", "")
     sources = [("Scenario (TOML)", toml)] if toml else []
     sources.append(("Scenario, resolved (JSON)", json.dumps(rows.scenario, indent=1, ensure_ascii=False)))
+    found = answer(rows)
     tables = [_flow_table(rows), *_experience_table(rows), *_program_tables(result), _link_table(rows)]
     return page(
         title=rows.name or "One run",
         subtitle=who.path_of(rows) + f", {rows.duration_s:g} s, seed {rows.seed}" if rows.has_bottleneck else "",
-        tiles=_tiles(rows),
+        answer=lines(found),
+        tiles=_tiles(rows, found),
         plots=shown,
         tables=tables,
         notes=meta.get("notes", []),
@@ -126,37 +140,57 @@ def _fitting(rows: Rows) -> list[tuple[str, str]]:
 def _overview_spec(rows: Rows) -> dict[str, Any] | None:
     """The overview to zoom into: the panels of the picture, on one time axis."""
     drawn = timeseries.single(rows)
-    stack = [(f"{panel.title} ({panel.unit})", panel.curves, panel.limit) for panel in drawn]
+    stack = [
+        interactive.Stacked(panel.title, panel.unit, panel.curves, panel.limit, panel.limit_name or "limit")
+        for panel in drawn
+    ]
     return interactive.stacked(stack) if stack else None
 
 
-def _tiles(rows: Rows) -> list[dict[str, str]]:
-    def tile(value: str, name: str) -> dict[str, str]:
-        return {"value": value, "name": name, "kind": ""}
+def _tile(value: str, name: str, kind: str = "") -> dict[str, str]:
+    return {"value": value, "name": name, "kind": kind}
 
-    rates = {flow: metrics.goodput(rows, flow) / 1e6 for flow in rows.tcp_flows}
-    tiles = [
-        tile(f"{written(rate, 3)} Mbit/s", f"goodput, {rows.flow_names[flow]}")
-        for flow, rate in list(rates.items())[:4]
-    ]
-    if len(rates) > 1:
-        tiles.append(tile(written(metrics.jain(list(rates.values())), 3), "Jain's fairness index of goodput"))
-    if rows.has("packets"):
-        recorded = set(np.unique(rows.column("packets", "flow")).tolist())
-        for flow in [flow for flow in rows.udp_flows if flow in recorded][:2]:
-            median = float(metrics.delay_quantiles(rows, flow, (0.5,))[0]) * 1e3
-            tiles.append(tile(f"{written(median, 3)} ms", f"median induced delay, {rows.flow_names[flow]}"))
-    if rows.has_bottleneck:
-        carried, held = rows.carried_bps(rows.bottleneck), rows.of_link("links", rows.bottleneck)
-        waiting = 8e3 * float(held["backlog_bytes_mean"][0]) / carried
-        if not math.isnan(waiting):
-            tiles.append(tile(f"{written(waiting, 3)} ms", "mean delay in the bottleneck's queue"))
-        used = metrics.utilisation(rows)
-        # A medium's rate is its own affair, and so is what it could have carried.
-        if not math.isnan(used):
-            tiles.append(tile(f"{written(100 * used, 3)} %", "utilisation"))
-        tiles.append(tile(f"{written(100 * metrics.drop_share_at_link(rows), 2)} %", "packets dropped"))
+
+def _tiles(rows: Rows, found: Answer) -> list[dict[str, str]]:
+    """A tile for each person, each transfer, and the bottleneck."""
+    tiles = [_person_tile(person) for person in found.people]
+    for rate in found.transfers[:_TRANSFERS]:
+        took = metrics.completion_time(rows, rate.of)
+        done = "" if math.isnan(took) else f", complete in {written(took, 3)} s"
+        tiles.append(_tile(str(rate), f"{rate.of}: goodput{done}"))
+    if len(found.transfers) > 1:
+        index = metrics.jain([rate.value for rate in found.transfers])
+        tiles.append(_tile(written(index, 3), "Jain's fairness index of goodput"))
+    if rows.has("links"):
+        tiles += [tile for link in _narrow_links(rows) for tile in _link_tiles(rows, link)]
     return tiles
+
+
+def _narrow_links(rows: Rows) -> list[int]:
+    """The first flow's bottleneck and every link that dropped a packet, the one that dropped most first."""
+    dropped = rows.tables["links"]["dropped"]
+    chosen = [link for link in range(len(rows.link_names)) if rows.holds_queue(link) and dropped[link]]
+    if rows.has_bottleneck and rows.bottleneck not in chosen:
+        chosen.append(rows.bottleneck)
+    return sorted(chosen, key=lambda link: -int(dropped[link]))[:_LINKS]
+
+
+def _link_tiles(rows: Rows, link: int) -> list[dict[str, str]]:
+    name, used = rows.link_names[link], metrics.utilisation(rows, link)
+    lost = _tile(f"{written(100 * metrics.drop_share_at_link(rows, link), 2)} %", f"{name}: packets dropped")
+    # A medium's rate is its own affair, and so is what it could have carried.
+    return [lost] if math.isnan(used) else [_tile(f"{written(100 * used, 3)} %", f"{name}: utilisation"), lost]
+
+
+def _person_tile(person: Person) -> dict[str, str]:
+    kind = {True: "bad", False: "good", None: ""}[person.suffers]
+    usual = "" if person.before is None else f" ({person.before} with transfers off)"
+    return _tile(str(person.now), f"{person.flow}: {person.what}{usual}", kind)
+
+
+def lines(found: Answer) -> list[dict[str, str]]:
+    """The sentences of an answer as the template takes them."""
+    return [{"kind": each.kind, "text": each.text} for each in found.statements]
 
 
 def _flow_table(rows: Rows) -> dict[str, Any]:

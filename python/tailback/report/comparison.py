@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import compare, plots
+from ..answer.compared import answer_of_comparison
 from ..files import write_text
 from ..metrics import MissingRows, Rows
 from ..numbers import written
@@ -54,6 +55,7 @@ def comparison(results: Mapping[str, Result], *, baseline: str | None = None) ->
     return page(
         title=f"{first.name or 'Results'}: {', '.join(results)}",
         subtitle=f"{who.path_of(first)}, {first.duration_s:g} s" if first.scenario["flows"] else "",
+        answer=[{"kind": each.kind, "text": each.text} for each in answer_of_comparison(rows).statements],
         tiles=[*_fitness_tiles(punctual), *_tiles(rows)],
         plots=figures,
         tables=tables,
@@ -75,7 +77,7 @@ def _figures(views: Mapping[str, Rows]) -> tuple[list[dict[str, Any]], dict[str,
         limits = {rows.limit_bytes(rows.bottleneck) / 1e3 for rows in views.values() if rows.has_bottleneck}
         limit = limits.pop() if len(limits) == 1 else None
         stack = [
-            (f"{panel.title} ({panel.unit})", panel.curves, limit if panel.title == "queue" else None)
+            interactive.Stacked(panel.title, panel.unit, panel.curves, limit if panel.title == "queue" else None)
             for panel in drawn
         ]
         specs["overlay"] = interactive.stacked(stack)

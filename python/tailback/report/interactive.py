@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .. import metrics
+from ..numbers import written
 from ..plots.recipes import Curve
 from ..plots.style import INK, SKY
 
@@ -92,28 +94,49 @@ def panels(rows: Sequence[tuple[str, str, Sequence[Curve]]], x_title: str, heigh
     return {"data": data, "layout": layout}
 
 
-def stacked(
-    rows: Sequence[tuple[str, Sequence[Curve], float | None]], x_title: str = "time (s)", height: int = 190
-) -> Spec:
-    """Panels above one another that share the time axis; each (axis title, curves, limit drawn as a dashed line)."""
-    gap = 0.05
+@dataclass(frozen=True)
+class Stacked:
+    """A panel of `stacked`: a heading, the unit of its axis, curves, and a limit drawn as a dashed line."""
+
+    heading: str
+    unit: str
+    curves: Sequence[Curve]
+    limit: float | None = None
+    limit_name: str = "limit"
+
+
+def stacked(rows: Sequence[Stacked], x_title: str = "time (s)", height: int = 190) -> Spec:
+    """Panels above one another that share the time axis; what all have in common is named once, in a legend on top.
+
+    A panel of one curve that its heading names has no entry in the legend.
+    """
+    gap = 0.3 / max(len(rows), 4)
     each = (1.0 - gap * (len(rows) - 1)) / len(rows)
-    several = any(len(curves) > 1 for _, curves, _ in rows)
-    layout = _layout(height * len(rows) + 70, showlegend=several)
+    layout = _layout(height * len(rows) + 90)
+    layout |= {"legend": {"orientation": "h", "x": 0, "y": 1.0 + 34 / layout["height"], "yanchor": "bottom"}}
+    layout["margin"] = layout["margin"] | {"t": 70}
     layout["xaxis"] = _axis(x_title, anchor=f"y{len(rows) if len(rows) > 1 else ''}")
     data: list[Spec] = []
-    shapes = []
-    for i, (unit, curves, limit) in enumerate(rows):
+    shapes, annotations = [], []
+    for i, panel in enumerate(rows):
         name = "" if i == 0 else str(i + 1)
         high = 1.0 - i * (each + gap)
-        layout[f"yaxis{name}"] = _axis(unit, domain=[max(high - each, 0.0), high], rangemode="tozero")
-        data += [_trace(curve, name) | {"xaxis": "x"} for curve in curves]
-        if limit is not None and np.isfinite(limit):
-            shapes.append(
-                {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": f"y{name}", "y0": limit, "y1": limit,
-                 "line": {"color": "#767676", "width": 1, "dash": "dash"}}
+        layout[f"yaxis{name}"] = _axis(panel.unit, domain=[max(high - each, 0.0), high], rangemode="tozero")
+        named = [curve.label == panel.heading for curve in panel.curves]
+        data += [
+            _trace(curve, name, showlegend=not is_named) | {"xaxis": "x"}
+            for curve, is_named in zip(panel.curves, named, strict=True)
+        ]
+        annotations.append(_heading(panel.heading, 0.0, high))
+        if panel.limit is not None and np.isfinite(panel.limit):
+            line = {"xref": "paper", "x0": 0, "x1": 1, "yref": f"y{name}", "y0": panel.limit, "y1": panel.limit}
+            shapes.append({"type": "line", "line": {"color": "#767676", "width": 1, "dash": "dash"}} | line)
+            text = f"{panel.limit_name} {written(panel.limit)} {panel.unit}".strip()
+            annotations.append(
+                {"text": text, "xref": "paper", "x": 1, "yref": f"y{name}", "y": panel.limit, "xanchor": "right",
+                 "yanchor": "bottom", "showarrow": False, "font": {"size": 11}}
             )  # fmt: skip
-    layout["shapes"] = shapes
+    layout |= {"shapes": shapes, "annotations": annotations}
     return {"data": _one_legend(data), "layout": layout}
 
 
@@ -121,8 +144,10 @@ def _one_legend(traces: list[Spec]) -> list[Spec]:
     """Each name once in the legend; a click on it hides its curves in every panel."""
     seen: set[str] = set()
     for trace in traces:
-        trace |= {"legendgroup": trace["name"], "showlegend": trace["name"] not in seen}
-        seen.add(trace["name"])
+        is_shown = trace.get("showlegend", True) and trace["name"] not in seen
+        trace |= {"legendgroup": trace["name"], "showlegend": is_shown}
+        if is_shown:
+            seen.add(trace["name"])
     return traces
 
 

@@ -63,6 +63,7 @@ def page(**parts: Any) -> str:
     """A whole page as HTML from its parts; what is not given stays empty."""
     defaults: dict[str, Any] = {
         "subtitle": "",
+        "answer": [],
         "tiles": [],
         "claims": None,
         "sections": [],

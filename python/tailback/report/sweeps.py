@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from ..answer import answer_of_runs
 from ..experiment import statistics
 from ..experiment.store import Store
 from ..numbers import written
@@ -33,6 +34,7 @@ def stored(store: Store) -> str:
     return page(
         title=sweep_names or store.folder.name,
         subtitle=f"{len(done)} runs, {done['seed'].n_unique()} seeds; varied: {', '.join(axes) or 'nothing'}",
+        answer=[{"kind": each.kind, "text": each.text} for each in answer_of_runs(done).statements],
         tiles=[
             {"value": f"{len(done):,}", "name": "runs", "kind": ""},
             {"value": f"{done['point'].n_unique()}", "name": "settings", "kind": ""},

@@ -313,6 +313,10 @@ class Result(Described):
         drawn: Figure = view("result.figure")(figure)(self, **options)
         return drawn
 
+    def answer(self) -> list[str]:
+        """Who gains, who suffers, by how much, how certain it is, in at most ten sentences: see `tailback.answer`."""
+        return [each.text for each in view("result.answer")(self).statements]
+
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the report of this result to `path`, one whole HTML file that loads nothing from anywhere."""
         written: Path = view("result.report")(self, Path(path))

@@ -159,14 +159,26 @@ _WHOSE = {"kernel": "the kernel's", "twin": "tailback's BPF twin", "own": "a BPF
 
 
 def _controls(result: Result) -> list[str]:
-    """Of a run on a kernel, whose each flow's congestion control was."""
+    """Of a run on a kernel, what it was built of, and whose each flow's congestion control was."""
     shown = []
     for flow, turns in (result.meta.get("controls") or {}).items():
         each = ", ".join(f"{row['cc']} ({_whose(row)})" for row in turns)
         shown.append(f"{flow}: {each}")
     out = [f"congestion control of {'; '.join(shown)}"] if shown else []
     queues = (result.meta.get("queues") or {}).items()
+    if source := (result.meta.get("kernel") or {}).get("source"):
+        out.insert(0, f"kernel: {_built_of(source)}")
     return out + [f"queue of {link}: {row['discipline']} ({_whose(row)})" for link, row in queues]
+
+
+def _built_of(source: Mapping[str, Any]) -> str:
+    """A kernel of `tailback vm build` or `patch`."""
+    parts = [f"Linux {source['version']} built from {source['tree']}"]
+    if "commit" in source:
+        changed = f" and {source['changed_files']} changed files" if source["changed_files"] else ""
+        parts.append(f"commit {source['commit'][:12]}{changed}")
+    parts += [f"{row['name']} ({row['sha256'][:12]})" for row in source.get("patches", ())]
+    return ", ".join([*parts, f"files {source['sha256'][:12]}"])
 
 
 def _whose(row: Mapping[str, str]) -> str:

@@ -1,10 +1,15 @@
-"""Which of Debian's kernels is the first on which a condition fails: a search between a good and a bad one."""
+"""Which kernel is the first on which a condition fails: a search between a good and a bad one, over any list.
+
+Of Debian's kernels the list is made here; of commits and patches in `tailback.vm.revisions`.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from tailback import vm
 from tailback.errors import TailbackError
@@ -14,9 +19,12 @@ from tailback.result import Result
 from tailback.run import Runnable
 from tailback.scenario import Scenario
 from tailback.vm.debian import KernelError, Package
-from tailback.vm.kernels import fetch, fetched
+from tailback.vm.kernels import Kernel, fetch, fetched
+from tailback.vm.tree import BuildFault
 
-__all__ = ["Bisected", "Seen", "between", "bisect", "tried_by", "tried_on"]
+__all__ = ["Bisected", "Seen", "at_ends", "between", "bisect", "tried_by", "tried_on"]
+
+_End = TypeVar("_End")
 
 
 @dataclass(frozen=True)
@@ -27,6 +35,18 @@ class Seen:
     release: str
     holds: bool
     values: dict[str, float]
+    #: What it measured; `None` where only the condition's metrics are known.
+    result: Result | None = dataclasses.field(default=None, repr=False, compare=False)
+
+    @property
+    def line(self) -> str:
+        """The verdict, for a log."""
+        values = ", ".join(f"{name} = {value:.6g}" for name, value in self.values.items())
+        return f"{self.kernel}: {'good' if self.holds else 'bad'} ({values})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"kernel": self.kernel, "release": self.release, "holds": self.holds, "values": self.values}
 
 
 @dataclass(frozen=True)
@@ -39,6 +59,13 @@ class Bisected:
     skipped: dict[str, str]
     #: Of the skipped ones, those between the two: one of them may be the first bad one.
     unknown: tuple[str, ...]
+    #: The patch or the commit between the two, if they differ by one.
+    change: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        ends = {"good": self.good.to_json(), "bad": self.bad.to_json()}
+        return ends | {"skipped": self.skipped, "unknown": list(self.unknown), "change": self.change}
 
 
 def between(good: str, bad: str, images: Sequence[Package]) -> list[str]:
@@ -86,19 +113,15 @@ def bisect(
             say(f"{kernels[number]}: skipped, {found}")
             return None
         seen[number] = found
-        values = ", ".join(f"{name} = {value:.6g}" for name, value in found.values.items())
-        say(f"{found.kernel}: {'good' if found.holds else 'bad'} ({values})")
+        say(found.line)
         return found
 
     low, high = 0, len(kernels) - 1
-    for field, number, holds in (("GOOD", low, True), ("BAD", high, False)):
-        end = look(number)
-        if end is None:
-            raise TailbackError(f"{field} = {kernels[number]} {cannot}: {skipped[kernels[number]]}. Give another")
-        if end.holds is not holds:
-            does = "holds" if end.holds else "does not hold"
-            fix = "Exchange GOOD and BAD, or change --expect"
-            raise TailbackError(f"{field} = {kernels[number]}: the condition {does} there, so nothing is found. {fix}")
+
+    def look_or_why(number: int) -> Seen | str:
+        return look(number) or skipped[kernels[number]]
+
+    at_ends((low, high), look_or_why, lambda number: kernels[number], cannot)
     while True:
         untried = [n for n in range(low + 1, high) if kernels[n] not in skipped]
         if not untried:
@@ -113,10 +136,35 @@ def bisect(
     return Bisected(good, bad, skipped, tuple(kernels[low + 1 : high]))
 
 
-def tried_on(scenario: Scenario, condition: str, *, allow_code: bool = False) -> Callable[[str], Seen | str]:
+def at_ends(
+    ends: tuple[_End, _End],
+    look: Callable[[_End], Seen | str],
+    named: Callable[[_End], str] = str,
+    cannot: str = "does not boot",
+) -> None:
+    """Look at a good and a bad end; `TailbackError` if they do not boot, or if the condition says the same of both."""
+    for field_name, end, holds in zip(("GOOD", "BAD"), ends, (True, False), strict=True):
+        seen = look(end)
+        if isinstance(seen, str):
+            raise TailbackError(f"{field_name} = {named(end)} {cannot}: {seen}. Give another")
+        if seen.holds is not holds:
+            does = "holds" if seen.holds else "does not hold"
+            fix = "Exchange GOOD and BAD, or change --expect"
+            raise TailbackError(f"{field_name} = {named(end)}: the condition {does} there, so nothing is found. {fix}")
+
+
+def tried_on(
+    scenario: Scenario,
+    condition: str,
+    *,
+    allow_code: bool = False,
+    kernel_of: Callable[[str], Kernel] | None = None,
+    title: Callable[[str], str] = str,
+) -> Callable[[str], Seen | str]:
     """What `bisect` calls for a kernel: fetch it, run `scenario`, and judge `condition`.
 
-    `TailbackError` at once for a condition that cannot be judged of this scenario.
+    Instead of fetching it, `kernel_of` may build it; `title` is what it is called. `TailbackError` at once for a
+    condition that cannot be judged of this scenario.
     """
     try:
         read = parse(condition, measurable(scenario.resolve(live=True)))
@@ -127,9 +175,9 @@ def tried_on(scenario: Scenario, condition: str, *, allow_code: bool = False) ->
         value = measured(result)
         values = {metric: value(metric) for metric in read.names}
         left, *bounds = read.sides(values.__getitem__, None)
-        return Seen(name, release, _holds(read.relation, left, bounds), values)
+        return Seen(title(name), release, _holds(read.relation, left, bounds), values, result)
 
-    return _attempt(scenario, judged, allow_code=allow_code)
+    return _attempt(scenario, judged, allow_code=allow_code, kernel_of=kernel_of)
 
 
 def tried_by(
@@ -145,21 +193,36 @@ def tried_by(
 
 
 def _attempt(
-    what: Runnable, judged: Callable[[str, str, Result], Seen], *, allow_code: bool = False
+    what: Runnable,
+    judged: Callable[[str, str, Result], Seen],
+    *,
+    allow_code: bool = False,
+    kernel_of: Callable[[str], Kernel] | None = None,
 ) -> Callable[[str], Seen | str]:
+    skips: tuple[type[Exception], ...] = (KernelError, vm.LostRun)
+    if kernel_of is not None:
+        # What lacks on this machine, such as a compiler, is no commit's fault.
+        skips = (BuildFault, vm.LostRun, vm.GuestError)
+
     def attempt(name: str) -> Seen | str:
         try:
-            here = {kernel.name: kernel for kernel in fetched()}
-            # The newest of a series lies under the series' name.
-            point = name.removeprefix("debian-")
-            known = next((one for one in here.values() if re.search(rf"-{re.escape(point)}\b", one.package)), None)
-            kernel = known or here.get(name) or fetch(name)
-            result = vm.run(what, kernel=kernel.name, allow_code=allow_code)
-        except (KernelError, vm.LostRun) as error:
+            kernel = (kernel_of or _fetched)(name)
+            result = vm.run(
+                what, kernel=kernel.name if kernel_of is None else str(kernel.modules), allow_code=allow_code
+            )
+        except skips as error:
             return str(error).splitlines()[0]
         return judged(name, kernel.release, result)
 
     return attempt
+
+
+def _fetched(name: str) -> Kernel:
+    here = {kernel.name: kernel for kernel in fetched()}
+    # The newest of a series lies under the series' name.
+    point = name.removeprefix("debian-")
+    known = next((one for one in here.values() if re.search(rf"-{re.escape(point)}\b", one.package)), None)
+    return known or here.get(name) or fetch(name)
 
 
 def _holds(relation: str, left: float, bounds: Sequence[float]) -> bool:

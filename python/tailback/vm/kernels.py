@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import lzma
 import os
 import re
@@ -20,10 +21,12 @@ from tailback.errors import Problem, ScenarioError, nearest
 from tailback.files import is_plain, whole_folder
 from tailback.vm.debian import Archive, KernelError, packages_beside, unpack
 
-__all__ = ["QUEUES", "Kernel", "KernelError", "archive", "fetch", "fetched", "find"]
+__all__ = ["BUILT_OF", "QUEUES", "Kernel", "KernelError", "archive", "built", "fetch", "fetched", "find"]
 
 #: The file in a fetched kernel's folder that names the package it came in.
 _NOTE = "package"
+#: The file in the folder of a kernel built here that says of what (`tailback.vm.tree`).
+BUILT_OF = "tailback-built-of.json"
 
 #: Options of a kernel by the congestion controls they bring; reno is always there. Linux' LP and NV are not among them:
 #: no scenario can name them.
@@ -44,7 +47,7 @@ _CONTROLS = {
     "BBR": "bbr",
 }
 
-#: Options of a kernel by the queues they bring; FIFOs are always there. HTB gives each of them its link's rate.
+#: Options of a kernel by the queues they bring. FIFOs and pfifo_fast are always there. HTB gives each its rate.
 _QUEUES = {
     "HTB": "htb",
     "CODEL": "codel",
@@ -53,9 +56,12 @@ _QUEUES = {
     "RED": "red",
     "CAKE": "cake",
     "DUALPI2": "dualpi2",
+    "FQ_PIE": "fq_pie",
+    "FQ": "fq",
+    "SFQ": "sfq",
 }
 #: The kernel's disciplines that take a card's parameters, by their names there.
-QUEUES = frozenset({"pfifo", "bfifo", *_QUEUES.values()} - {"htb"})
+QUEUES = frozenset({"pfifo", "bfifo", "pfifo_fast", *_QUEUES.values()} - {"htb"})
 
 #: What a guest cannot do without, by option, and what for.
 _NEEDED = {
@@ -118,7 +124,13 @@ class Kernel:
             "build": "#" + self.build.partition("#")[2],
             "hz": self.hz,
             "digest": self.digest,
-        }
+        } | ({"source": self.source} if self.source else {})
+
+    @cached_property
+    def source(self) -> dict[str, Any]:
+        """Of a kernel that `tailback vm build` or `patch` made: tree, commit, patches and a digest of its files."""
+        note = self.modules / BUILT_OF
+        return dict(json.loads(note.read_text())) if is_plain(note) else {}
 
     def is_that_of(self, kept: Mapping[str, Any] | None) -> bool:
         """Whether a result ran on this kernel. Earlier results have no digest and are compared by the build."""
@@ -267,19 +279,18 @@ def cache() -> Path:
 def fetched() -> list[Kernel]:
     """The kernels that `fetch` has brought, by name."""
     folder = cache()
-    found = [_in_folder(path) for path in sorted(folder.iterdir())] if folder.is_dir() else []
+    folders = sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
+    found = [_in_folder(path) for path in folders]
     return [kernel for kernel in found if kernel is not None]
 
 
 def _in_folder(folder: Path) -> Kernel | None:
     """The kernel in a folder: as packages lay it out, older ones and split ones, or a tree it was built in."""
-    if folder.name.startswith("."):
-        return None
     package = folder / _NOTE
     names = {"name": folder.name, "package": package.read_text().strip() if package.is_file() else ""}
-    built = folder / "arch/x86/boot/bzImage"
-    if built.is_file():
-        return Kernel(image=built, modules=folder, config=folder / ".config", **names)
+    made = folder / "arch/x86/boot/bzImage"
+    if made.is_file():
+        return Kernel(image=made, modules=folder, config=folder / ".config", **names)
     for root in (folder / "lib/modules", folder / "usr/lib/modules"):
         for image in sorted(root.glob("*/vmlinuz"), reverse=True):
             return Kernel(image=image, modules=image.parent / "kernel", config=image.with_name("config"), **names)
@@ -316,9 +327,21 @@ def find(name: str | None = None, *, fetched_only: bool = False) -> Kernel:
     return kernel
 
 
+def built(folder: Path) -> Kernel:
+    """The kernel that was built in a folder; `KernelError` if no guest can run it."""
+    kernel = _in_folder(folder)
+    if kernel is None:
+        raise KernelError(f"{folder}: no kernel was built here. Build it: tailback vm build")
+    kernel.demand_able()
+    return kernel
+
+
 def _unknown(name: str, have: list[str]) -> str:
     if _DEBIAN.fullmatch(name):
         return f"the kernel {name} is not here yet. Fetch it: tailback vm fetch {name}"
+    if is_plain(tree := cache() / name / "tree"):
+        again = f"tailback vm build {tree.read_text()} --name {name}"
+        return f"the build of {name} did not end, so it has no image. Build it again: {again}"
     close = nearest(name, have)
     hint = f' Did you mean "{close}"?' if close else ""
     here = f"Here are: {', '.join(have)}" if have else "None is here yet"

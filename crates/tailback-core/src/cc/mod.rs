@@ -279,6 +279,8 @@ pub struct Resume {
     pub idle: Duration,
     /// The application had nothing to send meanwhile; else the window or the pacing held the sender.
     pub app_limited: bool,
+    /// The next new byte.
+    pub snd_nxt: u64,
 }
 
 /// A segment left, for an algorithm that [follows packets](CongestionControl::follows_packets).

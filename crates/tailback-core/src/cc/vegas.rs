@@ -106,7 +106,7 @@ impl CongestionControl for Vegas {
             }
             return;
         }
-        if !ack.advances() {
+        if !ack.advances() && !ack.may_grow {
             return;
         }
         if !self.active {
@@ -153,11 +153,12 @@ impl CongestionControl for Vegas {
         }
     }
 
-    fn on_resume(&mut self, _resume: &Resume, _control: &mut Control) {
+    fn on_resume(&mut self, resume: &Resume, _control: &mut Control) {
         // Linux `tcp_vegas_cwnd_event`: as after idleness, so that a window of two segments, acknowledged together, soon
         // takes the queue for the path.
         if self.variant != Variant::FreeBsd {
             self.round.forget();
+            self.round.begin(resume.snd_nxt);
             self.active = true;
         }
     }
@@ -299,7 +300,7 @@ mod tests {
 
     #[test]
     fn linux_forgets_the_base_when_it_sends_with_nothing_in_flight() {
-        let resume = Resume { now: Time::from_ms(5), idle: Duration::ZERO, app_limited: false };
+        let resume = Resume { now: Time::from_ms(5), idle: Duration::ZERO, app_limited: false, snd_nxt: 0 };
         for variant in ["linux", "linux-2.6.25"] {
             let mut vegas = build::<Vegas>(&[("variant", named(variant))]);
             let mut lab = Lab::avoiding(2, Counting::PerSegment);

@@ -44,6 +44,8 @@ pub struct Westwood {
     acked: Bytes,
     /// Bytes counted by duplicate ACKs that a cumulative ACK will cover.
     accounted: Bytes,
+    /// No ACK has been counted.
+    is_first: bool,
     /// Last RTT and the smallest one, in ticks.
     rtt: u32,
     rtt_min: u32,
@@ -64,6 +66,7 @@ impl Registered for Westwood {
             window_start: 0,
             acked: 0,
             accounted: 0,
+            is_first: true,
             rtt: INITIAL_RTT_S * hz,
             rtt_min: INITIAL_RTT_S * hz,
             remeasure: false,
@@ -159,7 +162,9 @@ impl Westwood {
     /// ACK that covers it.
     fn count(&mut self, ack: &Ack) -> Bytes {
         let mss = u64::from(ack.mss);
-        match ack.newly_acked {
+        // Linux begins to count behind the first ACK, which so covers nothing (`first_ack`).
+        let covered = if std::mem::take(&mut self.is_first) { 0 } else { ack.newly_acked };
+        match covered {
             0 => {
                 self.accounted += mss;
                 mss

@@ -125,9 +125,10 @@ impl CongestionControl for Yeah {
         }
     }
 
-    fn on_resume(&mut self, _resume: &Resume, _control: &mut Control) {
+    fn on_resume(&mut self, resume: &Resume, _control: &mut Control) {
         // Linux has `tcp_vegas_cwnd_event` here too.
         self.round.forget();
+        self.round.begin(resume.snd_nxt);
     }
 
     fn on_idle_restart(&mut self, _now: Time, _idle: Duration, _control: &mut Control) {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::dscp::{self, EF, LE, VA};
 use super::parts::{Line, bucket_of};
 use super::registry::{Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
@@ -88,10 +89,7 @@ const CARD: Card = Card {
             "What has a queue of its own, and whose flows share one host's part.",
         ),
         ParamSpec::flag("ingress", false, "What COBALT drops has crossed the link already, and counts."),
-        ParamSpec::text(
-            "dscp",
-            "DSCP of flows by name, such as \"call=ef backup=cs1\"; a name stands for its numbered flows too.",
-        ),
+        dscp::PARAM,
         ParamSpec::whole("memory_limit", "B", 0, (3000, 1 << 40), "Most bytes held.")
             .depends("four intervals of the rate, at least 4 MiB; without a shaper 10,240 full packets"),
     ],
@@ -344,10 +342,6 @@ struct Layout {
     class: fn(u8) -> u8,
 }
 
-const LE: u8 = 1;
-const VA: u8 = 44;
-const EF: u8 = 46;
-
 /// A DSCP's class selector: its three highest bits.
 const fn selector(dscp: u8) -> u8 {
     dscp >> 3
@@ -401,27 +395,6 @@ fn layout(name: &str) -> Layout {
         "diffserv8" => Layout { shares: &EIGHTHS, class: diffserv8 },
         _ => Layout { shares: &[(1024, 1024), (64, 64), (256, 256)], class: diffserv3 },
     }
-}
-
-/// The number of a DSCP by its name (RFC 2474, 2597, 3246, 5865 and 8622), or itself.
-fn dscp_named(word: &str) -> Option<u8> {
-    let word = word.to_ascii_lowercase();
-    let digits = |prefix: &str| word.strip_prefix(prefix).and_then(|rest| rest.parse::<u8>().ok());
-    match word.as_str() {
-        "ef" => return Some(EF),
-        "va" => return Some(VA),
-        "le" => return Some(LE),
-        "be" | "df" => return Some(0),
-        _ => {}
-    }
-    if let Some(class) = digits("cs") {
-        return (class < 8).then_some(class * 8);
-    }
-    if let Some(number) = digits("af") {
-        let (class, drop) = (number / 10, number % 10);
-        return ((1..=4).contains(&class) && (1..=3).contains(&drop)).then_some(8 * class + 2 * drop);
-    }
-    word.parse().ok().filter(|number| *number < 64)
 }
 
 impl Tin {
@@ -543,21 +516,7 @@ fn flows_known(
     flows: &[FlowSpec],
     layout: &Layout,
 ) -> Result<(Vec<Known>, usize), ScenarioError> {
-    let text = given.text("dscp");
-    let mut marked: Vec<(&str, u8)> = Vec::new();
-    for word in text.split_whitespace() {
-        let Some((name, dscp)) =
-            word.split_once('=').and_then(|(name, dscp)| Some((name, dscp_named(dscp)?)))
-        else {
-            let problem = format!("\"{word}\" is no flow with its DSCP");
-            return Err(given.refuse("dscp", &problem, "Write for example \"call=ef backup=cs1 page=0\""));
-        };
-        if !flows.is_empty() && !flows.iter().any(|flow| is_called(&flow.name, name)) {
-            let problem = format!("there is no flow called {name}");
-            return Err(given.refuse("dscp", &problem, "Name flows of the scenario"));
-        }
-        marked.push((name, dscp));
-    }
+    let marked = dscp::of_flows(given, flows)?;
     let mut hosts = BTreeMap::new();
     let mut number = |host| {
         let next = hosts.len() as u32;
@@ -565,23 +524,14 @@ fn flows_known(
     };
     let known = flows
         .iter()
-        .map(|flow| {
-            let dscp =
-                marked.iter().find(|(name, _)| is_called(&flow.name, name)).map_or(0, |(_, dscp)| *dscp);
-            Known { hosts: [number(flow.from.as_str()), number(flow.to.as_str())], tin: (layout.class)(dscp) }
+        .zip(marked)
+        .map(|(flow, dscp)| Known {
+            hosts: [number(flow.from.as_str()), number(flow.to.as_str())],
+            tin: (layout.class)(dscp),
         })
         .collect();
     let count = hosts.len().max(1);
     Ok((known, count))
-}
-
-/// Is the flow the one of this name, or one of those numbered after it?
-fn is_called(flow: &str, name: &str) -> bool {
-    flow.strip_prefix(name).is_some_and(|rest| {
-        rest.is_empty()
-            || rest == ".back"
-            || rest.strip_prefix('-').is_some_and(|rest| rest.parse::<u32>().is_ok())
-    })
 }
 
 impl QueueDiscipline for Cake {
@@ -975,7 +925,7 @@ mod tests {
     #[test]
     fn each_layout_knows_its_codepoints() {
         let tins = |layout: &Layout, words: &[&str]| {
-            words.iter().map(|word| (layout.class)(dscp_named(word).unwrap())).collect::<Vec<_>>()
+            words.iter().map(|word| (layout.class)(dscp::named(word).unwrap())).collect::<Vec<_>>()
         };
         let words =
             ["le", "cs1", "be", "af11", "af21", "af41", "cs3", "cs4", "cs5", "va", "ef", "cs6", "cs7"];
@@ -983,9 +933,6 @@ mod tests {
         assert_eq!(tins(&layout("diffserv3"), &words), [1, 1, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2]);
         assert_eq!(tins(&layout("diffserv4"), &words), [1, 1, 0, 0, 2, 2, 2, 3, 3, 3, 3, 3, 3]);
         assert_eq!(tins(&layout("diffserv8"), &words), [0, 1, 2, 1, 4, 3, 3, 6, 6, 6, 6, 7, 7]);
-        for word in ["cs8", "af15", "af51", "64", "x"] {
-            assert_eq!(dscp_named(word), None, "{word}");
-        }
     }
 
     #[test]
@@ -1133,19 +1080,5 @@ mod tests {
         };
         assert!((sent(false) - 1.0).abs() < 0.01, "{}", sent(false));
         assert!((sent(true) - 0.75).abs() < 0.05, "{}", sent(true));
-    }
-
-    #[test]
-    fn a_dscp_that_is_none_is_refused_by_name() {
-        let refused = |text: &str| {
-            let params = Params::from([("dscp".to_string(), named(text))]);
-            let given = Checked::new(&Cake::CARD, &params, "q").unwrap();
-            Cake::new(&given, &Surroundings::of_seed(1)).map(drop).unwrap_err().problem
-        };
-        assert!(refused("call").contains("\"call\""));
-        assert!(refused("call=fast").contains("\"call=fast\""));
-        assert!(
-            is_called("call-12", "call") && is_called("call.back", "call") && !is_called("caller", "call")
-        );
     }
 }

@@ -301,13 +301,13 @@ impl Hosted {
             (self.first..).zip(&self.ledger).find_map(|(number, kept)| Some((number, kept.as_ref()?)));
         if let Some((number, packet)) = oldest {
             let what = format!(
-                "{}: it was kept, and dequeue returns None although {} are held: return one of them, or the time in \
+                "{}: it was kept, and dequeue returns None although {} held: return one of them, or the time in \
                  seconds to wait until",
                 shown(number, packet),
                 if self.held.packets == 1 {
-                    "1 packet".into()
+                    "1 packet is".into()
                 } else {
-                    format!("{} packets", self.held.packets)
+                    format!("{} packets are", self.held.packets)
                 }
             );
             self.fail("dequeue", now, what.into());
@@ -323,7 +323,10 @@ impl Hosted {
         }
         // A later time that is the same picosecond is the next one.
         if !(seconds > now.as_secs_f64() && seconds < Time::NEVER.as_secs_f64()) {
-            let what = format!("it waits until {seconds} s, which is no time after now");
+            let what = format!(
+                "it waits until {seconds} s: return a time after now, below {:.0} s",
+                Time::NEVER.as_secs_f64()
+            );
             self.fail("dequeue", now, what.into());
         }
         let due = Time::ZERO + Duration::from_secs_f64(seconds);
@@ -506,7 +509,7 @@ mod tests {
         let shaper = Declared { holds_back: true, ..plain };
         for until in [0.002, 0.0, f64::NAN, f64::INFINITY] {
             let said = fault(hosted(shaper, &[], &[WaitUntil(until)], &[]));
-            assert!(said.contains("no time after now"), "{said}");
+            assert!(said.contains("return a time after now"), "{said}");
         }
     }
 

@@ -5,12 +5,16 @@
 
 pub mod cake;
 pub mod codel;
+pub mod dscp;
 pub mod dualpi2;
 pub mod external;
 pub mod fifo;
+pub mod fq;
 pub mod fq_codel;
+pub mod fq_pie;
 pub mod outside;
 pub mod parts;
+pub mod pfifo_fast;
 pub mod pie;
 pub mod red;
 pub mod registry;

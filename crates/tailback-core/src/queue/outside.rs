@@ -26,6 +26,10 @@ pub const DISCIPLINES: &[(&str, &str)] = &[
     ("red", "red"),
     ("cake", "cake"),
     ("dualpi2", "dualpi2"),
+    ("pfifo_fast", "pfifo_fast"),
+    ("fq_pie", "fq_pie"),
+    ("fq", "fq"),
+    ("sfq", "sfq"),
 ];
 
 /// The card of a module's discipline that has no model here: it takes no parameter.

@@ -90,6 +90,11 @@ const OVERFLOW: f64 = 256.0;
 /// RFC 8033 section 4.2: above this delay p rises by 2 % an update regardless.
 const HIGH_DELAY: Duration = Duration::from_ms(250);
 
+/// usecs_to_jiffies rounds up, and a timer fires a tick after its time.
+fn linux_period(asked: Duration) -> Duration {
+    TICK * (asked.as_ps().div_ceil(TICK.as_ps()) + 1)
+}
+
 impl Registered for Pie {
     const CARD: Card = CARD;
 
@@ -103,8 +108,7 @@ impl Registered for Pie {
         };
         let mut t_update = time("t_update_ms", t_update);
         if is_linux {
-            // usecs_to_jiffies rounds up, and a timer fires a tick after its time.
-            t_update = TICK * (t_update.as_ps().div_ceil(TICK.as_ps()) + 1);
+            t_update = linux_period(t_update);
         }
         let law = Law {
             target: time("target_ms", target),
@@ -117,18 +121,7 @@ impl Registered for Pie {
             marks: given.flag("ecn"),
             is_linux,
         };
-        Ok(Pie {
-            line: Line::default(),
-            probability: 0.0,
-            accumulated: 0.0,
-            burst_left: law.max_burst,
-            delay: Duration::ZERO,
-            delay_old: Duration::ZERO,
-            departed: None,
-            updates: Period::new(law.t_update),
-            random: Stream::named(around.seed, "pie"),
-            law,
-        })
+        Ok(Pie::of(law, around.seed))
     }
 }
 
@@ -170,6 +163,39 @@ impl QueueDiscipline for Pie {
 }
 
 impl Pie {
+    fn of(law: Law, seed: u64) -> Self {
+        Pie {
+            line: Line::default(),
+            probability: 0.0,
+            accumulated: 0.0,
+            burst_left: law.max_burst,
+            delay: Duration::ZERO,
+            delay_old: Duration::ZERO,
+            departed: None,
+            updates: Period::new(law.t_update),
+            random: Stream::named(seed, "pie"),
+            law,
+        }
+    }
+
+    /// Linux's PIE of one flow's queue, without a limit of its own: parameters `target_ms`, `t_update_ms`, `alpha`,
+    /// `beta` and `ecn`.
+    pub(super) fn of_flow(given: &Checked<'_>, seed: u64) -> Self {
+        let time = |name: &str| Duration::from_secs_f64(given.number(name) / 1000.0);
+        let law = Law {
+            target: time("target_ms"),
+            alpha: given.number("alpha"),
+            beta: given.number("beta"),
+            t_update: linux_period(time("t_update_ms")),
+            max_burst: Duration::from_ms(150),
+            limit: u32::MAX,
+            mtu: 1500,
+            marks: given.flag("ecn"),
+            is_linux: true,
+        };
+        Pie::of(law, seed)
+    }
+
     /// Is the next arrival one to drop or mark?
     fn chooses(&mut self) -> bool {
         let delay = if self.law.is_linux { self.delay } else { self.delay_old };

@@ -102,6 +102,9 @@ disciplines! {
     sfq::Sfq,
     token_bucket::TokenBucket,
     cake::Cake,
+    pfifo_fast::PfifoFast,
+    fq_pie::FqPie,
+    fq::Fq,
 }
 
 impl QueueDiscipline for Queue {

@@ -97,12 +97,7 @@ pub struct Setup {
 impl Endpoint {
     /// A closed endpoint.
     pub fn new(setup: Setup) -> Self {
-        let capacity = (setup.receive_buffer * u64::from(setup.stack.window_share) / 100).max(1);
-        let mut scale = 0;
-        while scale < 14 && (capacity >> scale) > 65_535 {
-            scale += 1;
-        }
-        let mut receiver = Receiver::new(&setup.stack, capacity, scale, setup.mss);
+        let mut receiver = Receiver::new(&setup.stack, setup.receive_buffer, setup.mss);
         if !setup.stack.window_scaling {
             receiver.without_scaling();
         }
@@ -129,6 +124,7 @@ impl Endpoint {
     /// Wait for a connection.
     pub fn listen(&mut self) {
         self.state = State::Listen;
+        self.receiver.listen(&self.stack);
     }
     /// Begin the handshake.
     pub fn connect(&mut self) {
@@ -266,6 +262,7 @@ impl Endpoint {
     fn establish(&mut self, segment: &Segment, now: Time) {
         self.state = State::Established;
         self.established_at = now;
+        self.receiver.on_established(now);
         self.syn_due = false;
         self.syn_at = Time::NEVER;
         // Karn's rule holds for the handshake too, unless timestamps identify each repetition.

@@ -49,9 +49,8 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// `capacity`: the window an empty buffer offers; `scale`: the window-scale shift offered; `mss`: payload
-    /// of a full segment.
-    pub fn new(stack: &Stack, capacity: Bytes, scale: u8, mss: u32) -> Self {
+    /// `buffer`: the receive buffer, of which the stack offers its share; `mss`: payload of a full segment.
+    pub fn new(stack: &Stack, buffer: Bytes, mss: u32) -> Self {
         Receiver {
             next: 0,
             mss,
@@ -63,7 +62,7 @@ impl Receiver {
                 quick_acks: if stack.adapts_acks() { 0 } else { stack.quick_acks },
                 ..Default::default()
             },
-            offer: offer::Offer::new(stack, capacity, scale, mss),
+            offer: offer::Offer::new(stack, buffer, mss),
             ecn: Default::default(),
             reassembly: Default::default(),
             is_honest: stack.ack_division == 1 && stack.acks_ahead == 0,
@@ -296,8 +295,12 @@ impl Receiver {
         if self.offer.reader.is_some() {
             self.offer_what_was_read(segment.ts_val);
         } else {
-            let offered = (self.offer.offered >> self.offer.scale).min(65_535) << self.offer.scale;
-            self.offer.right_edge = self.offer.right_edge.max(self.next + offered);
+            let mut offered = self.offer.offered;
+            if !self.reassembly.is_at_rest() {
+                offered = offered.min(self.room_over_gaps());
+            }
+            let offered = offered.max(self.window());
+            self.offer.right_edge = self.offer.right_edge.max(self.next + self.offer.as_announced(offered));
         }
         segment.window = self.offer.right_edge - self.next;
         if !self.reassembly.is_at_rest() && self.reassembly.has_something_to_report() && stack.sack {

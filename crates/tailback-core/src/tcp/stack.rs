@@ -15,7 +15,7 @@ use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 pub use crate::tcp::metrics::MetricsCache;
 use crate::tcp::segment::Segment;
-use crate::time::{Bytes, Duration, Time};
+use crate::time::{Duration, Time};
 
 pub use choices::{
     AckOnPush, Detection, EcnMode, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, PrrBound, Reduction,
@@ -36,12 +36,7 @@ impl Stack {
         self.delayed_ack_limit.is_some()
     }
 
-    /// The window of the buffer that a connection begins with.
-    pub fn initial_window_capacity(&self) -> Option<Bytes> {
-        self.initial_receive_buffer.map(|buffer| (buffer * u64::from(self.window_share) / 100).max(1))
-    }
-
-    /// Bytes of the timestamp option, which Linux counts to a full segment's payload (`advmss`).
+    /// Bytes of the timestamp option, which Linux counts to `advmss` until both ends have agreed on it.
     pub fn counted_options(&self) -> u8 {
         if self.timestamps { 12 } else { 0 }
     }

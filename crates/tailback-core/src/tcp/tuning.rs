@@ -19,9 +19,10 @@ use crate::time::{Bytes, Duration, Time};
 const INITIAL_WINDOW: u64 = 10;
 /// Segments that a window which grows ahead is larger.
 const SLACK: u64 = 16;
-/// What a segment takes of the buffer beside its payload: MAX_TCP_HEADER, `sk_buff` and `skb_shared_info`, and by what it
-/// grows until it leaves a window of a segment.
-const BOOKKEEPING: Bytes = 320 + 256 + 320;
+/// What the rule takes a segment to need beside its payload, and by what it adds until that leaves a window of a segment.
+/// MAX_TCP_HEADER (256 in a kernel without wireless drivers, as Debian's cloud kernels are; 320 with mac80211's mesh),
+/// `sk_buff` and `skb_shared_info`.
+const BOOKKEEPING: Bytes = 256 + 256 + 320;
 const GRAIN: Bytes = 128;
 
 /// How far the window has been let grow.
@@ -52,16 +53,18 @@ struct Segments {
     mss: Bytes,
     /// Window that the bookkeeping of a segment leaves of the buffer it takes.
     window: Bytes,
+    /// Window that a segment takes while it waits to be read: the window offered grows while the one that has come does.
+    in_memory: Bytes,
 }
 
 impl Segments {
-    fn new(mss: Bytes, share: u32) -> Self {
-        let window_of = |bytes: Bytes| bytes * u64::from(share) / 100;
+    /// `window_of`: the window that a buffer of N bytes leaves.
+    fn new(mss: Bytes, in_memory: Bytes, window_of: impl Fn(Bytes) -> Bytes) -> Self {
         let mut taken = mss + BOOKKEEPING;
         while window_of(taken) < mss {
             taken += GRAIN;
         }
-        Segments { mss, window: window_of(taken) }
+        Segments { mss, window: window_of(taken), in_memory }
     }
 }
 
@@ -81,14 +84,28 @@ impl Tuning {
         }
     }
 
-    /// It grows ahead; `mss`: of a full segment with its options (`advmss`); `share`: per cent of the buffer that are window.
-    pub fn ahead(self, mss: Bytes, share: u32) -> Self {
-        Tuning { space: self.space.min(INITIAL_WINDOW * mss), ahead: Some(Segments::new(mss, share)), ..self }
+    /// It grows ahead. `mss`: of a full segment (`advmss`); `in_memory`: the window that one takes in the buffer; `window_of`:
+    /// the window that a buffer leaves.
+    pub fn ahead(self, mss: Bytes, in_memory: Bytes, window_of: impl Fn(Bytes) -> Bytes) -> Self {
+        let segments = Segments::new(mss, in_memory, window_of);
+        Tuning { space: self.space.min(INITIAL_WINDOW * mss), ahead: Some(segments), ..self }
+    }
+
+    /// The handshake is over: one that grows ahead counts from now on (`tcp_init_buffer_space`).
+    pub fn begin(&mut self, now: Time) {
+        if self.ahead.is_some() {
+            self.since = now;
+        }
     }
 
     /// It grows by the rule of Linux 7, more slowly below an RTT of `low_rtt`, if there is one.
     pub fn slower_below(self, low_rtt: Option<Duration>) -> Self {
         Tuning { low_rtt, ..self }
+    }
+
+    /// Window that a segment takes while it is in the buffer, if that is counted.
+    pub fn in_memory(&self) -> Bytes {
+        self.ahead.map_or(0, |segments| segments.in_memory)
     }
 
     /// The RTT as the receiver sees it; zero before the first sample.
@@ -123,7 +140,7 @@ impl Tuning {
 
     /// Linux 7: the window that what waits out of order asks for, while what is read does not change.
     pub fn over_gaps(&self) -> Option<Bytes> {
-        self.low_rtt.map(|_| (2 * self.space + self.extent).min(self.most))
+        self.low_rtt.map(|_| (2 * self.space + self.extent).saturating_sub(self.in_memory()).min(self.most))
     }
 
     /// Everything up to offset `next` has been read; `handshake` stands in where no timestamps are. Returns a new
@@ -141,7 +158,7 @@ impl Tuning {
             return None;
         }
         let before = std::mem::replace(&mut self.space, space);
-        if let (Some(low), Some(_)) = (self.low_rtt, self.ahead) {
+        if let (Some(low), Some(segments)) = (self.low_rtt, self.ahead) {
             // tcp_rcvbuf_grow of Linux 7.
             let wanted = 2 * read;
             let grow = if rtt < low {
@@ -149,12 +166,13 @@ impl Tuning {
             } else {
                 2 * wanted * (read - before) / before.max(1)
             };
-            return Some((wanted + grow + std::mem::take(&mut self.extent)).min(self.most));
+            let window = wanted + grow + std::mem::take(&mut self.extent);
+            return Some(window.saturating_sub(segments.in_memory).min(self.most));
         }
         let window = self.ahead.map_or(space, |segments| {
             let wanted = 2 * read + SLACK * segments.mss;
             let growth = wanted * (read - before) / before.max(1);
-            (wanted + 2 * growth) / segments.mss * segments.window
+            ((wanted + 2 * growth) / segments.mss * segments.window).saturating_sub(segments.in_memory)
         });
         Some(window.min(self.most))
     }
@@ -179,13 +197,13 @@ mod tests {
     #[test]
     fn a_window_that_grows_ahead_is_six_times_what_a_doubling_round_trip_brought() {
         let mss = 1_448;
-        let mut tuning = Tuning::new(65_535, 3_000_000).ahead(mss, 50);
+        let mut tuning = Tuning::new(65_535, 3_000_000).ahead(mss, 0, |buffer| buffer / 2);
         let ms = |at: u64| Time::ZERO + Duration::from_ms(at);
         tuning.sample(ms(0), ms(100), Duration::ZERO);
         assert_eq!(tuning.read(0, ms(0), Duration::ZERO), None, "measuring begins");
         assert_eq!(tuning.read(10 * mss, ms(100), Duration::ZERO), None, "no more than at first");
-        // 20 segments after 10: (2 * 20 + 16) * (1 + 2) segments, of 2,984 B each in the buffer.
-        assert_eq!(tuning.read(30 * mss, ms(200), Duration::ZERO), Some(168 * 1_492));
+        // 20 segments after 10: (2 * 20 + 16) * (1 + 2) segments, of 2,920 B each in the buffer.
+        assert_eq!(tuning.read(30 * mss, ms(200), Duration::ZERO), Some(168 * 1_460));
         assert_eq!(tuning.read(50 * mss, ms(300), Duration::ZERO), None, "as many as before");
     }
 
@@ -202,7 +220,7 @@ mod tests {
 
     #[test]
     fn one_that_grows_ahead_takes_a_smaller_round_trip_at_once_and_one_sample_an_echo() {
-        let mut tuning = Tuning::new(65_535, 3_000_000).ahead(1_448, 50);
+        let mut tuning = Tuning::new(65_535, 3_000_000).ahead(1_448, 0, |buffer| buffer / 2);
         let (ms, us, tick) = (Time::from_ms, Time::from_us, Duration::from_ms(1));
         tuning.sample(ms(0), ms(400), tick);
         tuning.sample(ms(0), ms(800), tick);
@@ -220,7 +238,7 @@ mod tests {
         let at = |ms: u64| Time::ZERO + Duration::from_ms(ms);
         let new = || {
             let low = Some(Duration::from_ms(1));
-            Tuning::new(65_535, 30_000_000).ahead(1_000, 62).slower_below(low)
+            Tuning::new(65_535, 30_000_000).ahead(1_000, 0, |buffer| buffer * 5 / 8).slower_below(low)
         };
         let mut tuning = new();
         tuning.sample(at(0), at(100), Duration::from_ms(1));

@@ -5,7 +5,7 @@
 use tailback_core::link::{Host, Link, Watch};
 use tailback_core::packet::{Ecn, FlowId, Packet};
 use tailback_core::queue::{Backlog, DropReason, Fate};
-use tailback_core::scenario::{LinkSpec, Params, QueueSpec, Value, WireSpec};
+use tailback_core::scenario::{AppSpec, FlowSpec, LinkSpec, Params, QueueSpec, Value, WireSpec};
 use tailback_core::time::{Duration, Time};
 
 /// A link of 10 Mbit/s without delay, limit or impairment.
@@ -50,6 +50,22 @@ pub fn packet(slot: u32, flow: u32, bytes: u32) -> Packet {
         is_reverse: false,
         conversation: 0,
         enqueued: Time::ZERO,
+    }
+}
+
+/// A flow that is only a name: what a queue that goes by names looks at.
+pub fn flow(name: &str) -> FlowSpec {
+    FlowSpec {
+        name: name.into(),
+        from: "a".into(),
+        to: "b".into(),
+        route: vec!["down".into()],
+        back_route: vec![],
+        start_ps: 0,
+        stop_ps: None,
+        again: vec![],
+        app: AppSpec { kind: "udp-cbr".into(), params: Params::new() },
+        tcp: None,
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Discipline {
     pub reason: DropReason,
     /// How long after it was made its law begins to work.
     pub rests: Duration,
+    /// Packets that the device has room for, where that is the discipline's limit.
+    pub device_queue: Option<u32>,
 }
 
 /// Attributes that are a number each: the parameter, the attribute, how many of its units a parameter's are.
@@ -50,6 +52,26 @@ const FQ_CODEL: Numbers = &[
     ("ce_threshold_ms", 7, MS),
     ("drop_batch", 8, 1.0),
     ("memory_limit", 9, 1.0),
+];
+/// Weights count in sixteenths, as PIE's.
+const FQ_PIE: Numbers = &[
+    ("limit_packets", 1, 1.0),
+    ("flows", 2, 1.0),
+    ("target_ms", 3, MS),
+    ("t_update_ms", 4, MS),
+    ("alpha", 5, 16.0),
+    ("beta", 6, 16.0),
+    ("quantum", 7, 1.0),
+    ("memory_limit", 8, 1.0),
+    ("ecn", 10, 1.0),
+];
+/// The rate is in bytes a second.
+const FQ: Numbers = &[
+    ("limit_packets", 1, 1.0),
+    ("flow_limit", 2, 1.0),
+    ("quantum", 3, 1.0),
+    ("initial_quantum", 4, 1.0),
+    ("maxrate_bps", 7, 0.125),
 ];
 /// Weights count in sixteenths.
 const PIE: Numbers = &[
@@ -93,15 +115,24 @@ pub fn discipline(
         "red" => (given.red(rate_bps)?, true, DropReason::Aqm),
         "cake" => (given.cake()?, false, DropReason::Aqm),
         "dualpi2" => (given.dualpi2()?, false, DropReason::Aqm),
+        "fq_pie" => (given.numbers(FQ_PIE)?, false, DropReason::Aqm),
+        "fq" => (given.fq()?, false, DropReason::QueueFull),
+        "sfq" => (given.sfq()?, false, DropReason::QueueFull),
+        "pfifo_fast" => {
+            given.only(&["limit_packets", "dscp"])?;
+            (vec![], false, DropReason::QueueFull)
+        }
         // A module of the user's own: all its parameters are the module's.
         _ => (given.numbers(&[])?, false, DropReason::Aqm),
     };
-    Ok(Discipline::new(name, options, is_one_line, reason))
+    let device_queue = (name == "pfifo_fast").then(|| given.checked.whole("limit_packets") as u32);
+    Ok(Discipline { device_queue, ..Discipline::new(name, options, is_one_line, reason) })
 }
 
 impl Discipline {
     fn new(name: &str, options: Vec<u8>, is_one_line: bool, reason: DropReason) -> Self {
-        let splits_by_codepoint = !is_one_line && !["fq_codel", "cake"].contains(&name);
+        const BY_FLOW: [&str; 6] = ["fq_codel", "cake", "fq_pie", "fq", "sfq", "pfifo_fast"];
+        let splits_by_codepoint = !is_one_line && !BY_FLOW.contains(&name);
         let rests = rests(name);
         Discipline {
             name: name.into(),
@@ -111,12 +142,13 @@ impl Discipline {
             is_own: false,
             reason,
             rests,
+            device_queue: None,
         }
     }
 }
 
 /// PIE's first update of its probability comes half a second after it was made (HZ / 2 in `pie_init`, Linux 3.14 to 6.12),
-/// and a timer's tick later at most.
+/// and a timer's tick later at most; FQ-PIE's at once.
 fn rests(name: &str) -> Duration {
     Duration::from_millis(if name == "pie" { 520 } else { 0 })
 }
@@ -156,6 +188,39 @@ impl Given<'_> {
         self.only(&known)?;
         let all = self.values(table)?;
         Ok(all.into_iter().flat_map(|(kind, value)| attribute(kind, &value.to_ne_bytes())).collect())
+    }
+
+    /// fq's parameters. Its hash has a power of two of buckets.
+    fn fq(&self) -> Result<Vec<u8>, LiveError> {
+        const BUCKETS_LOG: u16 = 8;
+        let mut known: Vec<&str> = FQ.iter().map(|(key, _, _)| *key).collect();
+        known.push("flows");
+        self.only(&known)?;
+        let mut all = self.values(FQ)?;
+        if let Some(flows) = self.checked.given_whole("flows") {
+            if !flows.is_power_of_two() {
+                let fix = format!("Give {}", flows.next_power_of_two());
+                return Err(self.refuse("flows", "the kernel's fq has a power of two of them".into(), fix));
+            }
+            all.push((BUCKETS_LOG, flows.trailing_zeros()));
+        }
+        Ok(all.into_iter().flat_map(|(kind, value)| attribute(kind, &value.to_ne_bytes())).collect())
+    }
+
+    /// SFQ's parameters (struct tc_sfq_qopt_v1); zero leaves a field to the kernel.
+    fn sfq(&self) -> Result<Vec<u8>, LiveError> {
+        self.only(&["limit_packets", "depth", "flows", "quantum", "drop"])?;
+        let number = |key: &str| self.checked.given_whole(key).map_or(0, |value| value as u32);
+        let divisor = number("flows");
+        if divisor > 0 && !divisor.is_power_of_two() {
+            let fix = format!("Give {}", divisor.next_power_of_two());
+            return Err(self.refuse("flows", "the kernel's sfq has a power of two of them".into(), fix));
+        }
+        let takes_head = u32::from(self.checked.choice("drop") == "head");
+        // quantum, perturb_period, limit, divisor, flows; depth, headdrop, then what its RED takes, off.
+        let head = [number("quantum"), 0, number("limit_packets"), divisor, 0, number("depth"), takes_head];
+        let red = [0; 11];
+        Ok(head.iter().chain(&red).flat_map(|word: &u32| word.to_ne_bytes()).collect())
     }
 
     /// DualPI2's parameters: some are a byte wide.
@@ -232,7 +297,7 @@ impl Given<'_> {
             ),
         ];
         const NUMBERS: Numbers = &[("rtt_ms", 7, MS), ("memory_limit", 10, 1.0), ("mpu", 14, 1.0)];
-        const OTHERS: [&str; 3] = ["rate_bps", "overhead", "ingress"];
+        const OTHERS: [&str; 4] = ["rate_bps", "overhead", "ingress", "dscp"];
         let known = CHOICES.iter().map(|(key, _, _)| *key).chain(NUMBERS.iter().map(|(key, _, _)| *key));
         self.only(&known.chain(OTHERS).collect::<Vec<_>>())?;
         let mut out = Vec::new();
@@ -377,8 +442,25 @@ mod tests {
         let wanted =
             [number(3, 3), number(5, 5), number(7, 50_000), number(6, (-4i32) as u32), rate].concat();
         assert_eq!(asked("cake", &params).unwrap().options, wanted);
-        let problem = format!("{:?}", asked("cake", &[("dscp", Value::Name("a=ef".into()))]).unwrap_err());
-        assert!(problem.contains("q.params.dscp"), "{problem}");
+    }
+
+    #[test]
+    fn flow_queues_are_asked_for_by_the_kernels_own_numbers() {
+        let number = |kind: u16, value: u32| attribute(kind, &value.to_ne_bytes());
+        let fq_pie = [("target_ms", Value::Number(20.0)), ("alpha", Value::Number(0.25))];
+        assert_eq!(asked("fq_pie", &fq_pie).unwrap().options, [number(3, 20_000), number(5, 4)].concat());
+        let fq = [("maxrate_bps", Value::Number(8e6)), ("flows", Value::Number(256.0))];
+        assert_eq!(asked("fq", &fq).unwrap().options, [number(7, 1_000_000), number(8, 8)].concat());
+        let problem = asked("fq", &[("flows", Value::Number(100.0))]).unwrap_err().to_string();
+        assert!(problem.contains("q.params.flows") && problem.contains("128"), "{problem}");
+        let sfq =
+            asked("sfq", &[("limit_packets", Value::Number(300.0)), ("drop", Value::Name("head".into()))]);
+        let sfq = sfq.unwrap().options;
+        let word = |at: usize| u32::from_ne_bytes(sfq[4 * at..4 * at + 4].try_into().unwrap());
+        // struct tc_sfq_qopt_v1 has 72 bytes.
+        assert_eq!((sfq.len(), word(2), word(6)), (72, 300, 1));
+        let band = asked("pfifo_fast", &[("limit_packets", Value::Number(50.0))]).unwrap();
+        assert_eq!((band.options.len(), band.device_queue), (0, Some(50)));
     }
 
     #[test]

@@ -69,6 +69,22 @@ pub fn packet_socket() -> io::Result<OwnedFd> {
     }
 }
 
+/// What is sent from now on has this priority in the queues of devices (SO_PRIORITY).
+pub fn set_priority(fd: BorrowedFd<'_>, priority: u8) -> io::Result<()> {
+    let priority = c_int::from(priority);
+    // SAFETY: `priority` outlives the call and has the size given.
+    unsafe {
+        check(libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PRIORITY,
+            (&raw const priority).cast(),
+            mem::size_of_val(&priority) as libc::socklen_t,
+        ))
+        .map(drop)
+    }
+}
+
 /// Put an IP packet into the queue of device number `index`; false if that dropped it at once.
 pub fn enqueue(fd: BorrowedFd<'_>, index: u32, packet: &[u8]) -> io::Result<bool> {
     // SAFETY: all zeros is a valid sockaddr_ll; both outlive the call and have the sizes given.

@@ -178,7 +178,7 @@ fn a_pause_that_outlasts_the_probe_ends_it_before_the_next_segment() {
     assert_eq!((bbr.state.mode, lab.window()), (Mode::ProbeRtt, MIN_WINDOW));
     for (idle_ms, mode, window) in [(100, Mode::ProbeRtt, MIN_WINDOW), (101, Mode::ProbeBw, before)] {
         lab.now += Duration::from_ms(idle_ms);
-        let resume = Resume { now: lab.now, idle: Duration::from_ms(idle_ms), app_limited: true };
+        let resume = Resume { now: lab.now, idle: Duration::from_ms(idle_ms), app_limited: true, snd_nxt: 0 };
         bbr.on_resume(&resume, &mut lab.control);
         assert_eq!((bbr.state.mode, lab.window()), (mode, window), "after {idle_ms} ms more");
     }

@@ -329,7 +329,7 @@ fn the_rtts_probe_does_not_count_for_the_rate_and_a_pause_may_end_it() {
     assert!(bbr.state.mode == Mode::ProbeRtt && lab.control.self_limited);
     for (idle_ms, mode) in [(100, Mode::ProbeRtt), (101, Mode::Cruise)] {
         lab.now += Duration::from_ms(idle_ms);
-        let resume = Resume { now: lab.now, idle: Duration::from_ms(idle_ms), app_limited: true };
+        let resume = Resume { now: lab.now, idle: Duration::from_ms(idle_ms), app_limited: true, snd_nxt: 0 };
         bbr.on_resume(&resume, &mut lab.control);
         assert_eq!(bbr.state.mode, mode);
     }

@@ -197,7 +197,7 @@ fn idle_time_does_not_count_in_6_x_and_rfc_9438() {
         lab.round(&mut cubic);
         let start = kernel(&cubic).epoch_start.unwrap();
         lab.now += Duration::from_secs(8);
-        let resume = Resume { now: lab.now, idle: Duration::from_secs(8), app_limited: true };
+        let resume = Resume { now: lab.now, idle: Duration::from_secs(8), app_limited: true, snd_nxt: 0 };
         cubic.on_resume(&resume, &mut lab.control);
         let moved = kernel(&cubic).epoch_start.unwrap() - start;
         assert_eq!(moved, if variant == "linux" { 2000 } else { 0 });

@@ -18,8 +18,6 @@ pub(super) struct Offer {
     /// Linux `rcv_ssthresh`: the window offered so far, growing towards `capacity`.
     pub offered: Bytes,
     pub scale: u8,
-    /// Bytes of options that Linux counts to a segment's payload.
-    options: u8,
     /// The window is closed with less than one part in N of the buffer free; 0: it moves by a segment.
     pub parts: u32,
     /// `capacity` follows it, if the buffer begins small.
@@ -29,33 +27,91 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// The largest window, and the shift that announces it.
-    pub fn new(stack: &Stack, most: Bytes, scale: u8, mss: u32) -> Self {
-        let first = stack.initial_window_capacity().filter(|first| *first < most);
-        let with_options = u64::from(mss) + u64::from(stack.counted_options());
-        // tcp_init_buffer_space: a segment of a buffer that is to grow stays in reserve until it has grown.
-        let capacity = first.map_or(most, |space| match space > 2 * with_options {
-            true => (space - with_options).max(2 * with_options),
-            false => space,
-        });
+    /// `buffer`: the receive buffer; `mss`: payload of a full segment.
+    pub fn new(stack: &Stack, buffer: Bytes, mss: u32) -> Self {
+        let share = Share::of(stack, mss);
+        let most = share.of_buffer(buffer);
+        let parts = stack.window_parts;
+        let scale = scale_of(buffer);
         let bounded = |space: Bytes| stack.initial_receive_window.map_or(space, |most| most.min(space));
-        let offered = bounded(capacity);
-        // tcp_select_initial_window: the handshake offers the whole segments of all of it.
-        let right_edge = first.map_or(offered, |space| {
-            let whole = if space > with_options { space / with_options * with_options } else { space };
-            bounded(whole).max(offered)
-        });
-        let tuning = (capacity < most).then(|| {
+        let Some(first) = stack.initial_receive_buffer.map(|first| first.min(buffer)) else {
+            let offered = bounded(most);
+            return Offer { right_edge: offered, capacity: most, offered, scale, parts, ..Offer::default() };
+        };
+        let space = share.at_first(first);
+        let mss = Bytes::from(mss);
+        // tcp_init_buffer_space: one segment of the first buffer stays in reserve.
+        let offered = if space > 2 * mss { (space - mss).max(2 * mss) } else { space };
+        // tcp_grow_window: the segment that has come takes its room while the window grows.
+        let most = most.saturating_sub(share.of_segment).max(1);
+        let capacity = offered.max(share.of_buffer(first).saturating_sub(share.of_segment).min(most));
+        let capacity = if share.is_measured { capacity } else { offered };
+        let offered = bounded(offered);
+        let tuning = (first < buffer).then(|| {
             let tuning = Tuning::new(offered, most);
-            let tuning = if stack.buffer_grows_ahead {
-                tuning.ahead(with_options, stack.window_share)
-            } else {
-                tuning
+            let tuning = match stack.buffer_grows_ahead {
+                true => tuning.ahead(mss, share.of_segment, |buffer| share.of_buffer(buffer)),
+                false => tuning,
             };
             Box::new(tuning.slower_below(stack.buffer_low_rtt))
         });
-        let (options, parts) = (stack.counted_options(), stack.window_parts);
-        Offer { right_edge, capacity, offered, scale, options, parts, tuning, reader: None }
+        // tcp_connect_init comes before timestamps are agreed: advmss has no options yet.
+        let advertised = mss + Bytes::from(stack.counted_options());
+        let right_edge = bounded(whole_segments(space, advertised)).max(offered);
+        Offer { right_edge, capacity, offered, scale, parts, tuning, reader: None }
+    }
+
+    /// The window that ends at `next + window` or at the right edge, as the header's field can say it.
+    #[inline]
+    pub fn as_announced(&self, window: Bytes) -> Bytes {
+        // __tcp_select_window rounds up, RFC 7323 section 2.3 down.
+        let up = if self.parts > 0 { (1 << self.scale) - 1 } else { 0 };
+        ((window + up) >> self.scale).min(65_535) << self.scale
+    }
+}
+
+/// Linux `tcp_select_initial_window`: the handshake offers whole segments.
+fn whole_segments(space: Bytes, segment: Bytes) -> Bytes {
+    if space > segment { space / segment * segment } else { space }
+}
+
+/// The window-scale shift with which 16 bits hold the whole buffer.
+fn scale_of(buffer: Bytes) -> u8 {
+    (0..14).find(|scale| buffer >> scale <= 65_535).unwrap_or(14)
+}
+
+/// What of a receive buffer is window.
+#[derive(Clone, Copy)]
+struct Share {
+    first: u32,
+    /// In parts of 256 by Linux 7, of 100 otherwise.
+    parts: Bytes,
+    of: Bytes,
+    is_measured: bool,
+    /// Window that a full segment in the buffer takes.
+    of_segment: Bytes,
+}
+
+impl Share {
+    fn of(stack: &Stack, mss: u32) -> Self {
+        // What a full segment takes of the buffer: its packet and 64 bytes before it, `skb_shared_info` behind it, in a
+        // block of a power of two; and `sk_buff`.
+        let memory = (Bytes::from(mss) + 52 + 64 + 320).next_power_of_two() + 256;
+        // Linux 7 measures the share by the segments that come (tcp_measure_rcv_mss).
+        let is_measured = stack.buffer_low_rtt.is_some();
+        let (parts, of) = match is_measured {
+            true => ((Bytes::from(mss) << 8) / memory, 256),
+            false => (Bytes::from(stack.window_share), 100),
+        };
+        Share { first: stack.window_share, parts, of, is_measured, of_segment: memory * parts / of }
+    }
+
+    fn of_buffer(&self, buffer: Bytes) -> Bytes {
+        (buffer * self.parts / self.of).max(1)
+    }
+
+    fn at_first(&self, buffer: Bytes) -> Bytes {
+        (buffer * Bytes::from(self.first) / 100).max(1)
     }
 }
 
@@ -69,6 +125,25 @@ impl Receiver {
         self.offer.capacity = self.offer.capacity.min(65_535);
         self.offer.offered = self.offer.offered.min(self.offer.capacity);
         self.offer.right_edge = self.next + self.offer.offered;
+    }
+
+    /// This end waits for a connection: Linux knows the peer's options before it offers a window (`tcp_openreq_init_rwin`),
+    /// so that its whole segments are shorter by the options than those of the end that connects.
+    pub fn listen(&mut self, stack: &Stack) {
+        if stack.initial_receive_buffer.is_some() {
+            let (mss, offered) = (u64::from(self.mss), self.offer.offered);
+            let reserved = if offered > 2 * mss { mss } else { 0 };
+            let whole = whole_segments(offered + reserved, mss);
+            let bounded = stack.initial_receive_window.map_or(whole, |most| most.min(whole));
+            self.offer.right_edge = bounded.max(offered);
+        }
+    }
+
+    /// The handshake is over: what is read from now on counts for the buffer's growth.
+    pub fn on_established(&mut self, now: Time) {
+        if let Some(tuning) = &mut self.offer.tuning {
+            tuning.begin(now);
+        }
     }
 
     /// The application reads at this rate, and not at once.
@@ -92,16 +167,28 @@ impl Receiver {
         self.offer.capacity
     }
 
-    /// Linux `tcp_grow_window`: while the offered window still grows, two segments of `advmss` for each that comes, the
-    /// sender learns of it at once. This is what keeps slow start fed with an ACK a segment.
+    /// Linux `tcp_grow_window`: while the offered window still grows, by two segments for each that comes, the sender learns
+    /// of it at once. This is what keeps slow start fed with an ACK a segment.
     #[inline]
     pub(super) fn grow_window(&mut self) -> bool {
-        let grows = self.offer.offered < self.offer.capacity;
+        let mut capacity = self.offer.capacity;
+        if self.offer.offered < capacity && !self.reassembly.is_at_rest() {
+            capacity = self.room_over_gaps();
+        }
+        let grows = self.offer.offered < capacity;
         if grows {
-            let segment = u64::from(self.mss) + u64::from(self.offer.options);
-            self.offer.offered = (self.offer.offered + 2 * segment).min(self.offer.capacity);
+            self.offer.offered = (self.offer.offered + 2 * u64::from(self.mss)).min(capacity);
         }
         grows
+    }
+
+    /// The largest window beside what waits out of order, and beside what the latest segment has brought and the application
+    /// has not read. Linux counts their memory where the buffer grows ahead (`tcp_space`); `capacity` lacks that of one.
+    #[cold]
+    pub(super) fn room_over_gaps(&self) -> Bytes {
+        let of_segment = self.offer.tuning.as_ref().map_or(0, |tuning| tuning.in_memory());
+        let others = Bytes::from((self.reassembly.segments + self.reassembly.brought).saturating_sub(1));
+        self.offer.capacity.saturating_sub(others * of_segment)
     }
 
     /// The buffer grows with what was read.
@@ -153,9 +240,14 @@ impl Receiver {
     #[cold]
     pub(super) fn offer_what_was_read(&mut self, now: Time) {
         let buffer = self.buffer();
-        let Some(reader) = &mut self.offer.reader else { return };
+        let Some(reader) = &self.offer.reader else { return };
         let window = reader.edge(buffer, now).saturating_sub(self.next);
-        let window = (window >> self.offer.scale).min(65_535) << self.offer.scale;
+        // __tcp_select_window rounds down with less than half the buffer free.
+        let window = match window < buffer.capacity / 2 {
+            true => window >> self.offer.scale << self.offer.scale,
+            false => self.offer.as_announced(window),
+        };
+        let Some(reader) = &mut self.offer.reader else { return };
         self.offer.right_edge = self.offer.right_edge.max(self.next + window);
         reader.plan(Buffer { edge: self.offer.right_edge, ..buffer }, now);
     }

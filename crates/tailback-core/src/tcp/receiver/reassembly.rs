@@ -26,6 +26,8 @@ pub(super) struct Reassembly {
     pub duplicate: Option<Range>,
     /// Segments in all of it.
     pub segments: u32,
+    /// Segments that the latest one in order has brought, itself among them; 0: the latest one waits.
+    pub brought: u32,
 }
 
 impl AtRest for Reassembly {
@@ -37,6 +39,7 @@ impl AtRest for Reassembly {
             flushed: ([Range { start: 0, end: 0 }; 4], 0),
             duplicate: None,
             segments: 0,
+            brought: 0,
         };
         &AT_REST
     }
@@ -168,6 +171,7 @@ impl Receiver {
             self.flush(stack);
         }
         let it = &mut *self.reassembly;
+        it.brought = 0;
         if it.goes_on(range) {
             return self.after_out_of_order(true, now, srtt, stack);
         }
@@ -231,7 +235,7 @@ impl Receiver {
     #[inline(never)]
     fn advance_over_gap(&mut self) {
         let it = &mut *self.reassembly;
-        let mut used = 0;
+        let (mut used, held_before) = (0, it.segments);
         for (held, segments) in &it.ranges {
             if held.start > self.next {
                 break;
@@ -241,6 +245,7 @@ impl Receiver {
             used += 1;
         }
         it.ranges.drain(..used);
+        it.brought = if it.ranges.is_empty() { 0 } else { 1 + held_before - it.segments };
         let mut count = 0;
         for index in 0..usize::from(it.recent_count) {
             if it.recent[index].start > self.next {

@@ -684,7 +684,7 @@ mod tests {
         ) {
             let mut senders = [true, false].map(|is_plain| established(cc, is_plain));
             let stack = Stack::named("linux", "stack").unwrap();
-            let mut receiver = Receiver::new(&stack, WINDOW, 7, MSS);
+            let mut receiver = Receiver::new(&stack, 2 * WINDOW, MSS);
             let (mut now, mut way, mut events) = (Time::from_ms(20), Vec::new(), [Vec::new(), Vec::new()]);
             senders.iter_mut().for_each(|sender| sender.write(300_000));
             for (fate, ack_fate, wait) in steps {

@@ -45,6 +45,11 @@ impl Sender {
             self.pacing.wake_at = self.pacing.next_at;
             return None;
         }
+        if is_paced && force && self.is_first_repair_early(now) {
+            self.may_force = true;
+            self.pacing.wake_at = self.pacing.next_at;
+            return None;
+        }
         if force && self.probe.end != 0 && self.phase < Phase::Recovery {
             return self.send_probe(now);
         }
@@ -66,6 +71,15 @@ impl Sender {
             return self.rescue(now);
         }
         new
+    }
+
+    /// Linux `tcp_xmit_retransmit_queue`: pacing holds the repair that begins a recovery, too; not a timeout's, nor a probe.
+    #[cold]
+    fn is_first_repair_early(&self, now: Time) -> bool {
+        self.phase == Phase::Recovery
+            && self.probe.end == 0
+            && now < self.pacing.next_at
+            && !self.is_in_burst()
     }
 
     /// Nothing is in flight, nothing waits to be sent, and [`Self::next_segment`] and [`Self::settle`] have seen that:
@@ -173,7 +187,7 @@ impl Sender {
     #[cold]
     fn resume(&mut self, now: Time) {
         let idle = now.since(self.output.last_sent);
-        let resume = Resume { now, idle, app_limited: self.board.is_app_limited() };
+        let resume = Resume { now, idle, app_limited: self.board.is_app_limited(), snd_nxt: self.snd_nxt };
         self.algorithm.on_resume(&resume, &mut self.control);
     }
 
@@ -261,7 +275,8 @@ impl Sender {
     /// Linux `tcp_rate_check_app_limited`: the application has written no more than what has left, though the window has
     /// room and nothing lost waits.
     pub(super) fn look_for_app_limit(&mut self) {
-        if !self.board.has_repairs() && !self.is_window_full(self.in_flight()) {
+        // What the host's queue holds has left TCP; none of it is known where no limit asks for it.
+        if self.queued() == 0 && !self.board.has_repairs() && !self.is_window_full(self.in_flight()) {
             self.board.on_app_limited();
         }
     }

@@ -364,7 +364,7 @@ profiles! {
         accecn: false, "tcp_ecn = 5 (TCP_ECN_IN_ECN_OUT_NOECN): asked for by the peer only (tcp_ipv4.c 7.3)";
         accecn_on_change: true, "tcp_ecn_received_counters 7.3: ICSK_ACK_NOW at each change of the codepoint";
         receive_buffer: 33_554_432, "tcp_rmem[2] = 32 MiB (tcp_init 7.3)";
-        window_share: 62, "scaling_ratio: 128 of 256 at first, then 1448 of 2304 as measured (tcp_measure_rcv_mss 7.3)";
+        window_share: 50, "TCP_DEFAULT_SCALING_RATIO: 128 of 256, until tcp_measure_rcv_mss knows a segment's share: 160 with 1448 B";
     }
 
     /// One-way agents: ours shakes hands first, theirs does not.

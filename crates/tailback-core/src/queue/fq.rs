@@ -1,0 +1,271 @@
+//! fq: hashed flows that take turns by bytes, each held to a rate of its own.
+
+use std::collections::VecDeque;
+
+use super::parts::{Line, bucket_of};
+use super::registry::{Registered, Surroundings};
+use super::{Backlog, DropReason, Fate, QueueDiscipline};
+use crate::packet::Packet;
+use crate::params::{Card, Checked, ParamSpec};
+use crate::scenario::ScenarioError;
+use crate::time::{Bytes, Duration, Rate, Time};
+
+const CARD: Card = Card {
+    name: "fq",
+    title: "Fair queue with pacing",
+    law: "every flow with packets sends until its credit is spent, and gets `quantum` bytes more a round; one that was \
+          empty goes ahead of the others. With `maxrate_bps` a flow whose credit is spent by a packet of L bytes \
+          rests for max(L, quantum)/maxrate. A flow with `flow_limit` packets drops arrivals, and so does a full queue",
+    source: "tc-fq(8); Linux 6.1 sch_fq.c",
+    differs: &[
+        "Pacing by socket is done where it is known, in the sender: its stack's `pacing`",
+        "The hash takes flow, direction and connection by number, of connections eight bits, instead of the socket",
+        "No `horizon`, no `ce_threshold`, no `low_rate_threshold`",
+    ],
+    live_twin: Some("linux:fq"),
+    params: &[
+        ParamSpec::whole(
+            "flows",
+            "",
+            1024,
+            (1, 65_536),
+            "Hash buckets (Linux: buckets of a hash without collisions).",
+        ),
+        ParamSpec::whole(
+            "quantum",
+            "B",
+            3028,
+            (1, 1 << 20),
+            "Bytes a flow may send a round: two full packets.",
+        ),
+        ParamSpec::whole(
+            "initial_quantum",
+            "B",
+            15_140,
+            (1, 1 << 20),
+            "Bytes at once for a flow that was empty.",
+        ),
+        ParamSpec::whole(
+            "header",
+            "B",
+            14,
+            (0, 256),
+            "Link-layer header that is counted for each packet beside its IP bytes (Ethernet: 14).",
+        ),
+        ParamSpec::whole("flow_limit", "packets", 100, (1, 1 << 31), "Most packets held of one flow."),
+        ParamSpec::whole("limit_packets", "packets", 10_000, (1, 1 << 31), "Most packets held."),
+        ParamSpec::number("maxrate_bps", "bit/s", 0.0, (1.0, 1e15), "Most that one flow may send.")
+            .depends("no bound"),
+    ],
+};
+
+/// After so long an empty flow begins as a new one: refill_delay.
+const REFILL: Duration = Duration::from_ms(40);
+
+#[derive(Clone, Debug, Default)]
+struct Flow {
+    line: Line,
+    credit: i64,
+    is_listed: bool,
+    /// When it has last been empty.
+    since: Option<Time>,
+    /// It rests until then.
+    next: Time,
+}
+
+/// fq.
+#[derive(Clone, Debug)]
+pub struct Fq {
+    flows: Vec<Flow>,
+    new: VecDeque<u32>,
+    old: VecDeque<u32>,
+    /// Flows with packets that rest.
+    resting: Vec<u32>,
+    perturbation: u64,
+    quantum: i64,
+    initial: i64,
+    header: i64,
+    flow_limit: u32,
+    limit: u32,
+    rate: Option<Rate>,
+    held: Backlog,
+}
+
+impl Registered for Fq {
+    const CARD: Card = CARD;
+    const IS_SHAPER: bool = true;
+
+    fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
+        Ok(Fq {
+            flows: vec![Flow::default(); given.whole("flows") as usize],
+            new: VecDeque::new(),
+            old: VecDeque::new(),
+            resting: Vec::new(),
+            perturbation: around.seed,
+            quantum: given.whole("quantum") as i64,
+            initial: given.whole("initial_quantum") as i64,
+            header: given.whole("header") as i64,
+            flow_limit: given.whole("flow_limit") as u32,
+            limit: given.whole("limit_packets") as u32,
+            rate: given.given_number("maxrate_bps").map(|bps| Rate::from_bps(bps as u64)),
+            held: Backlog::default(),
+        })
+    }
+}
+
+impl QueueDiscipline for Fq {
+    fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate) {
+        let bucket = bucket_of(&packet, self.perturbation, self.flows.len() as u32);
+        let flow = &mut self.flows[bucket as usize];
+        if self.held.packets >= self.limit || flow.line.len() >= self.flow_limit {
+            fate.drop(packet, DropReason::QueueFull);
+            return;
+        }
+        flow.line.push(packet);
+        self.held.packets += 1;
+        self.held.bytes += Bytes::from(packet.bytes);
+        if !flow.is_listed {
+            flow.is_listed = true;
+            if flow.since.is_none_or(|since| now.since(since) > REFILL) {
+                flow.credit = flow.credit.max(self.initial);
+            }
+            self.new.push_back(bucket);
+        }
+    }
+
+    fn dequeue(&mut self, now: Time, _fate: &mut Fate) -> Option<Packet> {
+        self.wake(now);
+        loop {
+            let is_new = !self.new.is_empty();
+            let list = if is_new { &mut self.new } else { &mut self.old };
+            let bucket = *list.front()?;
+            let flow = &mut self.flows[bucket as usize];
+            if flow.credit <= 0 {
+                flow.credit += self.quantum;
+                list.pop_front();
+                self.old.push_back(bucket);
+                continue;
+            }
+            if flow.next > now && !flow.line.is_empty() {
+                list.pop_front();
+                self.resting.push(bucket);
+                continue;
+            }
+            let Some(packet) = flow.line.pop() else {
+                list.pop_front();
+                // An emptied new flow passes once through the old ones, as in FQ-CoDel.
+                if is_new && !self.old.is_empty() {
+                    self.old.push_back(bucket);
+                } else {
+                    flow.is_listed = false;
+                    flow.since = Some(now);
+                }
+                continue;
+            };
+            let length = i64::from(packet.bytes) + self.header;
+            flow.credit -= length;
+            if let Some(rate) = self.rate
+                && flow.credit <= 0
+            {
+                flow.next = now + rate.time_for(length.max(self.quantum) as Bytes);
+            }
+            self.held.packets -= 1;
+            self.held.bytes -= Bytes::from(packet.bytes);
+            return Some(packet);
+        }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.held
+    }
+
+    fn ready_at(&self, now: Time) -> Option<Time> {
+        self.rate?;
+        let listed = self.new.iter().chain(&self.old).chain(&self.resting);
+        listed
+            .map(|&bucket| &self.flows[bucket as usize])
+            .filter(|flow| !flow.line.is_empty())
+            .map(|flow| flow.next.max(now))
+            .min()
+    }
+}
+
+impl Fq {
+    /// Flows whose rest is over go behind the others.
+    fn wake(&mut self, now: Time) {
+        let (flows, old) = (&self.flows, &mut self.old);
+        self.resting.retain(|&bucket| {
+            let rests = flows[bucket as usize].next > now;
+            if !rests {
+                old.push_back(bucket);
+            }
+            rests
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{Ecn, FlowId};
+    use crate::scenario::{Params, Value};
+
+    fn fq(params: &[(&str, f64)]) -> Fq {
+        let params: Params =
+            params.iter().map(|(key, value)| (key.to_string(), Value::Number(*value))).collect();
+        let given = Checked::new(&Fq::CARD, &params, "q").unwrap();
+        Fq::new(&given, &Surroundings::of_seed(1)).unwrap()
+    }
+
+    fn fill(queue: &mut Fq, flows: impl IntoIterator<Item = u32>, fate: &mut Fate) {
+        for (slot, flow) in flows.into_iter().enumerate() {
+            let packet = Packet {
+                slot: slot as u32,
+                flow: FlowId(flow),
+                bytes: 1500,
+                ecn: Ecn::NotEct,
+                hop: 0,
+                is_reverse: false,
+                conversation: 0,
+                enqueued: Time::ZERO,
+            };
+            queue.enqueue(packet, Time::ZERO, fate);
+        }
+    }
+
+    #[test]
+    fn a_flow_has_ten_packets_at_once_and_then_two_a_round() {
+        let (mut queue, mut fate) = (fq(&[]), Fate::default());
+        fill(&mut queue, (0..60).map(|slot| u32::from(slot >= 30)), &mut fate);
+        let left: Vec<u32> =
+            std::iter::from_fn(|| queue.dequeue(Time::ZERO, &mut fate)).map(|packet| packet.flow.0).collect();
+        assert_eq!(left[..10], [0; 10]);
+        assert_eq!(left[10..20], [1; 10]);
+        assert_eq!(left[20..28], [0, 0, 1, 1, 0, 0, 1, 1]);
+        assert_eq!(left.len(), 60);
+    }
+
+    #[test]
+    fn a_flow_is_limited_and_the_others_are_not() {
+        let (mut queue, mut fate) = (fq(&[("flow_limit", 3.0)]), Fate::default());
+        fill(&mut queue, [0, 0, 0, 0, 1], &mut fate);
+        assert_eq!(fate.drops.iter().map(|(packet, _)| packet.slot).collect::<Vec<_>>(), [3]);
+    }
+
+    #[test]
+    fn a_flow_is_held_to_its_rate() {
+        // 12.112 Mbit/s: two packets of 1514 bytes in 2 ms.
+        let (mut queue, mut fate) =
+            (fq(&[("maxrate_bps", 12.112e6), ("initial_quantum", 3028.0)]), Fate::default());
+        fill(&mut queue, [0; 6], &mut fate);
+        let (mut now, mut times) = (Time::ZERO, Vec::new());
+        while queue.backlog().packets > 0 {
+            now = queue.ready_at(now).unwrap();
+            while queue.dequeue(now, &mut fate).is_some() {
+                times.push(now);
+            }
+        }
+        let at = |ms| Time::ZERO + Duration::from_ms(ms);
+        assert_eq!(times, [at(0), at(0), at(2), at(2), at(4), at(4)]);
+    }
+}

@@ -1,0 +1,137 @@
+//! pfifo_fast: three FIFOs in the order of their priority.
+
+use super::dscp;
+use super::parts::Line;
+use super::registry::{Registered, Surroundings};
+use super::{Backlog, DropReason, Fate, QueueDiscipline};
+use crate::packet::Packet;
+use crate::params::{Card, Checked, ParamSpec};
+use crate::scenario::ScenarioError;
+use crate::time::{Bytes, Time};
+
+const CARD: Card = Card {
+    name: "pfifo_fast",
+    title: "Three bands by priority",
+    law: "a packet joins the band of its DSCP's lower bits: with bit 4 and without bit 2 the first, with bit 2 alone \
+          the third, else the second. A band of `limit_packets` packets drops arrivals; the first band that holds \
+          packets sends",
+    source: "tc-pfifo_fast(8) and tc-prio(8), tables of TOS and priority; Linux 6.1 sch_generic.c",
+    differs: &[
+        "A packet has no DSCP here: `dscp` says which flows' packets carry which, in both directions",
+        "No SO_PRIORITY: the band follows from the DSCP alone",
+    ],
+    live_twin: Some("linux:pfifo_fast"),
+    params: &[
+        ParamSpec::whole(
+            "limit_packets",
+            "packets",
+            1000,
+            (1, 1 << 31),
+            "Most packets held in each band (Linux: the device's txqueuelen).",
+        ),
+        dscp::PARAM,
+    ],
+};
+
+/// pfifo_fast.
+#[derive(Clone, Debug)]
+pub struct PfifoFast {
+    bands: [Line; 3],
+    /// By number of the flow.
+    band_of: Vec<u8>,
+    limit: u32,
+}
+
+/// The band of a DSCP, by the priority it has on Linux: interactive first, bulk last.
+fn band(dscp: u8) -> u8 {
+    match dscp::priority(dscp) {
+        6 => 0,
+        2 => 2,
+        _ => 1,
+    }
+}
+
+impl Registered for PfifoFast {
+    const CARD: Card = CARD;
+
+    fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
+        let marks = dscp::of_flows(given, around.context.flows)?;
+        Ok(PfifoFast {
+            bands: Default::default(),
+            band_of: marks.into_iter().map(band).collect(),
+            limit: given.whole("limit_packets") as u32,
+        })
+    }
+}
+
+impl QueueDiscipline for PfifoFast {
+    fn enqueue(&mut self, packet: Packet, _now: Time, fate: &mut Fate) {
+        let band = self.band_of.get(packet.flow.0 as usize).copied().unwrap_or(band(0));
+        let line = &mut self.bands[usize::from(band)];
+        if line.len() >= self.limit {
+            fate.drop(packet, DropReason::QueueFull);
+        } else {
+            line.push(packet);
+        }
+    }
+
+    fn dequeue(&mut self, _now: Time, _fate: &mut Fate) -> Option<Packet> {
+        self.bands.iter_mut().find_map(Line::pop)
+    }
+
+    fn backlog(&self) -> Backlog {
+        Backlog {
+            packets: self.bands.iter().map(Line::len).sum(),
+            bytes: self.bands.iter().map(Line::bytes).sum::<Bytes>(),
+        }
+    }
+
+    fn head(&self) -> Option<&Packet> {
+        self.bands.iter().find_map(Line::head)
+    }
+
+    fn rests_when_empty(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{Ecn, FlowId};
+    use crate::queue::dscp::named;
+
+    #[test]
+    fn bands_are_those_of_the_tables() {
+        // tc-prio(8): no bit is best effort, minimize delay interactive, maximize throughput bulk, both a mixture.
+        let of = |word: &str| band(named(word).unwrap());
+        assert_eq!([of("be"), of("cs1"), of("cs6")], [1, 1, 1]);
+        assert_eq!([of("af12"), of("va"), of("4")], [0, 0, 0]);
+        assert_eq!([of("af11"), of("af41"), of("2")], [2, 2, 2]);
+        assert_eq!([of("ef"), of("af13"), of("af43")], [1, 1, 1]);
+    }
+
+    #[test]
+    fn the_first_band_goes_first_and_each_has_its_own_limit() {
+        let mut queue = PfifoFast { bands: Default::default(), band_of: vec![2, 1, 0], limit: 2 };
+        let mut fate = Fate::default();
+        for slot in 0..9 {
+            let packet = Packet {
+                slot,
+                flow: FlowId(slot % 3),
+                bytes: 1500,
+                ecn: Ecn::NotEct,
+                hop: 0,
+                is_reverse: false,
+                conversation: 0,
+                enqueued: Time::ZERO,
+            };
+            queue.enqueue(packet, Time::ZERO, &mut fate);
+        }
+        assert_eq!(queue.backlog(), Backlog { packets: 6, bytes: 9000 });
+        assert_eq!(fate.drops.iter().map(|(packet, _)| packet.slot).collect::<Vec<_>>(), [6, 7, 8]);
+        let left: Vec<u32> =
+            std::iter::from_fn(|| queue.dequeue(Time::ZERO, &mut fate)).map(|packet| packet.slot).collect();
+        assert_eq!(left, [2, 5, 1, 4, 0, 3]);
+    }
+}

@@ -1,0 +1,34 @@
+"""The answer of results side by side: the differences that matter first, in sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tailback.answer.parts import LINES, Answer, Statement
+from tailback.compare import Comparison, that_matter
+from tailback.numbers import written
+
+__all__ = ["answer_of_comparison"]
+
+
+def answer_of_comparison(rows: Sequence[Comparison]) -> Answer:
+    """The differences between results that matter first, in sentences; each result is one run."""
+    statements = []
+    for row in that_matter(rows, LINES - 1):
+        base = row.values[row.baseline]
+        others = "; ".join(
+            f"{written(value, 3)} in {label} ({_percent(row.change(label))})"
+            for label, value in row.values.items()
+            if label != row.baseline
+        )
+        text = f"{row.of}: {row.metric} is {written(base, 3)} {row.unit}".rstrip() + f" in {row.baseline}, {others}."
+        statements.append(Statement("differs", text))
+    if not statements:
+        statements.append(Statement("spared", "No measure differs."))
+    certain = Statement("certainty", f"{len(rows[0].values)} results, one run each: there are no intervals.")
+    return Answer((*statements, certain))
+
+
+def _percent(change: float) -> str:
+    return "no change known" if math.isnan(change) else f"{100 * change:+.1f} %"

@@ -1,0 +1,125 @@
+"""The answer of several runs: medians with their intervals over seeds, and where they are best and worst."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import polars as pl
+
+from tailback import metrics
+from tailback.answer.parts import LINES, Answer, Measured, Statement
+from tailback.experiment import statistics
+from tailback.numbers import written
+from tailback.plots import sweeps
+
+__all__ = ["answer_of_runs"]
+
+#: What a store keeps of each person's measure: the column's ending, its words, its unit, the measure it is of.
+_PEOPLE = (
+    ("experience_mos", "quality", "MOS", "voice_quality"),
+    ("late_100", "share of late updates", "", "late_share"),
+    ("stalled_s", "standstill", "s", "film"),
+    ("experience_p95_ms", "wait at 95 %", "ms", "response_time_quantiles"),
+    ("delay_p95_ms", "delay at 95 %", "ms", "delay_quantiles"),
+)
+_TRANSFER = ("goodput_mbps", "goodput", "Mbit/s", "goodput")
+#: Of a film's measures this one is better when it is lower.
+_LOWER = frozenset({"stalled_s"})
+
+
+def answer_of_runs(frame: pl.DataFrame) -> Answer:
+    """What the runs of a store come to: people first, then transfers, then how many seeds stand behind it.
+
+    Of each the median over seeds, with its 95 % interval; where a sweep varied something, of the settings in which it
+    is best and worst. Runs that failed are left out.
+    """
+    done = frame.filter(pl.col("status") == "ok") if "status" in frame.columns else frame
+    axes = [axis.column for axis in sweeps.axes_of(done)]
+    statements = [each for chosen in _columns(done) for each in _of_column(done, axes, *chosen)]
+    return Answer((*statements[: LINES - 1], _certainty(done, axes)))
+
+
+def _columns(frame: pl.DataFrame) -> Iterator[tuple[str, str, tuple[str, str, str, str]]]:
+    """Each person's first measure, then each transfer's goodput: column, flow, words."""
+    names = list(dict.fromkeys(name.rpartition(".")[0] for name in frame.columns if "." in name))
+    people: list[str] = []
+    for row in _PEOPLE:
+        for of in names:
+            if of not in people and _has(frame, f"{of}.{row[0]}"):
+                people.append(of)
+                yield f"{of}.{row[0]}", of, row
+    for of in names:
+        if of not in people and _has(frame, f"{of}.goodput_mbps"):
+            yield f"{of}.goodput_mbps", of, _TRANSFER
+
+
+def _has(frame: pl.DataFrame, column: str) -> bool:
+    if column not in frame.columns or not frame[column].dtype.is_numeric():
+        return False
+    return bool(frame[column].cast(pl.Float64).is_finite().fill_null(False).any())
+
+
+def _of_column(
+    frame: pl.DataFrame, axes: Sequence[str], column: str, of: str, words: tuple[str, str, str, str]
+) -> Iterator[Statement]:
+    ending, what, unit, measure = words
+    kind = "differs"
+    marked = frame.with_columns(pl.lit("all").alias("_every")) if not axes else frame
+    rows = statistics.summary(marked, column, axes or ["_every"]).to_dicts()
+    rows = [row for row in rows if row["median"] is not None and math.isfinite(row["median"])]
+    if not rows:
+        return
+    is_higher_better = metrics.get(measure).better == "higher" and ending not in _LOWER
+    rows.sort(key=lambda row: row["median"], reverse=is_higher_better)
+    best, worst = rows[0], rows[-1]
+
+    def value(row: dict[str, Any], asked: str) -> Measured:
+        return Measured(measure, of, float(row["median"]), unit, None, asked)
+
+    if len(rows) == 1:
+        found = value(best, "median over seeds")
+        yield Statement("takes", f"{of}: {what} is {_certain(best, found)}.", (found,))
+        return
+    good, bad = value(best, f"median, {_setting(best, axes)}"), value(worst, f"median, {_setting(worst, axes)}")
+    text = (
+        f"{of}: {what} is best with {_setting(best, axes)}, {_certain(best, good)}, "
+        f"and worst with {_setting(worst, axes)}, {_certain(worst, bad)}."
+    )
+    if _overlap(best, worst):
+        kind = "spared"
+        text = (
+            f"{of}: {what} is {good} to {bad}; no setting is seen to differ from another, as their intervals overlap."
+        )
+    yield Statement(kind, text, (good, bad))
+
+
+def _certain(row: dict[str, Any], found: Measured) -> str:
+    """A median with its interval, as a sentence has it."""
+    if not math.isfinite(row["low"]):
+        return f"{found} (one run)"
+    return f"{found} ({written(row['low'], 3)} to {written(row['high'], 3)})"
+
+
+def _overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether the intervals of two settings share a value; unknown ones do not."""
+    return bool(max(one["low"], other["low"]) <= min(one["high"], other["high"]))
+
+
+def _setting(row: dict[str, Any], axes: Sequence[str]) -> str:
+    return ", ".join(f"{axis} = {row[axis]}" for axis in axes)
+
+
+def _certainty(frame: pl.DataFrame, axes: Sequence[str]) -> Statement:
+    seeds = frame.group_by(axes).agg(pl.col("seed").n_unique())["seed"] if axes else [frame["seed"].n_unique()]
+    few, many = int(min(seeds)), int(max(seeds))
+    count = f"{few}" if few == many else f"{few} to {many}"
+    settings = f" in {len(seeds)} settings" if axes else ""
+    if many == 1:
+        text = f"{len(frame):,} runs{settings}, one seed each: there are no intervals, and other seeds may differ."
+    else:
+        text = (
+            f"{len(frame):,} runs{settings}, {count} seeds each: in parentheses the median's 95 % interval (bootstrap)."
+        )
+    return Statement("certainty", text)

@@ -1,0 +1,226 @@
+"""Columns of a store of runs: what a sweep varied, what was measured, their titles, and expressions over them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ..errors import TailbackError, nearest
+from ..experiment.run_metrics import MOST
+from ..metrics.rows import Floats
+from ..units import Bytes, Duration, Rate
+
+__all__ = ["Axis", "NoSuchColumn", "axes_of", "is_expression", "metric_column", "metric_title", "with_metric"]
+
+#: Where the values that a sweep varied have their roots in a scenario.
+_ROOTS = ("dumbbell", "flow", "link", "duration", "randomness", "instruments", "warmup")
+
+
+class NoSuchColumn(TailbackError, ValueError):
+    """A column the store does not have, or one that is of no use for the figure."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What a sweep varied: the column, and its levels in order."""
+
+    column: str
+    levels: list[Any]
+    numbers: Floats | None
+    """The levels as numbers in `unit`, if all are quantities of one kind; None for categories."""
+    unit: str = ""
+    """Unit of the numbers, as it stands at an axis; empty for plain numbers and categories."""
+
+    @property
+    def title(self) -> str:
+        """Name and unit, as they stand at an axis."""
+        return f"{name_of(self.column)} ({self.unit})" if self.unit else name_of(self.column)
+
+    def text(self, position: int) -> str:
+        """A level as it stands at a tick: the number where the axis says the unit, else as the sweep has it."""
+        return (
+            f"{self.numbers[position]:g}"
+            if self.unit and self.numbers is not None
+            else level_text(self.levels[position])
+        )
+
+
+def axes_of(frame: pl.DataFrame) -> list[Axis]:
+    """The scenario's values that differ between runs, in the order of their columns."""
+    out = []
+    for name in frame.columns:
+        root = name.split(".")[0].split("[")[0]
+        if root not in _ROOTS or name in ("duration_s",) or frame[name].n_unique() < 2:
+            continue
+        if name.endswith(".si") and name.removesuffix(".si") in frame.columns:
+            # The same values once more, as numbers in base units.
+            continue
+        levels = frame[name].drop_nulls().unique(maintain_order=True).to_list()
+        found = [quantity(level) for level in levels]
+        # Sizes in bytes, packets and multiples of the BDP cannot stand on one scale, nor a discipline beside them.
+        known = [each for each in found if each is not None]
+        if len(known) == len(found) and len({unit for _, unit in known}) == 1:
+            order = np.argsort([number for number, _ in known], kind="stable")
+            at: Floats = np.array([known[i][0] for i in order], dtype=np.float64)
+            out.append(Axis(name, [levels[i] for i in order], at, known[0][1]))
+        else:
+            out.append(Axis(name, levels, None))
+    return out
+
+
+def level_text(level: Any) -> str:
+    """A level as the sweep has it; a store may keep whole numbers as fractions."""
+    return f"{level:g}" if isinstance(level, float) else str(level)
+
+
+def quantity(level: Any) -> tuple[float, str] | None:
+    """A level as a number and the unit that stands at an axis; None if it is a word."""
+    if isinstance(level, bool):
+        return None
+    if isinstance(level, int | float):
+        return float(level), ""
+    text = str(level)
+    for ending, unit in (("bdp", "BDP"), ("packets", "packets")):
+        if text.endswith(ending):
+            try:
+                return float(text.removesuffix(ending)), unit
+            except ValueError:
+                return None
+    for kind, scale, unit in ((Rate, 1e-6, "Mbit/s"), (Duration, 1e3, "ms"), (Bytes, 1e-3, "kB")):
+        try:
+            return float(kind(text)) * scale, unit
+        except ValueError:
+            continue
+    return None
+
+
+#: What the values of a scenario that sweeps vary most are called at an axis, by the last parts of their columns.
+_NAMES = {
+    "dumbbell.rate": "bottleneck rate",
+    "dumbbell.back_rate": "rate of the way back",
+    "dumbbell.rtt": "round-trip time",
+    "dumbbell.delay": "one-way delay",
+    "dumbbell.queue": "bottleneck queue",
+    "dumbbell.back_queue": "queue of the way back",
+    "duration": "duration",
+}
+_FIELDS = {"cc": "congestion control", "stack": "stack", "count": "number of flows", "app": "application"}
+#: What metrics are called at an axis, by the last part of their column, and their units.
+_METRICS = {
+    "goodput_mbps": ("goodput", "Mbit/s"),
+    "loss": ("loss", "share of packets"),
+    "lost": ("lost", "share"),
+    "jain": ("Jain's index", "1/n to 1"),
+    "utilisation": ("utilisation", "share of time"),
+    "delay_p50_ms": ("one-way delay, median", "ms"),
+    "delay_p95_ms": ("one-way delay, 95 %", "ms"),
+    "delay_p99_ms": ("one-way delay, 99 %", "ms"),
+    "delay_mean_ms": ("one-way delay, mean", "ms"),
+    "delay_max_ms": ("one-way delay, largest", "ms"),
+    "experience_median_ms": ("wait, median", "ms"),
+    "experience_p95_ms": ("wait, 95 %", "ms"),
+    "experience_lost": ("lost or unanswered", "share"),
+    "experience_jitter_ms": ("jitter", "ms"),
+    "experience_mos": ("opinion score", "MOS, 1 to 4.5"),
+    "backlog_mean_bytes": ("queue, mean", "B"),
+    "backlog_max_bytes": ("queue, largest", "B"),
+    "retransmitted": ("retransmitted", "segments"),
+    "timeouts": ("timeouts", "number"),
+    "rtt_min_ms": ("smallest round trip", "ms"),
+    "srtt_ms": ("last smoothed round trip", "ms"),
+    "dropped": ("dropped", "packets"),
+    "marked": ("marked", "packets"),
+    "delivered": ("delivered", "packets"),
+    "packets": ("delivered", "packets"),
+}
+#: Units that the names of other metrics end with.
+_UNITS = {"ms": "ms", "s": "s", "us": "µs", "mbps": "Mbit/s", "bps": "bit/s", "bytes": "B", "share": "share"}
+
+
+def name_of(column: str) -> str:
+    """What a varied value is called at an axis; a column that is not listed keeps its name."""
+    if column in _NAMES:
+        return _NAMES[column]
+    first, _, rest = column.partition(".")
+    flow, _, field = rest.rpartition(".")
+    return f"{_FIELDS[field]} of {flow}" if first == "flow" and flow and field in _FIELDS else column
+
+
+def metric_title(column: str) -> str:
+    """What a metric is called at an axis: of what, its name and its unit.
+
+    >>> metric_title("call.delay_p95_ms")
+    'call: one-way delay, 95 % (ms)'
+    """
+    if is_expression(column):
+        return column
+    of, _, name = column.rpartition(".")
+    if name in _METRICS:
+        words, unit = _METRICS[name]
+    else:
+        stem, _, ending = name.rpartition("_")
+        words, unit = (stem or name, _UNITS[ending]) if stem and ending in _UNITS else (name, "")
+        words = words.replace("_", " ")
+    return (f"{of}: " if of else "") + words + (f" ({unit})" if unit else "")
+
+
+def metric_column(frame: pl.DataFrame, metric: str) -> str:
+    """The column of that name, which must hold numbers; `NoSuchColumn` names the nearest."""
+    numeric = [name for name in frame.columns if frame[name].dtype.is_numeric()]
+    if metric in numeric:
+        return metric
+    close = nearest(metric, numeric)
+    hint = f' Did you mean "{close}"?' if close else ""
+    kept = f"Of runs with more than {MOST} flows, metrics of single flows are kept only if [metrics] names them"
+    raise NoSuchColumn(f'the store has no numbers in a column "{metric}".{hint} {kept}. See: tailback results query')
+
+
+#: A name in an expression: bare, or in quotes where it has other letters.
+_NAME = re.compile(r'"([^"]+)"|([A-Za-z_]\w*(?:\.\w+)*)(?!\s*\()')
+#: Goodput of all flows over TCP together.
+_TOTAL = "total"
+
+
+def is_expression(metric: str) -> bool:
+    """Whether a metric is reckoned from columns: it has an operator between spaces, a parenthesis or a quote."""
+    return bool(re.search(r'\s[-+*/]\s|[()"]|[*/]', metric))
+
+
+def with_metric(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
+    """The frame with a column of that name: one that it has, or an expression such as `bbr.goodput / total`.
+
+    In an expression stand names of columns, numbers, `+ - * /`, parentheses and functions of SQL. A unit at the end of
+    a name may be left out, a name with other letters stands in quotes, and `total` is the goodput of all flows.
+    `NoSuchColumn` for a name that no column has.
+    """
+    if metric in frame.columns or not is_expression(metric):
+        return frame
+    used: dict[str, pl.Expr] = {}
+
+    def column(found: re.Match[str]) -> str:
+        name = _of_expression(frame, found[1] or found[2])
+        used[name] = pl.col(name).cast(pl.Float64)
+        return f'"{name}"'
+
+    text = _NAME.sub(column, metric)
+    if not used:
+        raise NoSuchColumn(f'metric "{metric}" names no column. Write for example: bbr.goodput / total')
+    try:
+        return frame.with_columns(frame.select(**used).select(pl.sql_expr(text).alias(metric)).to_series())
+    except (pl.exceptions.PolarsError, ValueError) as error:
+        raise NoSuchColumn(
+            f'metric "{metric}" cannot be reckoned: {error}. Write for example: bbr.goodput / total'
+        ) from None
+
+
+def _of_expression(frame: pl.DataFrame, name: str) -> str:
+    """The column that a name in an expression means; its unit may be left out."""
+    wanted = "goodput" if name == _TOTAL else name
+    for each in (wanted, *(f"{wanted}_{unit}" for unit in _UNITS)):
+        if each in frame.columns and frame[each].dtype.is_numeric():
+            return each
+    return metric_column(frame, name)

@@ -1,0 +1,31 @@
+"""The models of flow queues against the kernel's: the cells, and that the page is today's."""
+
+import pytest
+
+from tailback_validation import flow_queues as flow
+
+KERNEL = "debian-6.1"
+
+
+def test_every_cell_is_a_scenario_and_its_runs_differ_by_the_queue_alone() -> None:
+    cells = flow.cells()
+    assert len({cell.name for cell in cells}) == len(cells) == 36
+    for name in flow.DISCIPLINES:
+        assert sum(cell.discipline == name for cell in cells) == 12
+    for cell in cells:
+        model, kernel = (cell.scenario(is_kernels).resolve(live=is_kernels) for is_kernels in (False, True))
+        assert kernel["links"][0]["queue"]["discipline"] == f"kernel:{cell.discipline}"
+        assert kernel["links"][0]["queue"]["params"] == model["links"][0]["queue"]["params"]
+        assert kernel["flows"] == model["flows"]
+
+
+@pytest.fixture(scope="module")
+def found() -> list[flow.Judged]:
+    """The kernel's rows beside what the simulator measures today."""
+    return flow.judged(KERNEL)
+
+
+def test_the_page_is_what_the_kept_rows_and_todays_simulator_give(found: list[flow.Judged]) -> None:
+    assert len(found) == len(flow.cells())
+    page = flow.page(KERNEL, found, flow.nulls(found))
+    assert page == flow.PAGE.read_text(), "python -m tailback_validation.flow_queues debian-6.1 writes it"

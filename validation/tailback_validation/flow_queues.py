@@ -1,0 +1,195 @@
+"""The models of `fq`, `fq_pie` and `pfifo_fast` against the kernel's: the same path, and only the queue another.
+
+Cells, bounds and nulls were written down before the first run. `python -m tailback_validation.flow_queues debian-6.1`
+runs in guests what `truth/flow-queues-debian-6.1.json` does not have yet, and writes the page; a third word is for how
+many seconds guests may begin.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tailback as tb
+from tailback.files import write_text
+from tailback_validation.cake import BOUNDS, FLOOR_S, TABLE, Judged, measured, read, run_missing
+from tailback_validation.truth import FOLDER
+
+__all__ = ["NOISES_US", "FlowQueueCell", "cells", "judged", "nulls", "page", "simulated"]
+
+DISCIPLINES = ("pfifo_fast", "fq_pie", "fq")
+DURATION_S = 10.0
+PAGE = FOLDER.parent / "docs" / "validation-flow-queues.md"
+#: The paired null: hosts that delay each packet by up to so many microseconds, in the simulator with the same draws.
+NOISES_US = (20, 100)
+#: What a discipline has in four cells of its twelve, beside its defaults in the others.
+_MORE: dict[str, Mapping[str, Any]] = {
+    "pfifo_fast": {"limit": "30packets"},
+    "fq_pie": {"ecn": True},
+    "fq": {"maxrate": "2mbit"},
+}
+#: In all of its cells. By tc-prio(8) a DSCP of 4 is interactive, of 2 bulk.
+_ALWAYS: dict[str, Mapping[str, Any]] = {
+    "pfifo_fast": {"limit": "100packets", "dscp": "call=4 other=2"},
+    "fq_pie": {},
+    "fq": {},
+}
+
+
+@dataclass(frozen=True)
+class FlowQueueCell:
+    """A path with CUBIC transfers and a call."""
+
+    discipline: str
+    rate_mbps: int
+    rtt_ms: int
+    transfers: int
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Its key in the rows."""
+        words = [self.discipline, f"{self.rate_mbps}mbit", f"{self.rtt_ms}ms", f"{self.transfers}x"]
+        return "-".join([*words, *self.more])
+
+    @property
+    def label(self) -> str:
+        """Its name for people."""
+        extras = "".join(f", {key} = {str(value).lower()}" for key, value in self.more.items())
+        return f"{self.rate_mbps} Mbit/s, {self.rtt_ms} ms, {self.transfers} of CUBIC{extras}"
+
+    def scenario(self, is_kernels: bool) -> tb.Scenario:
+        """The path with the kernel's queue or the model."""
+        stack = {"name": "linux", "ecn": bool(self.more.get("ecn"))}
+        always = {
+            # A queue can name no flow that is not there.
+            key: value.partition(" ")[0] if key == "dscp" and self.transfers == 1 else value
+            for key, value in _ALWAYS[self.discipline].items()
+        }
+        return tb.dumbbell(
+            name=self.name,
+            rate=f"{self.rate_mbps}mbit",
+            rtt=f"{self.rtt_ms}ms",
+            queue={"discipline": f"{'kernel:' if is_kernels else ''}{self.discipline}", **always, **self.more},
+            # What is measured looks at the first two.
+            flows=[
+                tb.bulk("cubic", name="transfer", stack=stack),
+                tb.voip(name="call"),
+                *(tb.bulk("cubic", name=f"other-{number}", stack=stack) for number in range(1, self.transfers)),
+            ],
+            duration=f"{DURATION_S:g}s",
+            seed=20,
+            instruments=tb.Instruments(packets=["transfer", "call"]),
+        )
+
+
+def cells() -> list[FlowQueueCell]:
+    """Twelve of each, by turns, so that what is stopped early has every discipline."""
+    plain = [(rate, rtt, transfers, False) for transfers in (1, 4) for rtt in (20, 80) for rate in (4, 12)]
+    more = [(rate, rtt, 4, True) for rtt in (20, 80) for rate in (4, 12)]
+    return [
+        FlowQueueCell(discipline, rate, rtt, transfers, _MORE[discipline] if has_more else {})
+        for rate, rtt, transfers, has_more in plain + more
+        for discipline in DISCIPLINES
+    ]
+
+
+def _file(kernel: str) -> Path:
+    return FOLDER / "truth" / f"flow-queues-{kernel}.json"
+
+
+def simulated(cell: FlowQueueCell, jitter_us: int = 0) -> dict[str, float]:
+    """What the simulator measures with the model, perhaps on hosts that delay each packet by up to `jitter_us`."""
+    scenario = cell.scenario(False)
+    if jitter_us:
+        scenario = scenario.with_(randomness={"processing_jitter": f"{jitter_us}us"})
+    return measured(tb.run(scenario), cell.rtt_ms)
+
+
+def judged(kernel: str) -> list[Judged]:
+    """Every cell that `kernel` has run, with today's simulator beside it."""
+    rows = read(_file(kernel))
+    return [
+        Judged(cell, simulated(cell), rows[cell.name]["measures"], cell.label) for cell in cells() if cell.name in rows
+    ]
+
+
+def nulls(found: Sequence[Judged]) -> dict[int, list[Judged]]:
+    """By noise: the simulator against itself on these cells, disturbed as a host may disturb it."""
+    return {
+        noise: [Judged(each.cell, each.sim, simulated(each.cell, noise), each.path) for each in found]
+        for noise in NOISES_US
+    }
+
+
+def page(kernel: str, found: Sequence[Judged], beside: Mapping[int, Sequence[Judged]]) -> str:
+    """The page of these cells beside their nulls."""
+    builds = {row["kernel"]["digest"]: row["kernel"] for row in read(_file(kernel)).values()}
+    whose = "; ".join(f"{each['release']} {each['build']} ({each['digest']})" for each in builds.values())
+    head = _HEAD.format(
+        kernel=kernel,
+        duration=f"{DURATION_S:g}",
+        cells=len(found),
+        goodput=f"{100 * BOUNDS['goodput']:g}",
+        delay=f"{100 * BOUNDS['delay']:g}",
+        floor=f"{1e3 * FLOOR_S:g}",
+        whose=whose,
+    )
+    columns = [f"null, {noise} µs" for noise in beside]
+    table = [
+        f"| queue | cells | within both bounds | in goodput | in delay | {' | '.join(columns)} |",
+        f"| --- | ---: | ---: | ---: | ---: |{' ---: |' * len(columns)}",
+    ]
+    for name in DISCIPLINES:
+        mine = [each for each in found if each.cell.discipline == name]
+        counts = [_within(mine), _within(mine, "goodput"), _within(mine, "delay")]
+        counts += [_within([each for each in rows if each.cell.discipline == name]) for rows in beside.values()]
+        table.append(f"| `{name}` | {len(mine)} | {' | '.join(map(str, counts))} |")
+    parts = [head, "\n".join(table), _NULL]
+    for name in DISCIPLINES:
+        lines = [f"## {name}", "", *([_MECHANISMS[name], ""] if name in _MECHANISMS else [])]
+        lines += TABLE
+        for each in found:
+            if each.cell.discipline == name:
+                lines += each.lines()
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _within(rows: Sequence[Judged], *names: str) -> int:
+    return sum(each.is_within(*names) for each in rows)
+
+
+#: What was found behind a difference.
+_MECHANISMS: dict[str, str] = {}
+
+_HEAD = """# Flow queues against the kernel's
+
+`python -m tailback_validation.flow_queues {kernel}` writes this page. CUBIC transfers and a call cross one queue for
+{duration} s: in the simulator with the model, and on `{kernel}` with the kernel's own. {cells} cells: 4 and 12 Mbit/s,
+round trips of 20 and 80 ms, one transfer or four; of each discipline four cells have a parameter of its own.
+
+The rule, written before the first run: in each cell the transfers' goodput differs from the kernel's by {goodput} % at
+most, and the first transfer's median queueing delay by {delay} % at most, or by {delay} % of {floor} ms where the
+kernel's is smaller than that. Delays are those of packets, without propagation and without their own time on the wire.
+A queue has passed if it is within both bounds in as many cells as its null of 100 µs.
+
+Whose runs these are: {whose}."""
+
+_NULL = """A null is the simulator against itself by the same rule: in the second run hosts delay each packet by up to
+that many microseconds, with the same draws. An exact model of a host with so much noise would do no better."""
+
+
+def main(kernel: str, seconds: float = 1e9) -> None:
+    """Run what is missing, write the page."""
+    chosen = cells()
+    run_missing(_file(kernel), chosen, kernel, seconds=seconds, report=print)
+    found = judged(kernel)
+    write_text(PAGE, page(kernel, found, nulls(found)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(float, sys.argv[2:3]))
