@@ -294,7 +294,11 @@ class Case:
     # -- chance and records
 
     def randomness(self) -> Table:
-        return {"start_spread": self.span(), "processing_jitter": self.random.choice(("0s", "1ps", "50us", "1ms"))}
+        return {
+            "start_spread": self.span(),
+            "processing_jitter": self.random.choice(("0s", "1ps", "50us", "1ms")),
+            "access_spread": self.random.choice(("0s", "1ms")),
+        }
 
     def instruments(self) -> Table:
         out: Table = {}

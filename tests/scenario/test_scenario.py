@@ -113,7 +113,7 @@ _scenarios = st.fixed_dictionaries(
         "flow": st.lists(_flows, min_size=1, max_size=4),
     },
     optional={
-        "randomness": _optional(start_spread=_spans, processing_jitter=_spans),
+        "randomness": _optional(start_spread=_spans, processing_jitter=_spans, access_spread=_spans),
         "instruments": _optional(
             polls=st.sampled_from(["all", ["bulk"]]), internals=st.booleans(), poll_interval=_spans, until=_spans
         ),

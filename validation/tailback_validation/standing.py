@@ -51,6 +51,13 @@ DURATION_S = 45
 STARTS, KERNELS_STARTS = 20, 3
 """Starts of the simulator and of the kernel: seeds, and flows that begin up to `SPREAD` later."""
 SPREAD = "20ms"
+BESIDE_MBPS, BESIDE_BDP = 20, (0.25, 1.0, 4.0)
+"""Where each QUIC stack stands beside Linux's CUBIC, before all other cells."""
+PROGRAM = "27us"
+"""What a guest's program takes longer than its kernel at each end: 35 us from an ACK to the answer, and 8, by captures.
+
+The simulator's stacks have it here as access delay. Which packet meets a full queue first depends on it.
+"""
 
 FLOORS = {"goodput": 0.01, "share": 0.01, "delay": 0.0005, "dropped": 10.0}
 """Smaller differences part no cell: goodput relative, the first flow's share, delay in s, dropped packets."""
@@ -70,9 +77,10 @@ class Cell:
         """Its key in the rows."""
         return f"{self.sender} {self.depth_bdp:g} BDP {self.rate_mbps} Mbit/s {self.setting}"
 
-    def scenario(self, start: int) -> tb.Scenario:
-        """What both engines run; each start has its own seed and delays."""
-        flows = [self._flow("first")]
+    def scenario(self, start: int, *, simulated: bool = False) -> tb.Scenario:
+        """What both engines run, each start with its seed; a `simulated` QUIC stack answers as late as a program."""
+        is_program = simulated and self.sender in TRANSPORTS
+        flows = [self._flow("first", PROGRAM if is_program else "0s")]
         if self.setting == "unequal":
             flows.append(self._flow("second", f"{RTT_MS // 2}ms"))
         elif self.setting == "cubic":
@@ -98,10 +106,11 @@ class Cell:
 
 
 def cells() -> list[Cell]:
-    """The grid, cheap cells first, and each sender in turn, so that a part of it is a fair one."""
+    """QUIC stacks beside CUBIC; then cheap cells first, and each sender in turn, so that a part is a fair one."""
+    beside = [Cell(sender, depth, BESIDE_MBPS, "cubic") for depth in BESIDE_BDP for sender in TRANSPORTS]
     grid = itertools.product(RATES_MBPS, SETTINGS, DEPTHS_BDP, (*ALGORITHMS, *TRANSPORTS))
     # A kernel has nothing to do with a QUIC stack that is alone: its path is tailback's, and so is its model.
-    return [
+    return beside + [
         Cell(sender, depth, rate, setting)
         for rate, setting, depth, sender in grid
         if sender in ALGORITHMS or setting == "cubic"
@@ -170,7 +179,7 @@ def study(
     there = {cell: found for cell in cells() if (found := _kernels(rows, cell)) is not None}
     refused = [cell for cell, found in there.items() if not found]
     carried = [cell for cell, found in there.items() if found]
-    scenarios = [cell.scenario(start) for cell in carried for start in range(STARTS)]
+    scenarios = [cell.scenario(start, simulated=True) for cell in carried for start in range(STARTS)]
     measured = iter(tb.run_many(scenarios, then=measure))
     own = {cell: [next(measured) for _ in range(STARTS)] for cell in carried}
     apart = [each for cell in carried for each in parted(cell, there[cell], own[cell])]

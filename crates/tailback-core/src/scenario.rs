@@ -9,6 +9,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::packet::Ecn;
+use crate::rng::Stream;
+use crate::time::Duration;
 
 /// A parameter of an algorithm, queue, link model or application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -382,6 +384,22 @@ pub struct Randomness {
     /// Each packet a host sends is held for a uniform time between zero and this (ns-2's `overhead_`),
     /// never reordered.
     pub processing_jitter_ps: u64,
+    /// Each flow's path is longer by a uniform time between zero and this, drawn once for a run.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub access_spread_ps: u64,
+}
+
+impl Scenario {
+    /// What the path of this flow is longer than written (`randomness.access_spread`).
+    pub fn drawn_access_delay(&self, flow: &str) -> Duration {
+        let most = Duration::from_ps(self.randomness.access_spread_ps);
+        Stream::named_by(self.seed, ["flow/", flow, "/access"]).duration_up_to(most)
+    }
+
+    /// Does a host's own link hold this flow's packets?
+    pub fn holds_at_hosts(&self) -> bool {
+        self.randomness.processing_jitter_ps > 0 || self.randomness.access_spread_ps > 0
+    }
 }
 
 /// What to record. Everything is off by default and costs nothing then.

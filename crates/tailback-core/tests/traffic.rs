@@ -627,3 +627,25 @@ fn absurd_parameters_are_refused_or_run() {
         run(&build(kind, params).unwrap());
     }
 }
+
+#[test]
+fn each_flow_has_an_access_delay_of_its_own_drawn_once() {
+    let mut scenario = dumbbell(10_000_000, 20 * MS, None, 5, vec![app("ping", &[])]);
+    scenario.instruments.echoes = vec!["ping".into()];
+    let rtts = |scenario: &Scenario| column(&run(scenario), "echoes", "rtt_s").to_vec();
+    let plain = rtts(&scenario);
+    scenario.randomness.access_spread_ps = 5 * MS;
+    let mut drawn = Vec::new();
+    for seed in 1..=5 {
+        scenario.seed = seed;
+        let longer: Vec<f64> =
+            rtts(&scenario).iter().zip(&plain).map(|(with, without)| with - without).collect();
+        assert!(
+            longer.iter().all(|it| (0.0..=0.005).contains(it) && (it - longer[0]).abs() < 1e-9),
+            "{longer:?}"
+        );
+        drawn.push(longer[0]);
+    }
+    drawn.sort_by(f64::total_cmp);
+    assert!(drawn.windows(2).all(|pair| pair[0] < pair[1]), "each seed draws another: {drawn:?}");
+}

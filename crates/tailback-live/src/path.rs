@@ -183,9 +183,11 @@ impl<W: Observer> Path<W> {
             let mut both = [Vec::new(), Vec::new()];
             let given = [(&flow.route, "from"), (&flow.back_route, "to")];
             for (route, (names, side)) in both.iter_mut().zip(given) {
-                if scenario.randomness.processing_jitter_ps > 0 {
+                if scenario.holds_at_hosts() {
                     let name = format!("flow/{}/{side}", flow.name);
-                    links.push(jitter(&name, scenario)?);
+                    let delay =
+                        if side == "from" { scenario.drawn_access_delay(&flow.name) } else { Duration::ZERO };
+                    links.push(jitter(&name, delay, scenario)?);
                     route.push((links.len() - 1) as u32);
                 }
                 for name in names {
@@ -464,10 +466,10 @@ enum Step<'a> {
     Settle,
 }
 
-/// An infinitely fast link that holds each packet for a random time, as the simulator's hosts do.
-fn jitter(name: &str, scenario: &Scenario) -> Result<Link, ScenarioError> {
+/// An infinitely fast link that holds each packet for this and a random time, as the simulator's hosts do.
+fn jitter(name: &str, delay: Duration, scenario: &Scenario) -> Result<Link, ScenarioError> {
     let described = serde_json::json!({
-        "name": name, "from": "", "to": "",
+        "name": name, "from": "", "to": "", "delay_ps": delay.as_ps(),
         "wire": { "jitter_ps": scenario.randomness.processing_jitter_ps },
     });
     let spec: LinkSpec = serde_json::from_value(described).expect("a link of a wire only");

@@ -380,6 +380,14 @@ impl<'a> Resolver<'a> {
         let routes = graph.all_routes(self, &nodes);
         let links = links::describe(self, &graph, &routes);
         let flows = flows::describe(self, &graph, &routes);
+        let mut randomness = table! {
+            "start_spread_ps" => scenario.randomness.start_spread.0,
+            "processing_jitter_ps" => scenario.randomness.processing_jitter.0,
+        };
+        // Left out where it is nothing, so that the names of stored runs stay.
+        if scenario.randomness.access_spread.0 > 0 {
+            randomness.put("access_spread_ps", scenario.randomness.access_spread.0);
+        }
         table! {
             "format" => FORMAT,
             "name" => scenario.name.0.as_str(),
@@ -388,10 +396,7 @@ impl<'a> Resolver<'a> {
             "nodes" => nodes.as_slice(),
             "links" => links,
             "flows" => flows,
-            "randomness" => table! {
-                "start_spread_ps" => scenario.randomness.start_spread.0,
-                "processing_jitter_ps" => scenario.randomness.processing_jitter.0,
-            },
+            "randomness" => randomness,
             "instruments" => instruments::describe(self, &graph, &nodes),
         }
     }

@@ -486,6 +486,9 @@ part! {
     start_spread: Span = Span(0);
     /// Each packet a host sends is held for a uniform time between zero and this, order kept.
     processing_jitter: Span = Span(0);
+    /// Each flow's path is longer by a uniform time between zero and this, drawn once. It averages over the phases in which
+    /// flows clocked by ACKs meet at a full queue.
+    access_spread: Span = Span(0);
 }
 
 part! {
@@ -630,7 +633,7 @@ part! {
     /// Who uses the path: at least one.
     flow as "flows": Vec<Flow>;
     /// Deliberate randomness.
-    randomness: Randomness = Randomness { start_spread: Span(0), processing_jitter: Span(0) };
+    randomness: Randomness = Randomness { start_spread: Span(0), processing_jitter: Span(0), access_spread: Span(0) };
     /// What is recorded besides the totals.
     instruments: Instruments = Instruments::off();
     /// What must hold when `tailback test` runs it.

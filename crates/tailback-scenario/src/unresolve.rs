@@ -179,6 +179,7 @@ pub fn unresolve(resolved: &Node) -> Node {
         "randomness" => lean(table! {
             "start_spread" => set_span(randomness, "start_spread_ps"),
             "processing_jitter" => set_span(randomness, "processing_jitter_ps"),
+            "access_spread" => set_span(randomness, "access_spread_ps"),
         }),
         "instruments" => lean(instruments),
     })

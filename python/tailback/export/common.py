@@ -103,8 +103,8 @@ class Source:
     def common(self, target: str) -> None:
         """What no target takes over."""
         randomness = self.resolved["randomness"]
-        for key in ("start_spread", "processing_jitter"):
-            if randomness[f"{key}_ps"]:
+        for key in ("start_spread", "processing_jitter", "access_spread"):
+            if randomness.get(f"{key}_ps"):
                 value = str(getattr(self.scenario.randomness, key))
                 self.leave(f"randomness.{key}", value, f"{target} has no such draw", "Every flow starts when it says")
         for index, link in enumerate(self.links):

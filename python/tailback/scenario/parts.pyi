@@ -696,6 +696,7 @@ class Randomness(Part):
         *,
         start_spread: str | Duration = ...,
         processing_jitter: str | Duration = ...,
+        access_spread: str | Duration = ...,
     ) -> None: ...
 
     @property
@@ -705,6 +706,10 @@ class Randomness(Part):
     @property
     def processing_jitter(self) -> Duration:
         """Each packet a host sends is held for a uniform time between zero and this, order kept."""
+
+    @property
+    def access_spread(self) -> Duration:
+        """Each flow's path is longer by a uniform time between zero and this, drawn once. It averages over the phases in which flows clocked by ACKs meet at a full queue."""
 
 class Instruments(Part):
     """What to record besides the totals. Off costs nothing. Names, or "all"."""

@@ -474,15 +474,17 @@ fn named_links_of(
     Ok((links, ends))
 }
 
-/// The link that holds a flow's packets for the processing jitter of this end's host, if there is any.
+/// The link that holds a flow's packets for the processing jitter of this end's host, and for the flow's own access delay, if
+/// there is any.
 fn jitter(spec: &FlowSpec, direction: &str, scenario: &Scenario) -> Result<Option<Link>, ScenarioError> {
     let jitter_ps = scenario.randomness.processing_jitter_ps;
-    if jitter_ps == 0 {
+    if !scenario.holds_at_hosts() {
         return Ok(None);
     }
+    let delay = if direction == "from" { scenario.drawn_access_delay(&spec.name) } else { Duration::ZERO };
     let name = format!("flow/{}/{direction}", spec.name);
     let wire = WireSpec { jitter_ps, ..WireSpec::default() };
-    let built = hidden(name, Duration::ZERO, wire, scenario.seed);
+    let built = hidden(name, delay, wire, scenario.seed);
     built
         .map(Some)
         .map_err(|error| ScenarioError { field: "randomness.processing_jitter_ps".into(), ..error })
