@@ -272,7 +272,7 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
 
 
 def main() -> None:
-    """Write it."""
+    """Write the page to a file and print its hash."""
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "site" / PAGE
     page = build()
     path.parent.mkdir(parents=True, exist_ok=True)
