@@ -23,7 +23,7 @@ __all__ = ["NOISES_US", "FlowQueueCell", "cells", "judged", "nulls", "page", "si
 DISCIPLINES = ("pfifo_fast", "fq_pie", "fq")
 DURATION_S = 10.0
 PAGE = FOLDER.parent / "docs" / "validation-flow-queues.md"
-#: The paired null: hosts that delay each packet by up to so many microseconds, in the simulator with the same draws.
+#: The paired null: hosts that delay each packet by up to N microseconds, in the simulator with the same draws.
 NOISES_US = (20, 100)
 #: What a discipline has in four cells of its twelve, beside its defaults in the others.
 _MORE: dict[str, Mapping[str, Any]] = {

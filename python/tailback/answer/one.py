@@ -45,9 +45,9 @@ _SHORTEST_S = 2.0
 def answer(result: Any) -> Answer:
     """Who gains, who suffers, by how much, and how certain it is, in at most ten sentences.
 
-    A call suffers if users of its quality are not satisfied, or if it loses a class of G.107; a game if one update in
-    a hundred comes later than 100 ms; a film if it stands still; requests if they take half as long again; pings and
-    other packets if they wait 30 ms in queues; a transfer if it gets less than half of an equal share.
+    A call suffers if users of its quality are not satisfied, or if it loses a class of G.107. A game suffers if one
+    update in a hundred comes later than 100 ms, a film if it stands still. Requests suffer if they take half as long
+    again; pings and other packets if they wait 30 ms in queues; a transfer if it gets less than half of an equal share.
 
     >>> import tailback as tb
     >>> from tailback.answer import answer
