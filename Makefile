@@ -27,7 +27,7 @@ SCRIPTS = $(shell grep -lE "^\#!.*python" scripts/*)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test outputs fuzz hunt suites audit coverage instructions bench bench-peers figures validate identify pages docs explorer explorer-test lint fmt env fast wheel journey release-check lock version clean check-rust check-python demo-takes test-takes
+.PHONY: help demo test outputs fuzz hunt suites audit coverage instructions bench bench-peers figures validate identify pages docs explorer record explorer-test lint fmt env fast wheel journey release-check lock version clean check-rust check-python demo-takes test-takes
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -108,6 +108,9 @@ docs: pages ## Build the documentation into site/; a dead link is an error
 	$(BIN)/mkdocs build --strict --quiet
 	RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_FLAGS) --no-deps --quiet
 	@echo 'site/index.html (guide), target/doc/tailback_core/index.html (Rust)'
+
+record: $(VENV)/.built ## Write site/record.html, every verdict that is committed, and print its hash: always the same
+	@$(BIN)/python scripts/record.py
 
 explorer: ## Build the explorer, the simulator in a web page: needs npm and rustup; what is missing is named
 	@scripts/explorer

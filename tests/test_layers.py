@@ -18,7 +18,7 @@ LAYERS = {
         registry scenario traces""",
     "result": "result",
     "measures": "experience metrics responsiveness",
-    "experiment": "bench engines expect experiment hunting live run suites verifying vm",
+    "experiment": "bench engines expect experiment hunting live run stack_versions suites verifying vm",
     "report": "against answer assess capture compare explain explorer export plots qlog report",
     "cli": "__main__ cli",
 }

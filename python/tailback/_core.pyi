@@ -1,6 +1,6 @@
 """The compiled core. Call it through `tailback.run` and friends; see crates/tailback-py."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, ClassVar, Literal, final
 
@@ -11,6 +11,28 @@ class ScenarioError(ValueError):
 
     args: tuple[str, str, str, str]
     """Field path, value found, problem, fix."""
+
+class ReadCondition:
+    """A condition of `[expect]` that was read."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def relation(self) -> str: ...
+    @property
+    def names(self) -> list[str]: ...
+    @property
+    def needs_baseline(self) -> bool: ...
+    @property
+    def left_needs_baseline(self) -> bool: ...
+    def sides(self, run: Mapping[str, float], baseline: Mapping[str, float]) -> list[float]:
+        """The left side, then the bounds; what is not there is NaN."""
+
+def condition_read(text: str, metrics: Sequence[tuple[str, str]], baseline: bool, window: bool) -> ReadCondition:
+    """Read a condition; a `ValueError` with the character, what is wrong and what would be right."""
+
+def condition_judge(relation: str, sides: Sequence[Sequence[float]], confidence: float) -> str:
+    """The verdict on a condition's sides, a row a seed."""
 
 class EngineError(RuntimeError):
     """A broken invariant in the engine; the text carries the seed."""

@@ -6,6 +6,7 @@
 
 mod captures;
 mod captures_in;
+mod conditions;
 mod faults;
 #[cfg(target_os = "linux")]
 mod live;
@@ -29,6 +30,8 @@ mod _core {
     use crate::captures::{capture_write, capture_write_real};
     #[pymodule_export]
     use crate::captures_in::{CaptureError, capture_pair, capture_read};
+    #[pymodule_export]
+    use crate::conditions::{ReadCondition, condition_judge, condition_read};
     #[pymodule_export]
     use crate::faults::{AlgorithmError, Cancelled, EngineError, ScenarioError};
     #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! Conditions and verdicts are one language in Rust and Python: both are held to `tests/expect/conditions.json`.
+//! Conditions and verdicts are held to `tests/expect/conditions.json`, from Rust and from Python.
 
 use serde_json::Value;
 use tailback::{Scenario, Verdict, run, test};

@@ -251,7 +251,6 @@ def _suites(
     import os
     import time
 
-    from tailback.files import write_text
     from tailback.report import regression as pages
     from tailback.vm import compared, regression
     from tailback.vm.kernels import archive
@@ -341,3 +340,53 @@ def bisect(
     print_rows([{"metric": row["name"], "good": f"{row['good']:.6g}", "bad": f"{row['bad']:.6g}"} for row in rows])
     for sentence in search.sentences(found):
         say(escape(sentence))
+
+
+@app.command("bisect")
+def bisect_stack(
+    crate: Annotated[str, typer.Argument(metavar="CRATE", help="A stack's crate: quinn-proto or noq-proto.")],
+    good: Annotated[str, typer.Argument(metavar="GOOD", help="A version that is good.")],
+    bad: Annotated[str, typer.Argument(metavar="BAD", help="One that is bad: earlier or later.")],
+    scenario: Annotated[
+        Path,
+        typer.Argument(metavar="SCENARIO", help="A scenario with a flow called subject, such as transport/jitter."),
+    ],
+    expect: Annotated[str, typer.Option(help="What holds with a good version, such as `subject.loss <= 10%`.")],
+    cc: Annotated[str, typer.Option(help="One of the stack's congestion controls.")],
+    versions: Annotated[
+        str | None, typer.Option(help="These versions, oldest first and separated by commas, instead of cargo's index.")
+    ] = None,
+    allow_code: Annotated[
+        bool, typer.Option("--allow-code", help="Compile and run these versions of the crate.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the first version of a QUIC stack's crate with which a condition does not hold, by binary search.
+
+    cargo fetches and compiles each version with the adapter of `tailback-bench`; as many seeds are run as the verdict
+    needs. A version that the adapter does not fit, or that stays undecided, is skipped.
+
+    For example `tailback bisect noq-proto 1.2.0 1.4.0 transport/alone --cc bbr3 --expect 'subject.loss < 3%'
+    --allow-code`
+    """
+    from tailback import stack_versions, suites
+
+    if not allow_code:
+        raise BadInput(f"{crate} is code, which would be compiled and run. Read it first; then allow it: --allow-code")
+
+    def progress(text: str) -> None:
+        if not as_json:
+            say(escape(text))
+
+    listed = versions.split(",") if versions else None
+    attempt = stack_versions.tried_with(crate, suites.read(scenario), cc, expect)
+    found = stack_versions.search(crate, good, bad, attempt, progress, known=listed)
+    if as_json:
+        emit(found.to_json())
+        return
+    say(escape(f"first bad version: {crate} {found.bad.kernel}"))
+    say(escape(f"last good version: {crate} {found.good.kernel}"))
+    if found.unknown:
+        say(f"or one of these, which were skipped: {', '.join(found.unknown)}")
+    say(escape(f"with {found.good.kernel}: {found.good.release}"))
+    say(escape(f"with {found.bad.kernel}: {found.bad.release}"))

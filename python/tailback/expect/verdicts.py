@@ -1,8 +1,7 @@
 """From what a condition's two sides were, seed by seed, to a verdict.
 
 Sides of one run, and those of two runs with one seed, share their random draws: differences are taken seed by seed.
-`tailback.experiment.statistics.side` says on which side of zero they lie, or that it is undecided. It gets no ratios: a
-condition is the same if something is added to both of its sides.
+Rust says on which side of zero they lie, or that it is undecided (`crates/tailback-measures/src/verdict.rs`).
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tailback.experiment.statistics import Interval, interval, side
+from tailback import _core
+from tailback.experiment.statistics import Interval, interval
 
 __all__ = ["FAILED", "PASSED", "UNDECIDED", "UNFINISHED", "Judged", "judge", "together"]
 
@@ -50,16 +50,9 @@ def judge(relation: str, sides: Mapping[int, Sequence[float]], confidence: float
     lower = {seed: (values[1], values[0]) for seed, values in sides.items()}
     upper = {seed: (values[0], values[-1]) for seed, values in sides.items()}
     pairs = [lower, upper] if relation == "in" else [lower if relation in (">", ">=") else upper]
-    verdict = together([_verdict(list(each.values()), confidence, strict=relation in ("<", ">")) for each in pairs])
+    verdict = _core.condition_judge(relation, [list(each) for each in sides.values()], confidence)
     worst = min(sides, key=lambda seed: min(more - less for each in pairs for less, more in [each[seed]]))
     return Judged(verdict, measured, bounds, worst_seed=worst)
-
-
-def _verdict(pairs: Sequence[tuple[float, float]], confidence: float, *, strict: bool) -> str:
-    """Is the second above the first, or if not `strict` equal?"""
-    margins = [more - less for less, more in pairs]
-    found = side(margins, confidence=confidence, at_zero=-1 if strict else 1)
-    return {1: PASSED, -1: FAILED, 0: UNDECIDED}[found]
 
 
 def together(verdicts: Sequence[str]) -> str:

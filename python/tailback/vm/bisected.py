@@ -92,11 +92,16 @@ def between(good: str, bad: str, images: Sequence[Package]) -> list[str]:
 
 
 def bisect(
-    kernels: Sequence[str], attempt: Callable[[str], Seen | str], say: Callable[[str], object] = lambda _: None
+    kernels: Sequence[str],
+    attempt: Callable[[str], Seen | str],
+    say: Callable[[str], object] = lambda _: None,
+    *,
+    cannot: str = "does not boot",
 ) -> Bisected:
     """Search `kernels`, a good one first and a bad one last. `attempt` runs one, or returns why it does not boot.
 
-    `TailbackError` if the ends do not differ, or do not boot.
+    `TailbackError` if the ends do not differ, or do not boot. Versions of something else can be searched too: `cannot`
+    says what is wrong with one that was not judged.
     """
     seen: list[Seen | None] = [None] * len(kernels)
     skipped: dict[str, str] = {}
@@ -116,7 +121,7 @@ def bisect(
     def look_or_why(number: int) -> Seen | str:
         return look(number) or skipped[kernels[number]]
 
-    at_ends((low, high), look_or_why, lambda number: kernels[number])
+    at_ends((low, high), look_or_why, lambda number: kernels[number], cannot)
     while True:
         untried = [n for n in range(low + 1, high) if kernels[n] not in skipped]
         if not untried:
@@ -131,12 +136,17 @@ def bisect(
     return Bisected(good, bad, skipped, tuple(kernels[low + 1 : high]))
 
 
-def at_ends(ends: tuple[_End, _End], look: Callable[[_End], Seen | str], named: Callable[[_End], str] = str) -> None:
+def at_ends(
+    ends: tuple[_End, _End],
+    look: Callable[[_End], Seen | str],
+    named: Callable[[_End], str] = str,
+    cannot: str = "does not boot",
+) -> None:
     """Look at a good and a bad end; `TailbackError` if they do not boot, or if the condition says the same of both."""
     for field_name, end, holds in zip(("GOOD", "BAD"), ends, (True, False), strict=True):
         seen = look(end)
         if isinstance(seen, str):
-            raise TailbackError(f"{field_name} = {named(end)} does not boot: {seen}. Give another")
+            raise TailbackError(f"{field_name} = {named(end)} {cannot}: {seen}. Give another")
         if seen.holds is not holds:
             does = "holds" if seen.holds else "does not hold"
             fix = "Exchange GOOD and BAD, or change --expect"

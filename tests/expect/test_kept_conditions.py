@@ -1,6 +1,6 @@
-"""Conditions and verdicts are one language in Python and Rust: both are held to tests/expect/conditions.json.
+"""Conditions and verdicts, which Rust reads and judges for both languages, are held to tests/expect/conditions.json.
 
-`TAILBACK_WRITE=1 pytest tests/expect/test_conditions_in_rust.py` writes it from Python's side.
+`TAILBACK_WRITE=1 pytest tests/expect/test_kept_conditions.py` writes it.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def other(name: str) -> float:
 
 
 def found() -> dict[str, Any]:
-    """What Python makes of them; text of JSON has no NaN and no infinity."""
+    """What comes of them; text of JSON has no NaN and no infinity."""
     read = []
     for text in CONDITIONS:
         try:

@@ -1,0 +1,1 @@
+../quinn/entropy.rs
