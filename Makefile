@@ -17,7 +17,8 @@ unexport PYTHONPATH
 
 # Cargo's profile of what goes into .venv: release, or local, which compiles in a fraction of the time.
 PROFILE ?= release
-export MATURIN_PEP517_ARGS = --profile $(PROFILE)
+# Locked here, not in pyproject.toml: a source distribution leaves crates out, and its lock names too many.
+export MATURIN_PEP517_ARGS = --profile $(PROFILE) --locked
 
 # Folders too, so that a deleted file is noticed.
 RUST := $(shell find crates/*/src crates/*/Cargo.toml) Cargo.toml Cargo.lock .cargo/config.toml

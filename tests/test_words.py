@@ -227,3 +227,18 @@ def test_commit_subjects_name_an_area_and_a_change() -> None:
         if len(subject) > 72 or not re.match(r"[a-z][a-z0-9 ,/_.-]*: \S", subject) or not body.strip()
     ]
     assert wrong == []
+
+
+def test_the_changelogs_next_version_has_one_line_a_bullet_under_the_headings_of_keep_a_changelog() -> None:
+    text = texts()["CHANGELOG.md"]
+    unreleased = re.split(r"^## (?!Unreleased)", text.partition("## Unreleased")[2], maxsplit=1, flags=re.MULTILINE)[0]
+    lines = unreleased.splitlines()[1:]
+    wrapped = [line for line in lines if line and not line.startswith(("- ", "### ", "#### "))]
+    assert wrapped == [], "a bullet has one line"
+    known = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    found = [line.removeprefix("### ") for line in lines if line.startswith("### ")]
+    assert set(found) <= known
+    assert len(set(found)) == len(found)
+    # What is new is many lines: a reader finds the part by what they do.
+    ungrouped = re.findall(r"^### Added\n\n(- .*)", unreleased, re.MULTILINE)
+    assert ungrouped == [], "put the line under one of Added's parts"

@@ -323,11 +323,11 @@ peer that takes over {BRIEF_S:.0f} s: one), alone of {bench.ROUNDS} ({once}: one
 {side}
 <!-- end of peers -->
 
-The timed runs record nothing. Packets are data packets delivered to the receivers; loss and queue are those of the
+The timed runs record nothing. Packets are data packets delivered to the receivers. Loss and queue are those of the
 bottleneck; delay is one-way, of the call; Jain's index is over the bulk flows (where
-some starve, the rest lose less). In each program sender and receiver are at the two ends of one link, with
+some starve, the rest lose less). In each program sender and receiver are at the two ends of one link. They have
 SACK, an initial window of ten segments, 1448 bytes of payload in IP packets of 1500, delayed acknowledgements, and
-windows that never limit; the peers' programs are in `bench/peers/`. The programs are no copies of each other: slow
+windows that never limit. The peers' programs are in `bench/peers/`. The programs are no copies of each other: slow
 start, recovery and timers follow ns-2's `Sack1` (for CUBIC its `TCP/Linux`), ns-3's `TcpNewReno` and our `linux` stack,
 so outcomes are alike, not equal. Start-up time is taken off. One concession: in (a) ns-3's slow start is
 set to end at 4 MB, as without it 10 simulated seconds did not end within two minutes.

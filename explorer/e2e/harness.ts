@@ -1,7 +1,7 @@
 // What the tests in a browser share: the system's Chromium, the server of `tailback explore`, and the native engine.
 
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { chromium, type Browser, type CDPSession, type Page } from 'playwright-core';
@@ -94,9 +94,17 @@ export async function opened(browser: Browser, url: string): Promise<{ page: Pag
   return { page, errors };
 }
 
-/** The page as `tailback explore` serves it, once its first run is drawn. */
-export async function explored(): Promise<{ page: Page; errors: string[]; close: () => Promise<void> }> {
-  const server = await serve(built());
+/** A file with the page's first scenario, a queue of one BDP in it, and its download there from the beginning. */
+export function shortQueue(): string {
+  const file = join(mkdtempSync(join(tmpdir(), 'tailback-e2e-')), 'home-link.toml');
+  const start = readFileSync(join(here, '../src/start.toml'), 'utf8');
+  writeFileSync(file, start.replace('queue = "10bdp"', 'queue = "1bdp"').replace('start = "5s"\n', ''));
+  return file;
+}
+
+/** The page as `tailback explore` serves it with this file, once its first run is drawn. */
+export async function explored(file?: string): Promise<{ page: Page; errors: string[]; close: () => Promise<void> }> {
+  const server = await serve(built(), file);
   const browser = await launch();
   const { page, errors } = await opened(browser, server.url);
   await page.waitForSelector('[data-panel=queue] canvas');

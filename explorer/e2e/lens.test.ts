@@ -2,13 +2,13 @@
 
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
-import { explored } from './harness';
+import { explored, shortQueue } from './harness';
 
 let page: Page;
 let errors: string[];
 
 beforeAll(async () => {
-  const found = await explored();
+  const found = await explored(shortQueue());
   ({ page, errors } = found);
   return found.close;
 });

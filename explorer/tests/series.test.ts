@@ -8,7 +8,7 @@ import { run, wasm } from './engine';
 
 /** The page's first scenario with a queue of one BDP and a download from the beginning. */
 const start = readFileSync(new URL('../src/start.toml', import.meta.url), 'utf8')
-  .replace('queue = "8bdp"', 'queue = "1bdp"')
+  .replace('queue = "10bdp"', 'queue = "1bdp"')
   .replace('start = "5s"\n', '');
 const outcome = run(start);
 const sum = (values: ArrayLike<number>): number =>

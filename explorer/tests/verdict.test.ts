@@ -31,7 +31,7 @@ test('each_remedy_that_is_offered_makes_the_call_good_again', () => {
 });
 
 test('nothing_is_offered_where_the_queue_is_managed_or_the_path_is_no_dumbbell', () => {
-  const managed = start.replace('queue = "8bdp"', 'queue = "fq_codel"');
+  const managed = start.replace('queue = "10bdp"', 'queue = "fq_codel"');
   expect(remedies(run(managed), read(managed))).toEqual([]);
   const preset = start.replace(/\[dumbbell\][^[]*/, '[path]\npreset = "ethernet"\n\n');
   expect(remedies(run(start), read(preset))).toEqual([]);

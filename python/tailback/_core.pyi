@@ -372,8 +372,8 @@ def capture_write(
 ) -> int:
     """Write a run's packets at one point as pcapng; returns how many.
 
-    `about` is comment, name of the point, description and snap length (0: all); `flows` are kind, nodes of client and
-    server, and the step of the RTP clock; the rest are columns of the result's tables.
+    `about` is comment, name of the point, description and snap length (0: all). `flows` are kind, nodes of client and
+    server, and the step of the RTP clock. The rest are columns of the result's tables.
     """
 
 def capture_write_real(

@@ -31,7 +31,7 @@ from tailback.scenario import Flow, Scenario, bulk, dumbbell, flow, voip
 
 __all__ = ["SCENARIOS", "BenchError", "Measured", "grid_wall", "machine", "measure", "run", "sweep_cost"]
 
-#: Of a scenario alone, unless one is long.
+#: Repetitions of a scenario alone, unless it is long.
 ROUNDS = 3
 #: Sessions a second of the web background at full scale.
 WEB_SESSIONS = 5000

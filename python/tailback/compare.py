@@ -183,7 +183,7 @@ def _measured(measure: Measure, result: Result, of: str) -> float:
     try:
         return float(measure(result, of))
     except (metrics.MissingRows, KeyError, ValueError):
-        # Not recorded in this one.
+        # The metric is not recorded in this result.
         return math.nan
 
 

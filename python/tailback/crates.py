@@ -24,7 +24,7 @@ from tailback.views import view
 __all__ = ["Declared", "is_source", "read"]
 
 PREFIX = "rust:"
-#: Beside what is in src/.
+#: Files that are kept beside those in src/.
 _FILES = ("Cargo.toml", "Cargo.lock", "build.rs", "rust-toolchain.toml")
 #: A congestion control is some kilobytes; more is a folder named by mistake.
 _MOST_BYTES = 1_000_000

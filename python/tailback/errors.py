@@ -48,7 +48,7 @@ class Problem:
     field: str
     #: What was found there; `None` if the point is that nothing was.
     value: Any
-    #: What is wrong with it.
+    #: What is wrong with the field.
     problem: str
     #: What would be right.
     fix: str
@@ -121,7 +121,7 @@ class AlgorithmError(TailbackError):
         super().__init__(f"{scenario}: {algorithm} failed in {hook} at {at_s:.9g} s of simulated time: {what}")
         #: Name of the algorithm in the scenario.
         self.algorithm = algorithm
-        #: Which of its methods.
+        #: Method of the algorithm that raised.
         self.hook = hook
         #: Simulated time in seconds.
         self.at_s = at_s

@@ -1,7 +1,7 @@
 """What a result says of queues, delays, losses, windows and shares, in plain sentences with the rows they rest on.
 
-A sentence states what was measured. It names a cause only where a law and a test of the rows support it: a queue
-explains a delay if the delay grows by 8/C for each byte in it, and a cut leaves a link idle if the window after it is
+A sentence states what was measured. It names a cause only where a law and a test of the rows support it. A queue
+explains a delay if the delay grows by 8/C for each byte in it. A cut leaves a link idle if the window after it is
 smaller than what the path holds. What merely happened at the same time is not named.
 """
 

@@ -127,17 +127,17 @@ def run(
 ) -> Result:
     """Simulate `scenario` and return what was measured.
 
-    With `out` the result is saved to that folder, as by `Result.save`, while the run goes on: rows are written as they
+    With `out` the result is saved to that folder, as by `Result.save`, while the run goes on. Rows are written as they
     come and take little memory, and the tables of the result are read when they are asked for. `command` is what its
     `meta.json` then says it was made by.
 
-    `progress` is True for a bar on a terminal, or a function that gets the fraction of the simulated time that
-    is done. `cancel` stops the run from another thread. `algorithms` are congestion controls of your own by the name
-    that the scenario uses, beside those that `algorithm` registered. `allow_code` allows classes that
-    the scenario names by module, whose code is then run: read it first. Raises `ScenarioError` before anything is
-    simulated, or once more rows are recorded than `instruments.most_rows`, `Cancelled`, `AlgorithmError` if an
-    algorithm of yours raised, `ResultError` if `out` cannot be written, or `EngineError`, which is a bug in tailback;
-    Ctrl-C raises `KeyboardInterrupt`.
+    `progress` is True for a bar on a terminal, or a function that gets the fraction of the simulated time that is done.
+    `cancel` stops the run from another thread. `algorithms` are congestion controls of your own by the name that the
+    scenario uses, beside those that `algorithm` registered. `allow_code` allows classes that the scenario names by
+    module, whose code is then run: read it first. Raises `ScenarioError` before anything is simulated, or once more
+    rows are recorded than `instruments.most_rows`. Raises `Cancelled`, `AlgorithmError` if an algorithm of yours
+    raised, `ResultError` if `out` cannot be written, or `EngineError`, which is a bug in tailback; Ctrl-C raises
+    `KeyboardInterrupt`.
 
     >>> import tailback as tb
     >>> scenario = tb.dumbbell(rate="10mbit", rtt="80ms", flows=[tb.bulk("reno"), tb.voip()], duration="5s")

@@ -30,6 +30,8 @@ def again(rows: tb.Result, found: Measured) -> float:
         return math.nan
     if found.measure == "voice_quality":
         return metrics.voice_quality(rows, found.of, *window).mos
+    if found.measure == "flow_loss_rate":
+        return 100 * metrics.flow_loss_rate(rows, found.of, *window)
     if found.measure == "late_share":
         return 100 * metrics.late_share(rows, found.of, 0.1, *window)
     if found.measure == "loaded_latency":
@@ -168,6 +170,29 @@ def test_a_call_alone_is_spared_and_one_without_rows_is_left_out() -> None:
     scenario = tb.dumbbell(**LINE, flows=[tb.voip(name="call")], duration="4s", instruments={"packets": ["call"]})
     assert kinds(tb.run(scenario)) == {"call": "spared", "One": "certainty"}
     assert kinds(tb.run(scenario.with_(instruments={"packets": []}))) == {"One": "certainty"}
+
+
+def test_a_call_that_suffers_from_loss_is_given_the_loss_and_no_wait() -> None:
+    lossy = tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.voip(name="call")], duration="10s")
+    result = tb.run(lossy.with_({"dumbbell.wire": {"loss": 0.05}, "instruments": {"packets": ["call"]}}))
+    (person,) = answer(result).people
+    assert person.suffers
+    assert [each.measure for each in person.measured] == ["voice_quality", "flow_loss_rate"]
+    assert person.measured[1].value == pytest.approx(again(result, person.measured[1]))
+    assert person.measured[1].value == pytest.approx(5.0, abs=2.5)
+    assert "The network loses" in person.text
+    assert "wait" not in person.text
+
+
+def test_of_a_crowd_the_first_are_named_and_the_others_counted() -> None:
+    flows = [tb.flow("bulk", name="bulk", count=200, bytes="20kB"), tb.flow("voip", name="call", count=20)]
+    names = [f"call-{number}" for number in range(1, 21)]
+    crowd = tb.dumbbell(rate="100mbit", rtt="20ms", flows=flows, duration="4s", instruments={"packets": names})
+    found = answer(tb.run(crowd)).statements
+    assert len(found) <= LINES
+    assert "200 transfers share bottleneck: each gets from" in found[0].text
+    assert any(re.search(r", and \d+ more\.$", each.text) for each in found)
+    assert max(len(each.text) for each in found) < 400
 
 
 def runs(**columns: Any) -> pl.DataFrame:

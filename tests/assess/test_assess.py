@@ -339,7 +339,7 @@ def test_harm_is_also_judged_by_what_the_harmed_does_to_itself() -> None:
     found = verdicts.judge_experiment(experiment, [cell], runs, "mine", ["cubic"])
     assert found.verdict == "failed"
     assert {(each.against, each.verdict) for each in found.ware} == {("bbr", "passed")}
-    assert "no more harm to an algorithm than it does to itself: passed." in output.by_ware(found, by_name())
+    assert "passed by Ware et al.'s rule." in output.by_ware(found, by_name())
 
 
 # --- Known answers --------------------------------------------------------------------------------------------

@@ -329,7 +329,7 @@ def namespaces(script: int) -> list[str]:
 def _compared_once(scenario: tb.Scenario, folder: Path, queue: str) -> None:
     """The script's goodput within 5 % of the simulator's, and the RTT within 15 % at most instants.
 
-    The RTT is compared when iperf3 asks for it, once a second: there its mean lies up to 20 % from that over the run,
+    The RTT is compared when iperf3 asks for it, once a second. There its mean lies up to 20 % from that over the run,
     since the queue fills and empties a few times in five seconds. A second in which this machine was busy, or another
     order of packets at the full queue cost a loss more, moves one or two of the five; the median is of all. The
     simulator's hosts are disturbed as real ones are: without that every seed has one order, which two in three

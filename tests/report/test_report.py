@@ -183,3 +183,35 @@ def test_a_page_is_small_and_needs_nothing_from_elsewhere():
 )
 def test_numbers_are_written_in_one_way(value, text):
     assert written(value) == text
+
+
+def test_a_report_begins_with_the_answer_and_a_tile_for_each_person_and_transfer():
+    flows = [
+        tb.bulk("cubic", name="upload", start="4s"), tb.voip(name="call"), tb.flow("game", name="game"),
+        tb.flow("video", name="film", from_="right", to="left"),
+        tb.bulk("cubic", name="file", bytes="50kB"), tb.flow("ping", name="ping"),
+    ]  # fmt: skip
+    recorded = {"packets": ["call", "game"], "requests": ["film"], "echoes": ["ping"], "queue_polls": "all"}
+    result = tb.run(
+        tb.dumbbell(rate="2mbit", back_rate="20mbit", rtt="40ms", queue="500ms", flows=flows, duration="20s",
+                    instruments=recorded)
+    )  # fmt: skip
+    page = report.single(result)
+    head = page[: page.index("<nav>")]
+    for text in result.answer():
+        assert str(report.Markup.escape(text)) in head
+    assert head.count("<li") <= 10
+    for tile in ("call: quality of the call", "game: updates later than 100 ms", "film: time the picture stands still",
+                 "ping: round trip", "upload: goodput", "file: goodput, complete in"):  # fmt: skip
+        assert tile in head
+    drawn = [trace["name"] for trace in specs_of(page)["figures"]["overview"]["data"]]
+    assert {"queue at bottleneck", "queue at return"} <= set(drawn)
+    assert page.index('class="answer"') < page.index("Everything recorded, over time")
+
+
+def test_no_number_in_a_tile_is_a_residue_of_rounding():
+    page = report.single(
+        tb.run(tb.dumbbell(rate="10mbit", rtt="20ms", flows=[tb.flow("udp-cbr", name="stream")], duration="2s",
+                           instruments={"packets": ["stream"]}))
+    )  # fmt: skip
+    assert re.search(r"<b>0 ms</b><span>stream: wait in queues, 95 %", page)

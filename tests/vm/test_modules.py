@@ -61,6 +61,28 @@ def test_a_module_that_oopses_shows_its_stack(kernel: kernels.Kernel, tmp_path: 
         vm.run(path(f"module:{source}"), kernel=kernel.name, allow_code=True)
 
 
+@boots
+def test_a_name_that_the_kernel_has_built_in_is_refused(kernel: kernels.Kernel, tmp_path: Path) -> None:
+    source = tmp_path / "tcp_mine.c"
+    source.write_text(SOURCE.read_text().replace('"window"', '"cubic"'))
+    with pytest.raises(tb.ScenarioError, match=r"File exists.*built in: give yours another \.name"):
+        vm.run(path(f"module:{source}"), kernel=kernel.name, allow_code=True)
+
+
+def test_a_module_of_another_release_is_refused_with_both(tmp_path: Path) -> None:
+    image = tmp_path / "none"
+    mine = kernels.Kernel("mine", image, image, image)
+    vars(mine)["release"] = "7.3.4"
+    (tmp_path / "tcp_mine.ko").write_bytes(b"\0vermagic=6.1.0 SMP \0")
+    text = modules.read("module:tcp_mine.ko", tmp_path)
+    with pytest.raises(build.BuildError, match=r"built for Linux 6\.1\.0, and mine is 7\.3\.4\. Build it for 7\.3\.4"):
+        build.build("module:tcp_mine.ko", text, mine)
+    (tmp_path / "tcp_mine.ko").write_bytes(b"words")
+    nothing = modules.read("module:tcp_mine.ko", tmp_path)
+    with pytest.raises(build.BuildError, match="it is no kernel module"):
+        build.build("module:tcp_mine.ko", nothing, mine)
+
+
 def test_a_module_runs_nowhere_but_in_a_guest_and_only_if_code_is_allowed() -> None:
     one = path(f"module:{SOURCE}")
     with pytest.raises(tb.ScenarioError, match=r"in a guest's kernel only.*--engine vm"):

@@ -288,13 +288,14 @@ def page(kernel: str, found: Sequence[Judged]) -> str:
 _HEAD = """# CAKE's model against the kernel's
 
 `python -m tailback_validation.cake {kernel}` writes this page. CUBIC transfers and a call cross one CAKE for
-{duration} s: in the simulator with the model, and on `{kernel}` with the kernel's `sch_cake`. {cells} cells: 4 and 12
-Mbit/s, round trips of 20 and 80 ms, one transfer or four, ECN or not, one tin or three, and eight with CAKE's own
-shaper at nine tenths of the link.
+{duration} s: in the simulator with the model, and on `{kernel}` with the kernel's `sch_cake`. The {cells} cells: 4 and
+12 Mbit/s, round trips of 20 and 80 ms, one transfer or four, ECN or not, one tin or three. Eight of them are with
+CAKE's own shaper at nine tenths of the link.
 
-The rule, written before the first run: in each cell the transfers' goodput differs from the kernel's by {goodput} % at
-most, and the first transfer's median queueing delay by {delay} % at most, or by {delay} % of {floor} ms where the
-kernel's is smaller than that. Delays are those of packets, without propagation and without their own time on the wire.
+The rule was written before the first run. In each cell the transfers' goodput differs from the kernel's by {goodput} %
+at most. The first transfer's median queueing delay differs by {delay} % at most, or by {delay} % of {floor} ms where
+the kernel's is smaller than that. Delays are those of packets, without propagation and without their own time on the
+wire.
 
 Whose runs these are: {whose}."""
 
@@ -305,7 +306,7 @@ _MECHANISMS = """What was looked into, apart from this page:
   101 is not enough) the simulator has 4.10 ms, 11.25 Mbit/s and 20 drops or marks, as the kernel has with 5 ms.
 - *Four transfers.* Which of them meets a full queue is phase. With twenty other starts within 20 ms the simulator's
   median spans the kernel's in four of the cells that miss it: three at 12 Mbit/s and 20 ms, and one at 80 ms. No packet
-  here has a class, so `besteffort` and `diffserv3` without a shaper are one queue, and the kernel's two runs of it show
+  here has a class, so `besteffort` and `diffserv3` without a shaper are one queue. The kernel's two runs of it show
   how far its own median moves: 7.66 and 10.26 ms at 4 Mbit/s and 20 ms with ECN.
 - *Not explained:* the other nine cells of four transfers, which twenty starts do not span. Their medians are one to
   three packets from the kernel's; without ECN they lie above it, and the kernel drops more."""

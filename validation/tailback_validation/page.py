@@ -179,10 +179,10 @@ tuned to these rows is not, so nothing in the simulator is fitted to them.
 
 The truth is an unmodified kernel in an emulator that counts instructions, so that time is exact; how it was measured
 is written in `validation/truth/README.md`. The simulator repeats the path with the stack `linux`: the
-bottleneck is a token bucket of one packet over a byte FIFO, the same for the acknowledgements; the transfer opens at
-0.5 s and lasts 120 s, the call runs from the start. Measures are defined alike: averages over 100 s, state
-sampled every 20 ms, an epoch is the time between two entries into CWR, Recovery or Loss, the induced delay of the call
-is its one-way delay less the smallest seen.
+bottleneck is a token bucket of one packet over a byte FIFO, the same for the acknowledgements. The transfer opens at
+0.5 s and lasts 120 s, the call runs from the start. Measures are defined alike. Averages are over 100 s, state
+is sampled every 20 ms. An epoch is the time between two entries into CWR, Recovery or Loss, the induced delay of the
+call is its one-way delay less the smallest seen.
 
 Nothing on the path is random, and each run settles into a cycle that repeats. Seeds would change nothing; the spread
 below shows what other starts and other queues do. Targets: goodput within 2 %, median induced voice delay and epoch

@@ -49,8 +49,8 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 #: What was found behind a difference.
 _MECHANISMS = {
     "codel": (
-        "At 12 Mbit/s and 20 ms the model's median is a packet shorter, because of an edge: a packet lasts 1 ms and "
-        "the target is five packets, so microseconds decide whether a delay of five is above it, and HTB lets a "
+        "At 12 Mbit/s and 20 ms the model's median is a packet shorter, because of an edge. A packet lasts 1 ms and "
+        "the target is five packets, so microseconds decide whether a delay of five is above it. HTB lets a "
         "packet out up to 50 µs before the wire is free. With a target of 5.1 ms (2 % more; 5.05 is not enough) the "
         "simulator has the figures that the kernel has with 5 ms: 11.437 Mbit/s, 4.10 and 8.10 ms, 41 drops. With "
         "twelve starts within 100 ms and a target of 5 ms the simulator's median stays between 3.10 and 3.23 ms."
@@ -58,25 +58,24 @@ _MECHANISMS = {
     "fq_codel": (
         "The same edge at 12 Mbit/s, as its CoDel has the same target: with 5.1 ms the simulator has 11.432 Mbit/s, "
         "4.10 and 8.10 ms, 41 drops. Before this page was rewritten the model's quantum was 1514 bytes, one full "
-        "packet with a header that packets here do not have, so a new flow sent two packets ahead of the others: "
-        "the call's 95 % at 80 ms was 5.1 ms at 4 Mbit/s and 1.8 at 12, where the kernel has 2.9 and 1.0."
+        "packet with a header that packets here do not have. So a new flow sent two packets ahead of the others. The "
+        "call's 95 % at 80 ms was 5.1 ms at 4 Mbit/s and 1.8 at 12, where the kernel has 2.9 and 1.0."
     ),
     "pie": (
         "PIE drops at random and the kernel's draws are others, so that one run each says little: at 80 ms the same "
-        "queue with other seeds misses these bounds as often. With eight seeds of the kernel (20 and 1 to 7) and "
-        "nine or twelve of the simulator (20 and 1 to 8 or 11), run apart from this page, the two lie among each "
-        "other once the simulator updates every 20 ms: the kernel's 15 ms are four ticks of its timer (HZ 250), "
-        "whose wheel adds one. At 4 Mbit/s and 80 ms the kernel drops 87 to 108 packets, the simulator 87 to 106 "
-        "(with 15 ms 89 to 115), and the 95 % is 42 to 54 ms in the kernel, 42 to 57 in the simulator (39 to 43). "
-        "With ECN: 70 to 103 drops and 67 to 98, 48 to 54 ms and 45 to 58 (39 to 43). At 12 Mbit/s: 10.0 to 11.3 "
-        "Mbit/s and 10.6 to 11.3, medians of 1.2 to 14.6 ms and 4.5 to 14.6; with ECN 10.4 to 10.7 Mbit/s and 10.1 "
-        "to 11.3, medians of 3.5 to 8.6 ms and 1.9 to 14.6."
+        "queue with other seeds misses these bounds as often. Eight seeds of the kernel (20 and 1 to 7) and nine or "
+        "twelve of the simulator (20 and 1 to 8 or 11) lie among each other once the simulator updates every 20 ms. "
+        "The kernel's 15 ms are four ticks of its timer (HZ 250), whose wheel adds one. At 4 Mbit/s and 80 ms the "
+        "kernel drops 87 to 108 packets, the simulator 87 to 106 (with 15 ms 89 to 115). The 95 % is 42 to 54 ms in "
+        "the kernel, 42 to 57 in the simulator (39 to 43). With ECN: 70 to 103 drops and 67 to 98, 48 to 54 ms and "
+        "45 to 58 (39 to 43). At 12 Mbit/s: 10.0 to 11.3 Mbit/s and 10.6 to 11.3, medians of 1.2 to 14.6 ms and 4.5 "
+        "to 14.6. With ECN 10.4 to 10.7 Mbit/s and 10.1 to 11.3, medians of 3.5 to 8.6 ms and 1.9 to 14.6."
     ),
     "red": (
         "At 80 ms the kernel's RED goes on dropping after the first overshoot, and carries less. It lets its "
         "average decay over idle time only if it is asked for a packet when it has none, and HTB does not ask an "
         "empty class. With the lines of `queue/red.rs` that begin the idle time taken out, the simulator has 2.27, "
-        "7.22, 1.67 and 3.57 Mbit/s on the four paths of 80 ms, in their order below, where the kernel has 2.21, "
+        "7.22, 1.67 and 3.57 Mbit/s on the four paths of 80 ms, in their order below. The kernel has 2.21, "
         "9.27, 1.73 and 4.41. So RED in a class of HTB, which is common, is another RED than its "
         "paper's. The one-packet steps at 20 ms were not looked into."
     ),
@@ -241,7 +240,7 @@ Each path is run three times: in the simulator with the model (*sim*), on `{kern
 (*model*), and there with the kernel's own queue (*kernel*). Between *model* and *kernel* only the queue is another; TCP
 is the same.
 
-The rule, written before the first run: goodput differs from the kernel's by 5 % at most, and the transfer's median
+The rule was written before the first run. Goodput differs from the kernel's by 5 % at most, and the transfer's median
 queueing delay by 10 % at most, or by 10 % of {floor} ms where the kernel's is smaller than that. Delays are those of
 packets, without propagation and without their own time on the wire."""
 

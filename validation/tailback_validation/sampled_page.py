@@ -245,12 +245,12 @@ _HEAD = """# The simulator against a real kernel, on sampled paths
 kernel's on a path that was not chosen for it.
 
 Cells are points of a Sobol sequence of {cells}: fourteen algorithms, 1 to 100 Mbit/s, 10 to 200 ms, queues
-of 0.1 to 4 BDP (FIFO, CoDel, FQ-CoDel, PIE, with and without ECN), loss of 0, 0.1 and 1 %, reordering; one transfer,
-two, or short ones. Each lasts {duration} s in the simulator and on the kernel ([vm](vm.md)).
+of 0.1 to 4 BDP (FIFO, CoDel, FQ-CoDel, PIE, with and without ECN). Loss is 0, 0.1 or 1 %, with or without reordering;
+one transfer, two, or short ones. Each lasts {duration} s in the simulator and on the kernel ([vm](vm.md)).
 
-The rule was written before the first cell was run: in 95 % of the cells goodput differs by at most 5 %, and the
-median delay of the bottleneck's queue by at most 10 %, or by 10 % of {floor} ms where the kernel's is smaller than
-that.
+The rule was written before the first cell was run. In 95 % of the cells goodput differs by at most 5 %. There the
+median delay of the bottleneck's queue differs by at most 10 %, or by 10 % of {floor} ms where the kernel's is smaller
+than that.
 
 Losses, AQMs and starts are drawn at random. Kernel and simulator share these draws until the first packet that
 differs, and then part. Four things help to judge what parted:

@@ -54,7 +54,7 @@ SPREAD = "20ms"
 BESIDE_MBPS, BESIDE_BDP = 20, (0.25, 1.0, 4.0)
 """Where each QUIC stack stands beside Linux's CUBIC, before all other cells."""
 PROGRAM = "27us"
-"""What a guest's program takes longer than its kernel at each end: captures show 35 us from an ACK to the answer, and 8.
+"""What a guest's program takes longer than its kernel at each end: 35 us from an ACK to the answer, and 8, by captures.
 
 The simulator's stacks have it here as access delay. Which packet meets a full queue first depends on it.
 """
@@ -78,7 +78,7 @@ class Cell:
         return f"{self.sender} {self.depth_bdp:g} BDP {self.rate_mbps} Mbit/s {self.setting}"
 
     def scenario(self, start: int, *, simulated: bool = False) -> tb.Scenario:
-        """What both engines run; each start has its own seed and delays. A simulated QUIC stack answers as a program does."""
+        """What both engines run, each start with its seed; a `simulated` QUIC stack answers as late as a program."""
         is_program = simulated and self.sender in TRANSPORTS
         flows = [self._flow("first", PROGRAM if is_program else "0s")]
         if self.setting == "unequal":
@@ -106,7 +106,7 @@ class Cell:
 
 
 def cells() -> list[Cell]:
-    """QUIC stacks beside CUBIC; then the grid, cheap cells first, and each sender in turn, so that a part is a fair one."""
+    """QUIC stacks beside CUBIC; then cheap cells first, and each sender in turn, so that a part is a fair one."""
     beside = [Cell(sender, depth, BESIDE_MBPS, "cubic") for depth in BESIDE_BDP for sender in TRANSPORTS]
     grid = itertools.product(RATES_MBPS, SETTINGS, DEPTHS_BDP, (*ALGORITHMS, *TRANSPORTS))
     # A kernel has nothing to do with a QUIC stack that is alone: its path is tailback's, and so is its model.
@@ -213,13 +213,13 @@ def _page(
         "",
         "`tailback validate --engine vm --standing` writes this page. Read it to see which algorithm's results to",
         "distrust, and where. Every algorithm runs alone, with a second flow of twice the round trip, and beside",
-        f"CUBIC; at 3, 25 and 200 Mbit/s; with queues of 0.1, 0.3 and 1 BDP of {RTT_MS} ms; for {DURATION_S} s. QUIC",
-        "stacks run beside Linux CUBIC.",
+        f"CUBIC. Paths have 3, 25 and 200 Mbit/s, with queues of 0.1, 0.3 and 1 BDP of {RTT_MS} ms; for {DURATION_S}",
+        "s. QUIC stacks run beside Linux CUBIC.",
         "",
         f"A cell parts if all {KERNELS_STARTS} starts of the kernel lie on one side of all {STARTS} starts of the",
-        "simulator, by more than 1 % of goodput, a point of share, half a millisecond of median queueing delay or ten",
-        "dropped packets. An exact model would part in one measure of some 900. The rule was written before the first",
-        "run.",
+        "simulator. They must differ by more than 1 % of goodput, a point of share, half a millisecond of median",
+        "queueing delay or ten dropped packets. An exact model would part in one measure of some 900. The rule was",
+        "written before the first run.",
         "",
         f"Whose runs these are: {'; '.join(about)}.",
         "",

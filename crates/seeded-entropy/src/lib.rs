@@ -1,6 +1,6 @@
-//! What `rand` takes for the machine's entropy, so that a stack which draws from its thread's own generator does the same in
-//! every run of a scenario: in a thread that was given a seed, what is drawn comes from the seed. In any other it comes from
-//! the standard library's, the source of a hash map's keys.
+//! What `rand` takes for the machine's entropy, so that a stack which draws from its thread's own generator does the
+//! same in every run of a scenario. In a thread that was given a seed, the draws come from the seed. In any other it
+//! comes from the standard library's, the source of a hash map's keys.
 //!
 //! It has as much of getrandom 0.4 as the workspace's crates use. Nothing here is for secrets, of which tailback has none.
 #![forbid(unsafe_code)]

@@ -1,6 +1,6 @@
-//! A congestion control in one BPF source file, as people write them for the kernel, for both worlds: [`source`]
-//! compiles it for the kernel or natively, [`native`] makes a compiled one an algorithm of the simulator, and likewise a
-//! crate in Rust, which cargo has compiled.
+//! A congestion control in one BPF source file, as people write them for the kernel, for both worlds. [`source`]
+//! compiles it for the kernel or natively; [`native`] makes the result an algorithm of the simulator. A crate in Rust,
+//! compiled by cargo, goes the same way.
 //!
 //! Running what was compiled natively is running a stranger's code without bounds. It belongs into a process of its
 //! own, which [`guard`] makes say how it ended.

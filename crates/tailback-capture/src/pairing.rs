@@ -1,13 +1,13 @@
 //! The same packet at two points: one-way delay, loss, duplication and reordering.
 //!
-//! Packets are paired by their names, a hash of what routers leave alone. Both captures are read side by side, in order of
-//! time once the clocks are roughly aligned by the first packet found in both; what has waited longer than a horizon is
-//! given up, so what waits is bounded. Equal names pair first come, first served. One capture that holds each packet twice
-//! (before and after the path) is paired with itself.
+//! Packets are paired by their names, a hash of what routers leave alone. Both captures are read side by side, in order
+//! of time once the clocks are roughly aligned by the first packet found in both. Packets that have waited longer than
+//! a horizon are given up, so their number is bounded. Equal names pair first come, first served. One capture that
+//! holds each packet twice (before and after the path) is paired with itself.
 //!
-//! What was lost, overtaken or duplicated follows from the pairs once all is read: the alignment is as wrong as the first
-//! common packet was slow, so the order in which packets are read side by side says nothing. A packet is lost if a later
-//! one of its flow and direction arrived; one after which nothing arrived was under way when the captures ended.
+//! What was lost, overtaken or duplicated follows from the pairs once all is read. The order of reading says nothing of
+//! it: the alignment is as wrong as the first common packet was slow. A packet is lost if a later one of its flow and
+//! direction arrived; one after which nothing arrived was under way when the captures ended.
 //!
 //! Source: CAIA Technical Report 080818A section IV-B (one capture, each packet twice); CAIA SPP 0.3 (two captures, horizon
 //! of 60 s). Clocks: the smallest delay each way is taken as equal, as NTP does (RFC 5905 section 8).

@@ -75,7 +75,7 @@ pub trait Endpoint: Send {
     fn poll_transmit(&mut self, now: Time, datagram: &mut Vec<u8>) -> Option<Ecn>;
     /// When it wants to be woken; [`Time::NEVER`]: only by a datagram or its application.
     fn next_timeout(&mut self) -> Time;
-    /// That time has come.
+    /// The time of `next_timeout` has come.
     fn on_timeout(&mut self, now: Time);
 
     /// Take at most this many bytes to send; returns how many.
@@ -111,7 +111,7 @@ pub struct Progress {
     pub is_acknowledged: bool,
     /// The connection is over: it says nothing any more, or no more than that it is over.
     pub is_closed: bool,
-    /// It ended although neither side closed it.
+    /// The connection ended although neither side closed it.
     pub has_failed: bool,
 }
 
@@ -131,23 +131,23 @@ pub struct State {
     pub cwnd: Bytes,
     /// Slow-start threshold; [`Bytes::MAX`] before there is one, or if the stack does not say.
     pub ssthresh: Bytes,
-    /// Bytes in flight, as it counts them.
+    /// Bytes in flight, as the stack counts them.
     pub in_flight: Bytes,
     /// Smoothed RTT; zero: no sample yet.
     pub srtt: Duration,
-    /// Latest RTT sample; zero if it does not say.
+    /// Latest RTT sample; zero if the stack does not report it.
     pub rtt: Duration,
     /// Smallest RTT sample; zero: no sample yet.
     pub rtt_min: Duration,
-    /// Rate at which it paces, if it says.
+    /// Pacing rate, if the stack reports it.
     pub pacing_rate: Option<Rate>,
     /// Packets sent.
     pub packets_sent: u64,
-    /// Packets it takes for lost.
+    /// Packets that the stack declared lost.
     pub packets_lost: u64,
     /// Times it took a loss or a mark for congestion.
     pub congestion_events: u64,
-    /// Payload acknowledged, as far as it says.
+    /// Payload acknowledged, as far as the stack reports it.
     pub bytes_acked: Bytes,
 }
 
@@ -184,7 +184,7 @@ pub struct StackFault {
     pub flow: String,
     /// Time of the fault.
     pub at: Time,
-    /// What it did.
+    /// What the stack did.
     pub what: String,
     /// Of which kind that is. Who caught a panic may know where it was.
     pub kind: StackFaultKind,

@@ -472,8 +472,8 @@ fn a_bucket_around_a_fifo_is_a_bucket() {
 
 #[test]
 fn codel_has_decided_before_a_packet_waits_for_its_tokens() {
-    // 1 Mbit/s: a packet each 12 ms. The second is taken out of CoDel at once and waits 12 ms for its tokens; the
-    // third is looked at only then, has waited 12 ms, and starts CoDel's interval of 10 ms: the fourth is dropped.
+    // 1 Mbit/s: a packet each 12 ms. The second is taken out of CoDel at once and waits 12 ms for its tokens. The third
+    // is looked at only then, has waited 12 ms, and starts CoDel's interval of 10 ms: the fourth is dropped.
     let codel = queue("codel", &[("target_ms", number(1.0)), ("interval_ms", number(10.0))]);
     let spec = LinkSpec { rate_bps: Some(100_000_000), queue: shaped(1e6, codel), ..plain() };
     let burst: Vec<_> = (0..7).map(|i| (ms(100), packet(i, 0, 1500))).collect();

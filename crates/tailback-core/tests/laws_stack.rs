@@ -166,9 +166,9 @@ fn overshoot(pipe: &str) -> (usize, usize, f64) {
 
 #[test]
 fn ns2s_pipe_repairs_the_overshoot_of_slow_start_as_ns2_does() {
-    // ns-2.35's Agent/TCP/Sack1 on this path drops 134 packets and one more when slow start goes on. Half of the
-    // window is lost and stays in the pipe, so the repairs go out 1, 2, 4, ... 64, 6 a round trip: the first leaves
-    // at 1.0518 s, the last at 1.7863 s, and its ACK comes 81.2 ms later.
+    // ns-2.35's Agent/TCP/Sack1 on this path drops 134 packets and one more when slow start goes on. Half of the window
+    // is lost and stays in the pipe, so the repairs go out 1, 2, 4, ... 64, 6 a round trip. The first leaves at 1.0518
+    // s, the last at 1.7863 s, and its ACK comes 81.2 ms later.
     let (drops, timeouts, lasted) = overshoot("counter");
     assert_eq!((drops, timeouts), (135, 0));
     assert!((lasted - (1.7863 + 0.0812 - 1.0518)).abs() < 0.002, "{lasted} s");

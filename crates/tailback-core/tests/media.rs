@@ -86,9 +86,9 @@ fn two_share_equally_and_by_their_priorities() {
     }
 }
 
-/// With ε = r/C − 1 and the queue q, equations 5 to 7 are linearly ε″ + (κη/τ + κq₀/τ²)·ε′ + κ/τ²·ε = 0: within 2 % of rest
-/// after 4/(ζω) = 8/(κη/τ + κq₀/τ²) = 3.9 s, of which reports every 100 ms and a round trip know nothing. RFC 8698 states no
-/// time; twice this one is asked here.
+/// With ε = r/C − 1 and the queue q, equations 5 to 7 are linearly ε″ + (κη/τ + κq₀/τ²)·ε′ + κ/τ²·ε = 0. That is within
+/// 2 % of rest after 4/(ζω) = 8/(κη/τ + κq₀/τ²) = 3.9 s, of which reports every 100 ms and a round trip know nothing.
+/// RFC 8698 states no time; twice this one is asked here.
 #[test]
 fn a_step_down_is_followed_within_twice_the_time_of_its_equations() {
     let mut scenario = path(1_200_000, 60, vec![media("media", &[])]);

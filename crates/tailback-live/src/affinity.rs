@@ -1,8 +1,8 @@
 //! Which processor does what: one for the emulator alone, the others for the rest of the run.
 //!
-//! The emulator hardly ever sleeps at high rates. A thread of the same run that wants its processor has to wait
-//! until the kernel takes pity on it, and then the emulator waits: for 50 ms (seen; it is the share the kernel
-//! keeps for ordinary threads beside real-time ones). So they are kept apart. Only this run's threads are moved.
+//! The emulator hardly ever sleeps at high rates. A thread of the same run that wants its processor has to wait until
+//! the kernel lets it run, and then the emulator waits. We measured 50 ms, which is the share the kernel keeps for
+//! ordinary threads beside real-time ones. So they are kept apart. Only this run's threads are moved.
 
 use crate::sys::{self, Processors};
 

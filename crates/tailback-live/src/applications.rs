@@ -1,7 +1,7 @@
 //! Applications on real sockets: one thread a flow, both its ends.
 //!
-//! The thread makes its sockets inside the two hosts and puts them in the place of the simulator's connections: the
-//! flow's application is the simulator's own code, with the same cues; the same actions are carried out.
+//! The thread makes its sockets inside the two hosts and puts them in the place of the simulator's connections. The
+//! flow's application is the simulator's own code: it gets the same cues, and its actions are carried out alike.
 
 mod actions;
 pub mod connections;

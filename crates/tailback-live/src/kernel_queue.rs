@@ -1,9 +1,9 @@
 //! A link's queue by the kernel's own discipline: the device of a namespace that nothing else is in.
 //!
-//! The emulator puts each packet into the device's queue, and takes it out where a wire would begin. The discipline stands
-//! in a class of HTB at the link's rate, which asks it for a packet when the last one's time is over, as a device does
-//! (tbf would take one ahead, out of the discipline's sight). What comes out then crosses the emulator's link: that adds
-//! the packet's own time on the wire, and the rest of the path.
+//! The emulator puts each packet into the device's queue, and takes it out where a wire would begin. The discipline
+//! stands in a class of HTB at the link's rate, which asks it for a packet when the last one's time is over, as a
+//! device does. The qdisc tbf would take one ahead, out of the discipline's sight. What comes out then crosses the
+//! emulator's link: that adds the packet's own time on the wire, and the rest of the path.
 
 pub mod options;
 

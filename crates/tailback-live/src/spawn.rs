@@ -1,7 +1,7 @@
 //! Programs in a host, so that nothing of them outlives us.
 //!
 //! Three processes: the keeper dies with the thread that made it, and takes the first process of a PID namespace with
-//! it; the kernel kills whatever lives in a PID namespace whose first process has died. That one starts the program,
+//! it. The kernel kills whatever lives in a PID namespace whose first process has died. That one starts the program,
 //! waits for it, reaps what it leaves, and ends with it. A program that puts itself into the background is so at its
 //! end too.
 //!

@@ -132,8 +132,9 @@ fn a_call_and_a_transfer_fill_the_tables() {
     assert!(delays.len() > 1000);
 }
 
-/// A SYN that left before time zero would enter the path only then, and the kernel's first RTT would be as much too long:
-/// what learns its base from the handshake, as Hybla does, would be another algorithm for the whole run.
+/// A SYN that left before time zero would enter the path only then, and the kernel's first RTT would be as much too
+/// long. An algorithm that learns its base from the handshake, such as Hybla, would behave differently for the whole
+/// run.
 #[test]
 fn the_first_round_trip_is_the_paths() {
     if !can_run() || !has_bpf() {

@@ -11,8 +11,8 @@ use crate::live::Ended;
 use crate::run::{parse, stacks};
 
 /// The BPF programs of a run of the scenario (JSON) on a kernel of this release (`uname -r`) with these congestion
-/// controls and `hz` ticks a second, as pairs of a file's name and its contents; the rest is as for `live_run`. Raises `ScenarioError` for what no guest of
-/// this kernel can do.
+/// controls and `hz` ticks a second. They are pairs of a file's name and its contents; the rest is as for `live_run`.
+/// Raises `ScenarioError` for what no guest of this kernel can do.
 #[pyfunction]
 pub fn vm_programs<'py>(
     py: Python<'py>,

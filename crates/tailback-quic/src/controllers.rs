@@ -4,10 +4,10 @@
 //! names one: `cc = "s2n-cubic"`. The controller's are the window and the pacing rate; segments, acknowledgements, loss
 //! detection and recovery are those of the flow's TCP stack.
 //!
-//! Where that differs from its home: bytes are those of payload; a rate is kept segment by segment, where s2n-quic lets bursts
-//! of ten packets go; times are whole microseconds, as s2n-quic has them; there is no acknowledgement delay to subtract; the
-//! handshake counts as one packet, sent and acknowledged. A timeout of TCP says no more than which packets are lost: whether
-//! that is persistent congestion is judged as RFC 9002 section 7.6 has it.
+//! Where that differs from its home: bytes are those of payload. A rate is kept segment by segment, where s2n-quic lets
+//! bursts of ten packets go. Times are whole microseconds, as s2n-quic has them. There is no acknowledgement delay to
+//! subtract. The handshake counts as one packet, sent and acknowledged. A timeout of TCP says no more than which
+//! packets are lost: whether that is persistent congestion is judged as RFC 9002 section 7.6 has it.
 
 use std::any::Any;
 use std::collections::VecDeque;

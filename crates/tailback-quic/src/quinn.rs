@@ -1,7 +1,7 @@
 //! quinn (<https://github.com/quinn-rs/quinn>): `quinn-proto`, its protocol without sockets.
 //!
-//! What is not as an application would have it: null keys, connection IDs and tokens from the scenario's seed, and one
-//! datagram a call, sent and received (no segmentation offload), as the network's packets are single.
+//! Three things differ from an application's use. Keys are null. Connection IDs and tokens come from the scenario's
+//! seed. A call sends or receives one datagram (no segmentation offload), as the network's packets are single.
 
 use std::any::Any;
 use std::net::SocketAddr;

@@ -1,9 +1,9 @@
 //! The scenario's schema: every field once, text in, the engine's exact description out.
 //!
-//! Text (TOML or JSON) becomes a tree of [`node::Node`]s that know their places; [`schema`] reads it part by part and
-//! notes all that is wrong; [`presets`] spell out the papers' networks; [`resolve`] finds routes and turns quantities
-//! into exact integers; [`unresolve`] is its inverse. Files and algorithms from outside come from a
-//! [`resolve::Host`]: there is no input or output here.
+//! Text (TOML or JSON) becomes a tree of [`node::Node`]s that know their places. [`schema`] reads it part by part and
+//! notes all that is wrong; [`presets`] spell out the papers' networks. [`resolve`] finds routes and turns quantities
+//! into exact integers; [`unresolve`] is its inverse. Files and algorithms from outside come from a [`resolve::Host`]:
+//! there is no input or output here.
 
 pub mod condition;
 pub mod csv;

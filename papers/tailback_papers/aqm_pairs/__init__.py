@@ -37,9 +37,10 @@ CHOSEN = (
         ("004-L2", "004-L3a", "004-L3b", "004-L4"),
     ),
     Choice(
-        "The set-up mixes defaults: rates and delays are those of ns-3's codel-vs-pfifo-basic-test, segments and queue "
-        "(536 bytes, 100 packets) ns-3's general ones, not the example's (1,458 bytes, 1,000 packets above a device "
-        "queue of 10). The example's reading is an ablation; neither satisfies all claims, and none was its reason."
+        "The set-up mixes defaults. Rates and delays are those of ns-3's codel-vs-pfifo-basic-test. Segments and queue "
+        "(536 bytes, 100 packets) are ns-3's general ones, not the example's (1,458 bytes, 1,000 packets above a "
+        "device queue of 10). The example's reading is an ablation; neither satisfies all claims, and none was its "
+        "reason."
     ),
 )
 

@@ -1,10 +1,10 @@
 """The paper's two scenarios as cells, and what it leaves open as ablations.
 
 The paper states rates, delays and durations, but neither queue limits, nor segment size, nor socket buffers, nor start
-times. The base takes ns-3.27's defaults for segment size (536 bytes of payload) and drop-tail limit (100 packets: the
-device's queue, above which a CoDel lies, stopped while it is full), and buffers that never limit: with ns-3.27's
-default of 131,072 bytes both algorithms would be held at 131,072·8/RTT, the same for both, and no difference could be
-seen at 40 and 80 ms. The ablation shows it.
+times. The base takes ns-3.27's defaults for segment size (536 bytes of payload) and drop-tail limit (100 packets). The
+latter is the device's queue; a CoDel lies above it and is stopped while it is full. Buffers never limit. With ns-3.27's
+default of 131,072 bytes both algorithms would be held at the same 131,072·8/RTT, and no difference could be seen at 40
+and 80 ms. The ablation shows it.
 """
 
 from __future__ import annotations

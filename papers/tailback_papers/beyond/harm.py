@@ -1,8 +1,8 @@
 """Harm, and which pair does least of it for what throughput.
 
 Harm after Ware, Mukerjee, Seshan and Sherry, “Beyond Jain's Fairness Index: Setting the Bar For The Deployment of
-Congestion Control Algorithms” (HotNets 2019): what a competitor takes from an application, as a share of what it had
-alone. (alone − with)/alone where more is better, (with − alone)/with where less is better: 0 is no harm, 1 is ruin.
+Congestion Control Algorithms” (HotNets 2019). It is what a competitor takes from an application, as a share of what it
+had alone. (alone − with)/alone where more is better, (with − alone)/with where less is better: 0 is no harm, 1 is ruin.
 """
 
 from __future__ import annotations

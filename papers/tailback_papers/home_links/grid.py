@@ -1,7 +1,7 @@
 """The paper's three home links as cells, and what it leaves open as ablations.
 
-A cell is one evening of the paper: transfers one after another over one link, NewReno, CUBIC, CDG and Vegas in turn,
-a pause of 5 to 7 s after each, while the destination pings the source.
+A cell is one evening of the paper. Transfers follow one another over one link, NewReno, CUBIC, CDG and Vegas in turn,
+with a pause of 5 to 7 s after each, while the destination pings the source.
 """
 
 from __future__ import annotations

@@ -452,7 +452,7 @@ def _untimed_remark(data: Data) -> str:
 
 _SHIFT = (
     "The first measure compared distributions by their largest vertical distance, which calls a part of a packet a "
-    "large difference where a queue holds two; since the first results it is the mean distance in packets of queue."
+    "large difference where a queue holds two. Since the first results it is the mean distance in packets of queue."
 )
 CLAIMS = (
     Claim("000-Q1", "Linux NewReno's epochs last about 1.85 times FreeBSD's", "VI-A", "1.85", "",

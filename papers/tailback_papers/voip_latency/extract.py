@@ -118,10 +118,10 @@ def _series(rows: Rows, tcp: int, call: int, link: int, start: float, end: float
 def _recovery(rows: Rows, flow: int, events: metrics.Events) -> dict[str, float]:
     """How the window comes down and climbs back to β·cwnd, as medians over the steady events.
 
-    `largest_fall`: the largest single fall during recovery, as a share of the whole reduction;
-    `lowest`: the smallest window, as a share of β·cwnd; `climb_rtts`: loaded round trips from the reaction until the
-    window is back at 95 % of β·cwnd for good; `bursts`: how often the queue's backlog rose by three packets or more
-    within ten milliseconds between reaction and climb's end.
+    `largest_fall`: the largest single fall during recovery, as a share of the whole reduction. `lowest`: the smallest
+    window, as a share of β·cwnd. `climb_rtts`: loaded round trips from the reaction until the window is back at 95 % of
+    β·cwnd for good. `bursts`: how often the queue's backlog rose by three packets or more within ten milliseconds
+    between reaction and climb's end.
     """
     times, cwnd = metrics.cwnd_series(rows, flow)
     t_q, backlog = metrics.backlog_series(rows, "bottleneck")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tailback import metrics, registry
@@ -45,9 +45,9 @@ _SHORTEST_S = 2.0
 def answer(result: Any) -> Answer:
     """Who gains, who suffers, by how much, and how certain it is, in at most ten sentences.
 
-    A call suffers if users of its quality are not satisfied, or if it loses a class of G.107; a game if one update in
-    a hundred comes later than 100 ms; a film if it stands still; requests if they take half as long again; pings and
-    other packets if they wait 30 ms in queues; a transfer if it gets less than half of an equal share.
+    A call suffers if users of its quality are not satisfied, or if it loses a class of G.107. A game suffers if one
+    update in a hundred comes later than 100 ms, a film if it stands still. Requests suffer if they take half as long
+    again; pings and other packets if they wait 30 ms in queues; a transfer if it gets less than half of an equal share.
 
     >>> import tailback as tb
     >>> from tailback.answer import answer
@@ -58,8 +58,9 @@ def answer(result: Any) -> Answer:
     ['gains', 'suffers', 'certainty']
     """
     rows = Rows.of(result)
-    people = sorted(_people(rows), key=lambda each: -each.harm)
-    shares, transfers = _shares(rows)
+    sending = _transfers(rows)
+    people = sorted(_people(rows, sending), key=lambda each: -each.harm)
+    shares, transfers = _shares(rows, sending)
     statements = [*shares, *_of_people(people), *_queues(rows)]
     certain = _certainty(rows, people)
     return Answer((*statements[: LINES - 1], certain), tuple(people), tuple(transfers))
@@ -77,26 +78,35 @@ def _or_none(measure: Callable[[], Any]) -> Any:
 # --- Transfers ------------------------------------------------------------------------------------------------
 
 
-def _transfers(rows: Rows) -> list[int]:
-    """Flows over TCP that no person waits for."""
-    people = recorded(rows.scenario)
-    return [
-        flow
-        for flow in rows.tcp_flows
-        if rows.flow_names[flow] not in people and rows.on_s(flow) and not _carries(rows, flow)
-    ]
+@dataclass(frozen=True)
+class _Transfer:
+    """A flow over TCP that no person waits for."""
+
+    flow: int
+    name: str
+    #: Links with a queue that its data cross.
+    way: tuple[int, ...]
+    #: When it was on.
+    periods: tuple[Period, ...]
 
 
-def _carries(rows: Rows, flow: int) -> bool:
-    return registry.application(rows.flow_spec(flow)).carries_packets
-
-
-def _way(rows: Rows, flow: int) -> list[int]:
-    """Links with a queue that a transfer's data cross."""
-    totals = rows.of_flow("flows", flow)
-    came_back = float(totals["bytes_returned"][0]) if "bytes_returned" in totals else 0.0
-    is_back = came_back > float(totals["bytes_received"][0])
-    return [link for link in (rows.back_route(flow) if is_back else rows.route(flow)) if rows.holds_queue(link)]
+def _transfers(rows: Rows) -> list[_Transfer]:
+    """Flows over TCP that no person waits for, of those that began."""
+    if not rows.has("flows"):
+        return []
+    people, names, totals = recorded(rows.scenario), rows.flow_names, rows.table("flows")
+    received = totals["bytes_received"]
+    came_back = totals["bytes_returned"] if "bytes_returned" in totals else [0.0] * len(received)
+    out = []
+    for flow in rows.tcp_flows:
+        if names[flow] in people or registry.application(rows.flow_spec(flow)).carries_packets:
+            continue
+        periods = rows.periods_s(flow, float(totals["started_s"][flow]), float(totals["finished_s"][flow]))
+        route = rows.back_route(flow) if came_back[flow] > received[flow] else rows.route(flow)
+        if periods:
+            way = tuple(link for link in route if rows.holds_queue(link))
+            out.append(_Transfer(flow, names[flow], way, tuple(periods)))
+    return out
 
 
 def _narrow(rows: Rows, ways: Sequence[int]) -> int | None:
@@ -110,34 +120,35 @@ def _narrow(rows: Rows, ways: Sequence[int]) -> int | None:
     return min(ways, key=order, default=None)
 
 
-def _shares(rows: Rows) -> tuple[list[Statement], list[Measured]]:
+def _shares(rows: Rows, sending: Sequence[_Transfer]) -> tuple[list[Statement], list[Measured]]:
     """What transfers get, a sentence a link that they share, and each one's goodput."""
-    if not rows.has("flows"):
-        return [], []
-    at: dict[int | None, list[int]] = {}
-    for flow in _transfers(rows):
-        at.setdefault(_narrow(rows, _way(rows, flow)), []).append(flow)
+    at: dict[int | None, list[_Transfer]] = {}
+    narrow: dict[tuple[int, ...], int | None] = {}
+    for each in sending:
+        if each.way not in narrow:
+            narrow[each.way] = _narrow(rows, each.way)
+        at.setdefault(narrow[each.way], []).append(each)
     statements: list[Statement] = []
     every: list[Measured] = []
-    for link, flows in at.items():
-        window, is_whole = _together(rows, flows)
-        found = [each for each in (_goodput(rows, flow, window) for flow in flows) if each]
+    for link, sharing in at.items():
+        window, is_whole = _together(sharing)
+        found = [each for each in (_goodput(rows, transfer, window) for transfer in sharing) if each]
         found.sort(key=lambda each: -each.value)
         every += found
         statements += _share(rows, link, found, is_whole) if found else []
     return statements, every
 
 
-def _together(rows: Rows, flows: Sequence[int]) -> tuple[Period | None, bool]:
+def _together(sharing: Sequence[_Transfer]) -> tuple[Period | None, bool]:
     """The longest time in which all transfers were on, and whether that is all the time that any was on.
 
     None if it is, if a transfer is alone, or if they never were on together.
     """
-    common = rows.on_s(flows[0])
-    for flow in flows[1:]:
-        common = [(max(a, c), min(b, d)) for a, b in common for c, d in rows.on_s(flow) if min(b, d) > max(a, c)]
+    common = list(sharing[0].periods)
+    for each in sharing[1:]:
+        common = [(max(a, c), min(b, d)) for a, b in common for c, d in each.periods if min(b, d) > max(a, c)]
     longest = max(common, key=_length, default=(0.0, 0.0))
-    is_whole = _length(longest) >= _SAME * max(sum(map(_length, rows.on_s(flow))) for flow in flows)
+    is_whole = _length(longest) >= _SAME * max(sum(map(_length, each.periods)) for each in sharing)
     return (None if is_whole or _length(longest) < _SHORTEST_S else longest), is_whole
 
 
@@ -145,12 +156,12 @@ def _length(period: Period) -> float:
     return period[1] - period[0]
 
 
-def _goodput(rows: Rows, flow: int, window: Period | None) -> Measured | None:
-    name = rows.flow_names[flow]
+def _goodput(rows: Rows, transfer: _Transfer, window: Period | None) -> Measured | None:
+    flow = transfer.flow
     for asked in [window, None] if window else [None]:
         value = _or_none(lambda asked=asked: float(metrics.goodput(rows, flow, *(asked or (None, None)))))  # type: ignore[misc]
         if value is not None:
-            return Measured("goodput", name, value / 1e6, "Mbit/s", asked)
+            return Measured("goodput", transfer.name, value / 1e6, "Mbit/s", asked)
     return None
 
 
@@ -186,24 +197,22 @@ def _share(rows: Rows, link: int | None, found: list[Measured], is_whole: bool) 
 # --- People ---------------------------------------------------------------------------------------------------
 
 
-def _people(rows: Rows) -> Iterator[Person]:
+def _people(rows: Rows, sending: Sequence[_Transfer]) -> Iterator[Person]:
     judge = {"requests": _requests, "echoes": _echoes, "packets": _packets}
     for name, table in recorded(rows.scenario).items():
         if not rows.has(table) or not rows.shows(name):
             continue
-        beside = _beside(rows, rows.flow(name))
+        beside = _beside(rows, rows.flow(name), sending)
         on, off = _windows(rows, beside)
-        person = judge[table](rows, name, on, off, _while(rows, beside) if off else ("", ""))
+        person = judge[table](rows, name, on, off, _while(beside) if off else ("", ""))
         if person is not None:
-            yield replace(person, beside=tuple(rows.flow_names[flow] for flow in beside))
+            yield replace(person, beside=tuple(each.name for each in beside))
 
 
-def _beside(rows: Rows, flow: int) -> list[int]:
+def _beside(rows: Rows, flow: int, sending: Sequence[_Transfer]) -> list[_Transfer]:
     """Transfers whose data go through a queue that the flow's packets go through, in either direction."""
-    if not rows.has("flows"):
-        return []
     mine = {*rows.route(flow), *(rows.back_route(flow) if _both_ways(rows, flow) else ())}
-    return [other for other in _transfers(rows) if mine & set(_way(rows, other))]
+    return [each for each in sending if not mine.isdisjoint(each.way)]
 
 
 def _both_ways(rows: Rows, flow: int) -> bool:
@@ -212,10 +221,10 @@ def _both_ways(rows: Rows, flow: int) -> bool:
     return spec.get("tcp") is not None or registry.application(spec).rows is not None
 
 
-def _windows(rows: Rows, flows: Sequence[int]) -> tuple[Period | None, Period | None]:
+def _windows(rows: Rows, beside: Sequence[_Transfer]) -> tuple[Period | None, Period | None]:
     """The longest period in which any of these is on, and the longest in which none is; None for the whole run."""
     on: list[Period] = []
-    for start, stop in sorted(period for flow in flows for period in rows.on_s(flow)):
+    for start, stop in sorted(period for each in beside for period in each.periods):
         if on and start <= on[-1][1]:
             on[-1] = (on[-1][0], max(on[-1][1], stop))
         else:
@@ -228,9 +237,9 @@ def _windows(rows: Rows, flows: Sequence[int]) -> tuple[Period | None, Period | 
     return loaded, idle
 
 
-def _while(rows: Rows, flows: Sequence[int]) -> tuple[str, str]:
+def _while(beside: Sequence[_Transfer]) -> tuple[str, str]:
     """How a sentence names the two windows."""
-    names = [rows.flow_names[flow] for flow in flows]
+    names = [each.name for each in beside]
     one = names[0] if len(names) == 1 else " or ".join(names) if len(names) == 2 else "a transfer"
     none = names[0] if len(names) == 1 else "none" if len(names) > 2 else "neither"
     return f" while {one} is on", f" while {none} is on" if len(names) > 1 else f" while {none} is off"
@@ -349,10 +358,19 @@ def _call(rows: Rows, flow: str, on: Period | None, off: Period | None, words: t
     text = _judged(flow, harm >= 1.0, text)
     known = [each for each in (now, before) if each is not None]
     wait = _waits(rows, flow, 0.5, "median, induced", on, None)[0]
-    if harm >= 1.0 and wait is not None:
+    if harm >= 1.0 and wait is not None and wait.value >= _NOTICED_MS:
         text += f" Half of its packets wait over {wait} in queues{words[0]}."
         known.append(wait)
+    elif harm >= 1.0:
+        lost = _pair("flow_loss_rate", flow, "%", on, None, "", lambda start, end: _lost(rows, flow, start, end))[0]
+        if lost is not None:
+            text += f" The network loses {lost} of its packets{words[0]}."
+            known.append(lost)
     return Person(flow, "quality of the call", now, before, harm >= 1.0, harm, text, tuple(known))
+
+
+def _lost(rows: Rows, flow: str, start: float | None, end: float | None) -> float:
+    return 100.0 * metrics.flow_loss_rate(rows, flow, start, end)
 
 
 def _users(rating: float) -> str:
@@ -386,15 +404,22 @@ def _of_people(people: Sequence[Person]) -> Iterator[Statement]:
         yield Statement("suffers", each.text, each.measured)
     rest = suffering[_MOST:]
     if rest:
-        names = ", ".join(f"{each.flow} ({each.what}: {each.now})" for each in rest)
-        yield Statement("suffers", f"Also suffering: {names}.", tuple(m for each in rest for m in each.measured))
+        yield Statement(
+            "suffers", f"Also suffering: {_listed(rest)}.", tuple(m for each in rest for m in each.measured)
+        )
     if len(spared) == 1:
         yield Statement("spared", spared[0].text, spared[0].measured)
     elif spared:
-        names = ", ".join(f"{each.flow} ({each.what}: {each.now})" for each in spared)
-        yield Statement("spared", f"Spared are {names}.", tuple(m for each in spared for m in each.measured))
+        yield Statement("spared", f"Spared are {_listed(spared)}.", tuple(m for each in spared for m in each.measured))
     for each in unknown[:2]:
         yield Statement("takes", each.text, each.measured)
+
+
+def _listed(people: Sequence[Person]) -> str:
+    """The first of these with their measures, and how many more there are."""
+    names = [f"{each.flow} ({each.what}: {each.now})" for each in people[:_MOST]]
+    more = len(people) - len(names)
+    return ", ".join([*names, *([f"and {more} more"] if more else [])])
 
 
 # --- Queues and certainty -------------------------------------------------------------------------------------

@@ -50,12 +50,12 @@ class Statistic:
 
     title: str
     unit: str
-    #: Is more of it better?
+    #: Whether a larger value is better.
     more: bool
     #: The bound is `factor` × the baseline's, and `allowance` beyond.
     factor: float
     allowance: float
-    #: Why so much.
+    #: Reason of the factor and the allowance.
     source: str
     #: "fitted" and when, if the rule was changed with results in view.
     changed: str = ""
@@ -193,7 +193,7 @@ class Control:
 class Book:
     """All that a kind of dossier is: what is judged, by which rules, and who must fail."""
 
-    #: By which stored runs know it.
+    #: Name by which stored runs know the book.
     name: str
     #: "RFC 9743": what the pages are titled by.
     rfc: str

@@ -1,10 +1,10 @@
 """How many verdicts of a dossier may be wrong: p-values of what was judged, and the false discovery rate over them.
 
 A dossier judges hundreds of numbers, each with an error of 5 %. Benjamini and Hochberg's step-up procedure (JRSS B 57,
-1995) bounds the expected share of wrong ones among all that are decided, passed or failed. It is proven for
-independent numbers and for positive dependence (Benjamini and Yekutieli, Annals of Statistics 29, 2001); numbers of one
-dossier share runs and seeds, and that their dependence is positive is plausible and not proven. `scripts/assess_null`
-measures what comes of it.
+1995) bounds the expected share of wrong ones among all that are decided, passed or failed. It is proven for independent
+numbers and for positive dependence (Benjamini and Yekutieli, Annals of Statistics 29, 2001). Numbers of one dossier
+share runs and seeds. That their dependence is positive is plausible and not proven. `scripts/assess_null` measures what
+comes of it.
 """
 
 from __future__ import annotations

@@ -107,8 +107,8 @@ def by_ware(criterion: Criterion, cells: dict[str, Cell]) -> str:
     beyond = Criterion(criterion.experiment, together([each.verdict for each in criterion.ware]), criterion.ware)
     cell = worst(beyond.worst, cells)
     return (
-        f"{criterion.experiment.title}, by Ware et al.'s rule of no more harm to an algorithm than it does to itself: "
-        f"{beyond.verdict}{f' ({cell})' if cell else ''}."
+        f"{criterion.experiment.title}: {beyond.verdict} by Ware et al.'s rule{f' ({cell})' if cell else ''}. "
+        "It allows no more harm to an algorithm than it does to itself."
     )
 
 

@@ -65,10 +65,10 @@ AXES: Mapping[str, Any] = {
     "tested": Span(1.0, 32.0, log=True),
     "others": Span(1.0, 32.0, log=True),
     "others_cc": ["cubic", "cubic", "cubic", "reno"],
-    # Whose round trip is longer, and by which factor.
+    # Side with the longer round trip, and the factor.
     "far": ["none", "none", "test", "other"],
     "factor": Span(1.0, 4.0, log=True),
-    # Who begins after a third of the run.
+    # Side that begins after a third of the run.
     "late": ["none", "none", "test", "other"],
     # The share of the link that web responses ask for.
     "web": ["no", "yes"],
@@ -107,8 +107,8 @@ EXPERIMENT = Experiment(
     "5, 6",
     "Harm on a stated population of paths",
     "",
-    "256 paths of Sobol's sequence: 1 Mbit/s to 1 Gbit/s, 5 to 300 ms, 0.1 to 8 BDP, 1 to 32 flows beside 1 to 32, "
-    "unequal round trips, late-comers, web arrivals, reverse load and two bottlenecks.",
+    "256 paths of Sobol's sequence: 1 Mbit/s to 1 Gbit/s, 5 to 300 ms, 0.1 to 8 BDP, 1 to 32 flows beside 1 to 32. "
+    "Some have unequal round trips, late-comers, web arrivals, reverse load or two bottlenecks.",
 )
 _NAMES = {"cubic": "CUBIC", "reno": "Reno"}
 #: Scopes whose candidates make no claim for such paths.
@@ -387,7 +387,7 @@ class Judged:
     bound: float
     #: 1 on the good side, -1 on the bad one, 0 not known.
     side: int
-    #: Of both sides together.
+    #: p-value of both sides together.
     p: float
 
     @property

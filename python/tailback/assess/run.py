@@ -70,7 +70,7 @@ class Assessment:
     """A dossier: `criteria` has the verdicts in the RFC's order."""
 
     candidate: Candidate
-    #: As the user wrote it.
+    #: The candidate as the user wrote it.
     written: str
     against: tuple[str, ...]
     is_quick: bool
@@ -79,7 +79,7 @@ class Assessment:
     seeds: int | None = None
     #: What the candidate is meant for, one of the book's scopes.
     scope: str = GENERAL
-    #: The rules by which it is judged.
+    #: Rules by which the candidate is judged.
     book: Book = CONGESTION_CONTROL
     #: Of the kernel that ran what only a kernel has; empty if nothing needed one.
     kernel: str = ""
@@ -91,7 +91,7 @@ class Assessment:
     population_held: int = 0
     #: Of the first seed: what pictures show, by cell and label.
     pictures: dict[tuple[str, str], dict[str, list[float]]] = field(default_factory=dict)
-    #: Where it was written, for the commands in it.
+    #: Folder of the dossier, for the commands in it.
     folder: str = ""
     interrupted: bool = False
     run: int = 0
@@ -424,7 +424,7 @@ class _Work:
             lambda: ({"cell": cell, "candidate": way} for cell, way in self._order),
         )
 
-    # What the runner asks.
+    # Part of the interface that the runner calls.
 
     def scenario(self, number: int, values: Point, seed: int) -> Scenario:
         """A cell with one of the algorithms, or with none."""

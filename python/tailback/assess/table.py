@@ -1,11 +1,11 @@
 """The rules of RFC 9743's dossier, as data: statistics, scopes, planted faults, controls.
 
 RFC 9743 gives no thresholds, so nearly every rule is relative: the candidate may be worse than the algorithm it is
-judged against by a factor and an allowance, and of several such algorithms the one that is worst in the cell counts,
-because the Internet bears it already. A few rules are absolute: what no algorithm should do, whatever others do.
-A row judges what its title says and nothing else; how much of the link is used is a row of its own. The factors and
-allowances below were written down before the first run; what is changed after results were seen says so in `changed`.
-The cells are in `cells.py`.
+judged against by a factor and an allowance. Of several such algorithms the worst in the cell counts, because the
+Internet bears it already. A few rules are absolute: what no algorithm should do, whatever others do. A row judges what
+its title says and nothing else; how much of the link is used is a row of its own. The factors and allowances below were
+written down before the first run; what is changed after results were seen says so in `changed`. The cells are in
+`cells.py`.
 """
 
 from __future__ import annotations
@@ -236,13 +236,13 @@ def _trial(mine: Candidate) -> Scenario:
 _NOTE = (
     "RFC 9743 sets no thresholds. Each rule here allows a candidate to be worse than a baseline by a factor and an "
     "allowance, both fixed before the first run; of several baselines the one that allows most counts. Passed and "
-    "failed mean that the margins, taken seed by seed, lie on one side: the 95 % interval of their mean, or all of "
-    "them in six seeds or by a clear factor; else it is undecided. Over all numbers of the dossier the false discovery "
-    "rate is held at 5 %. A special case (a tunnel, an AQM, random loss, …) also passes where the candidate's change "
-    "from its own plain case is no worse than the baseline's. Queues of a number of BDP count bytes; cells with a "
-    "call have a twin whose queue counts packets, and the worse of both is the criterion's verdict. Beside one "
-    "baseline alone: the verdict, and the difference to it of what weighs most, mean and 95 % interval. Bounds of the "
-    "queue in milliseconds, of the loss in per cent and of packets a round trip are absolute."
+    "failed mean that the margins, taken seed by seed, lie on one side. That is the 95 % interval of their mean, or "
+    "all of them in six seeds or by a clear factor. Else the verdict is undecided. Over all numbers of the dossier "
+    "the false discovery rate is held at 5 %. A special case (a tunnel, an AQM, random loss, …) also passes where "
+    "the candidate's change from its own plain case is no worse than the baseline's. Queues of a number of BDP count "
+    "bytes; cells with a call have a twin whose queue counts packets, and the worse of both is the criterion's "
+    "verdict. Beside one baseline alone: the verdict, and the difference to it of what weighs most, mean and 95 % "
+    "interval. Bounds of the queue in milliseconds, of the loss in per cent and of packets a round trip are absolute."
 )
 
 BOOK = Book(

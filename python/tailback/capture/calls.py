@@ -25,9 +25,9 @@ _RTP_CLOCK_HZ = 8000
 def voip(first: FilePath, second: FilePath | None = None, *, correct: str = "none") -> pl.DataFrame:
     """Streams of calls, a row each: RTP by its source, other datagrams if they are all of one size and evenly spaced.
 
-    With one capture: `packets`, `lost` (gaps in RTP's numbers; None for others), `interval_ms` and `jitter_ms`: the
-    mean over the call of RFC 3550's estimate (section 6.4.1), from RTP's clock at 8 kHz or else from the stream's mean
-    interval. With two captures delay and loss are measured between them, and `mos` is the E-model's
+    With one capture: `packets`, `lost` (gaps in RTP's numbers; None for others), `interval_ms` and `jitter_ms`. The
+    latter is the mean over the call of RFC 3550's estimate (section 6.4.1), from RTP's clock at 8 kHz or else from the
+    stream's mean interval. With two captures delay and loss are measured between them, and `mos` is the E-model's
     (`metrics.voice_quality`). Raises `CaptureError`.
     """
     found = read(first, datagrams=True)

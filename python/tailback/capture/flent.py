@@ -243,7 +243,7 @@ def _echoes(it: Flent, pings: list[str], first: int) -> Mapping[str, Array]:
     rtt: list[float] = []
     number: list[int] = []
     for place, name in enumerate(pings):
-        # Each as it was measured, else by steps.
+        # Each series as it was measured, or else in steps.
         own = it.values.filter((pl.col("series") == name) & pl.col("value").is_not_null())
         pairs = (
             own.select("t_s", "value") if len(own)

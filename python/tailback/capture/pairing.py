@@ -34,7 +34,7 @@ class Clocks:
     """The second capture's clock less the first's: `offset_s`, and its growth `drift_ppm`.
 
     The smallest delay each way is taken as equal, so a path that is longer one way shifts `offset_s` by half the
-    difference; `uncertainty_s` is half the smallest round trip, by which it can be wrong at most. All are NaN unless
+    difference. `uncertainty_s` is half the smallest round trip, by which it can be wrong at most. All are NaN unless
     packets were seen in both directions. The drift lies between `drift_low_ppm` and `drift_high_ppm` by 95 %; these
     need ten seconds. `drift_ppm` is NaN where they hold 0: a queue that fills looks like a clock that gains.
     """
@@ -75,10 +75,10 @@ def owd(
 
     Packets are paired by a hash of what routers leave alone: addresses, ports, IP identification, lengths, TCP numbers,
     flags and timestamps, or the first twelve bytes of another payload. `table` has a row a direction of a flow:
-    `from_to` is "A>B" or "B>A"; `paired`, `lost` (seen where it comes from and not where it goes to, though a later
-    packet of the flow arrived), `duplicated`, `reordered`; `min_ms`, `p05_ms` … `p99_ms`, `max_ms`, `mean_ms`.
-    `correct` takes the estimated offset, or offset and drift, of the second clock away. Raises `CaptureError`, with
-    counts, if nothing can be paired, or if a drift is to be corrected that may be 0.
+    `from_to` is "A>B" or "B>A". `lost` counts packets seen where they come from and not where they go to, though a
+    later packet of the flow arrived. Beside it are `paired`, `duplicated`, `reordered`, `min_ms`, `p05_ms` … `p99_ms`,
+    `max_ms`, `mean_ms`. `correct` takes the estimated offset, or offset and drift, of the second clock away. Raises
+    `CaptureError`, with counts, if nothing can be paired, or if a drift is to be corrected that may be 0.
     """
     if correct not in CORRECTIONS:
         raise CaptureError(f'correct = "{correct}": there is {", ".join(CORRECTIONS)}')
@@ -159,9 +159,10 @@ def _drift(
     """Parts per million by which the second clock gains, and the interval that holds it.
 
     The line below the smallest delays of one direction rises as the clock gains, and so does that of the other
-    direction seen from above: the edge of the convex hull at the middle of the time (Moon, Skelly and Towsley, INFOCOM
-    1999). A queue that fills raises the one and lowers the other, so the interval covers both directions, each as it
-    varies when windows of time are drawn again (bootstrap). NaN as the drift: the interval holds 0.
+    direction seen from above. The line is the edge of the convex hull at the middle of the time (Moon, Skelly and
+    Towsley, INFOCOM 1999). A queue that fills raises the one and lowers the other, so the interval covers both
+    directions, each as it varies when windows of time are drawn again (bootstrap). NaN as the drift: the interval holds
+    0.
     """
     none = (float("nan"),) * 3
     a_ns = np.asarray(pairs["a_ns"]).astype(np.int64)

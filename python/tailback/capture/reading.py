@@ -131,12 +131,12 @@ def choose(frame: pl.DataFrame, flow: int | str | None) -> int:
 def flows(path: FilePath) -> pl.DataFrame:
     """The flows of a capture, in order of appearance: who, when, how much, and what TCP did.
 
-    A row a flow. Columns of what the client sent, and with the prefix `back_` of what the server sent: `packets`,
-    `bytes` (IP), `payload`, `retransmitted` packets (`repeated`: bytes seen here before, `repaired`: lost before this
-    point), `out_of_order`, `data_segments` and `retransmitted_segments` (one that a card has yet to cut counts as what
-    it is cut into), `loss` (the one over the other: an estimate), `duplicate_acks`, RTTs in seconds from this point to
-    the other end and back (`rtt_*` by Karn's rule as tcptrace, but none across a repair; `stamp_rtt_*` by timestamps),
-    `flight_max`, `quic` (its beginning says so), and the options of its SYN. Raises `CaptureError`.
+    A row a flow: what the client sent, and with the prefix `back_` what the server sent. Columns are `packets`, `bytes`
+    (IP), `payload`, `retransmitted` packets (`repeated`: bytes seen here before, `repaired`: lost before this point),
+    `out_of_order`, `duplicate_acks`, `flight_max`, `quic` (its beginning says so), and the options of its SYN.
+    `data_segments` and `retransmitted_segments` count a segment that a card has yet to cut as what it is cut into.
+    `loss` is the latter over the former: an estimate. RTTs are in seconds from this point to the other end and back:
+    `rtt_*` by Karn's rule as tcptrace, but none across a repair; `stamp_rtt_*` by timestamps. Raises `CaptureError`.
 
     >>> import tailback as tb
     >>> bell = tb.dumbbell(rate="5mbit", rtt="40ms", flows=[tb.bulk()], duration="2s")

@@ -150,7 +150,7 @@ class _Known:
 
     #: Offset acknowledged; -1: nothing was.
     una: Array
-    #: It had heard of no gap.
+    #: The receiver had reported no gap.
     is_clean: Array
     #: Window offered.
     offered: Array

@@ -66,9 +66,9 @@ def assess(
     Each cell is run with the candidate and with those it is judged beside, with the same seeds. Runs are kept:
     the same command goes on where it stopped, and another candidate finds the baselines' runs.
 
-    The exit code is 0 if no criterion failed and none is undecided, 1 if one failed, 2 for bad input, 3 if one is
-    undecided, 4 if the suite's own controls came out wrong, 130 after Ctrl-C. Of several the first of 130, 2, 4, 1, 3
-    counts. Criteria that were not run change nothing; those the RFC demands are printed in red.
+    The exit code is 0 if no criterion failed and none is undecided, 1 if one failed, 2 for bad input, and 3 if one is
+    undecided. It is 4 if the suite's own controls came out wrong, and 130 after Ctrl-C. Of several the first of 130, 2,
+    4, 1, 3 counts. Criteria that were not run change nothing; those the RFC demands are printed in red.
 
     For example:
 

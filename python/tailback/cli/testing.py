@@ -55,9 +55,9 @@ def test(
 ) -> None:
     """Run scenarios and judge what they expect. Each runs with as many seeds as a verdict needs.
 
-    The exit code is 0 if every condition passed, 1 if one failed or a run did, 2 if a file could not be read (the
-    others are run), 3 if a condition is undecided with the most seeds allowed, 4 if a control of a suite did not fail,
-    so that the suite judges nothing, 130 after Ctrl-C. Of several the first of 130, 2, 4, 1, 3 counts.
+    The exit code is 0 if every condition passed, 1 if one failed or a run did, and 2 if a file could not be read (the
+    others are run). It is 3 if a condition is undecided with the most seeds allowed, and 130 after Ctrl-C. It is 4 if a
+    control of a suite did not fail, so that the suite judges nothing. Of several the first of 130, 2, 4, 1, 3 counts.
 
     On GitHub Actions, conditions that did not pass are shown at their lines, and the table in the job's summary.
 

@@ -87,7 +87,7 @@ class TestedScenario:
     has_candidate: bool = True
     #: Words of the command that runs it with one seed, without the seed.
     run: tuple[str, ...] = ()
-    #: Of the first run that ended by an error.
+    #: Error of the first run that ended by one.
     error_seed: int | None = None
     #: Seconds from the first run's start to the verdict, beside the others.
     wall_s: float = 0.0

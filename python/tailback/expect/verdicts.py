@@ -27,7 +27,7 @@ class Judged:
     measured: Interval
     #: Of each bound.
     bounds: tuple[Interval, ...]
-    #: Why, where the intervals do not say it.
+    #: Reason of the verdict, where the intervals do not show it.
     why: str = ""
     #: The seed whose run is furthest from where the condition holds.
     worst_seed: int | None = None

@@ -46,7 +46,7 @@ def connect(address: str) -> Any:
     try:
         if rest.startswith("/"):
             if not Path(rest).is_file():
-                # Dask would wait for it for ever.
+                # Dask would wait for the file for ever.
                 raise ClusterError(
                     f"there is no scheduler file {rest}. Start one: dask scheduler --scheduler-file {rest}"
                 )

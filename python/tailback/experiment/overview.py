@@ -158,8 +158,8 @@ def _totals(results: Sequence[StudyResult]) -> list[str]:
         "each. Only predicted claims count. A claim is reproduced if every seed reproduces it or the 95 % interval of "
         "the seeds' mean lies within its rule, and undecided if only the median does. A printed number counts as "
         "reproduced by its study's rule: within 15 % of "
-        "the print on the papers' testbeds, 25 % where the path was the Internet or a home; words by the rule beside "
-        "them in the report, partly where they nearly hold.",
+        "the print on the papers' testbeds, 25 % where the path was the Internet or a home. Words go by the rule "
+        "beside them in the report, partly where they nearly hold.",
     ]
 
 
@@ -179,7 +179,7 @@ def _honesty(claims: Sequence[tuple[StudyResult, ClaimResult]]) -> list[str]:
         f"less, on a model of the paper's network that is no replication of it: {small} of {len(claims)}.",
         "- **Spread** is the range over seeds, which vary starts, processing and, where there are any, errors and the "
         f"crowd. It is no confidence interval. Where it is marked {ALIKE} the seeds lie within a hundredth of each "
-        "other: these runs are all but deterministic, and the spread says nothing of how sure the value is"
+        "other. These runs are all but deterministic, and the spread says nothing of how sure the value is"
         + (f" ({where})." if where else "."),
     ]
 

@@ -117,7 +117,7 @@ class Sweep:
     keep_tables: bool = False
     name: str = ""
     allow_code: bool = False
-    #: None for all of it.
+    #: None for the whole sweep.
     shard: Shard | None = None
     #: Seconds of the machine's time after which a run is given up, as a failed run; None for no limit.
     most_wall_s: float | None = 3600.0
@@ -131,7 +131,7 @@ class Sweep:
         """How many runs; with a stopping rule the most there can be."""
         return sum(self.until.most if self.until else len(self.seeds_of(number)) for number in range(len(self.design)))
 
-    # What the runner asks.
+    # Part of the interface that the runner calls.
 
     def scenario(self, number: int, values: Point, seed: int) -> Scenario:
         """The scenario of a point."""

@@ -54,7 +54,7 @@ class Task:
     engine: str
     #: The folder or the bucket to keep the tables in, or `None`.
     tables: str | None
-    #: As what they are kept in a bucket.
+    #: Name under which the tables are kept in a bucket.
     run: str = ""
     #: The algorithms of the user's own that the scenario names.
     sources: Mapping[str, Source] = field(default_factory=dict)

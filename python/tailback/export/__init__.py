@@ -19,7 +19,7 @@ from tailback.scenario import Scenario
 
 __all__ = ["TARGETS", "Export", "export"]
 
-#: A module each, of that name.
+#: Targets; each has a module of its name.
 TARGETS = {
     "netem": "a shell script: network namespaces, tc and iperf3",
     "ns3": "a C++ program for ns-3.44",

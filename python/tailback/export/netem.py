@@ -1,9 +1,9 @@
 """A scenario as a shell script: network namespaces, tc's queue disciplines, iperf3 and ping.
 
-Each node is a namespace, and between two of them stand two routers: the near one has the queue and the rate of the way
-there, the far one its delay and its losses, and the other way about for the way back. The hosts cannot do it
-themselves: the kernel lets a TCP have two packets or so in a queue of its own host (small queues), so that the queue
-of a bottleneck would never fill.
+Each node is a namespace, and between two of them stand two routers. The near one has the queue and the rate of the way
+there, the far one its delay and its losses. For the way back it is the other way about. The hosts cannot do it
+themselves: the kernel lets a TCP have two packets or so in a queue of its own host (small queues), so that the queue of
+a bottleneck would never fill.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ class Hunt:
                 self._search(None, self.runs)
                 return self.found
             for number, weakness in enumerate(chosen):
-                # What earlier ones left over is for the later.
+                # Runs that earlier searches left over go to later ones.
                 share = (self.runs - self.done) // (len(chosen) - number)
                 self._search(weakness, share)
         return self.found

@@ -1,7 +1,7 @@
 """The same scenario on the machine's own kernel: real TCP, real sockets, real time, the simulator's links between.
 
 Needs Linux and root; `doctor()` reports what is missing. A live result has the simulator's tables, so every metric and
-plot works on it, and two more: `emulator` (one row: how punctual the run was) and `captures` (every packet at both
+plot works on it. It has two more: `emulator` (one row: how punctual the run was) and `captures` (every packet at both
 ends of the path).
 """
 
@@ -85,7 +85,7 @@ def run(
     """Run `scenario` live, for as long as it says, and return what was measured.
 
     Takes what `tailback.run` takes. `result.meta["engine"]` begins with "live"; `result.meta["fit"]` is False if the
-    emulator was so late that the result may be another one, and `result.meta["notes"]` says why;
+    emulator was so late that the result may be another one, and `result.meta["notes"]` says why.
     `result.meta["controls"]` says whose each flow's congestion control was: "kernel", "twin" or "own". Of programs
     (`exec`) the result has how they ended (`programs`), what they measured (`program_metrics`), and what they wrote
     (`result.files`). With `twins` even a congestion control that the kernel has itself is tailback's BPF twin of it,

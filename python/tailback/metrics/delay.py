@@ -30,8 +30,8 @@ def one_way_delay(
 def base_delay(result: Any, flow: int | str) -> float:
     """Propagation plus serialisation on every link of the way, with empty queues.
 
-    A link with a timer (`tick_hz`) may hold a packet up to one tick longer, which counts as induced delay, or let it
-    go earlier by a part of one: then it is the smallest delay seen, as it is where a medium transmits.
+    A link with a timer (`tick_hz`) may hold a packet up to one tick longer, which counts as induced delay. It may also
+    let it go earlier by a part of one: then the base is the smallest delay seen, as it is where a medium transmits.
     """
     rows = Rows.of(result)
     packets = rows.of_flow("packets", flow)

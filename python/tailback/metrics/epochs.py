@@ -3,15 +3,14 @@
 An epoch is the time between two congestion events in steady state (CAIA-TR-080818A section VI). A congestion event
 is the entry into recovery or CWR, or a timeout. Three rules make this robust:
 
-1. Merging. An entry belongs to the event before if that one's recovery has not been left yet, or if it comes
-   within `merge_rtts` loaded round trips of that event's first entry (a loaded round trip is the propagation
-   delay plus a full queue at the bottleneck). A burst of losses which takes a timeout to repair is one event.
+1. Merging. An entry belongs to the event before if that one's recovery has not been left yet. It also belongs to it if
+   it comes within `merge_rtts` loaded round trips of that event's first entry. A loaded round trip is the propagation
+   delay plus a full queue at the bottleneck. A burst of losses which takes a timeout to repair is one event.
 2. Steady state begins at the second event: the first ends slow start, and the epoch after it starts from
    whatever slow start left behind.
-3. Typical epochs: the `count` consecutive steady epochs nearest to the middle of the run, each between half
-   and twice the median duration. If there is no such window, the one nearest to the middle; if there are fewer
-   epochs, all of them; if there is none, the time from the first event (or the start) to the end, marked as not
-   complete.
+3. Typical epochs: the `count` consecutive steady epochs nearest to the middle of the run, each between half and twice
+   the median duration. If there is no such window, the one nearest to the middle; if there are fewer epochs, all of
+   them. If there is none, it is the time from the first event (or the start) to the end, marked as not complete.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def synthetic_packet_pairs(
 ) -> tuple[Floats, Floats]:
     """Instants and RTTs at a flow's sender, as SPP finds them from captures at its two hosts.
 
-    Every ACK the receiver sends is paired with the latest packet it had got by then; the RTT is the time between the
+    Every ACK the receiver sends is paired with the latest packet it had got by then. The RTT is the time between the
     two at the sender less that at the receiver, so that no delayed ACK is in it. The sample's instant is their middle
     at the sender. Packets are those of the packet log. ACKs are recognised in the SIFTR rows of both ends by their
     number, and equal ones by their order; where some of several equal ones were lost, all of these are left out. Give

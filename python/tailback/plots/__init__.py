@@ -2,7 +2,7 @@
 
 >>> from tailback import plots
 >>> plots.get("delay-cdf").title
-'Distribution of the delay that calls see'
+'Distribution of the delays of packets'
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ def draw_cdfs(ax: Axes, curves: Sequence[Curve], *, labels: bool = True) -> None
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
 
 
-@recipe("delay-cdf", "Distribution of the delay that calls see", applies=fits.datagrams)
+@recipe("delay-cdf", "Distribution of the delays of packets", applies=fits.datagrams)
 def delay_cdf(
     results: Mapping[str, Rows], *, start: float | None = None, end: float | None = None, induced: bool = True
 ) -> Figure:

@@ -219,7 +219,8 @@ def panels(results: Mapping[str, Rows], start: float | None = None, end: float |
                 kept = (times >= (start or 0.0)) & (times <= (np.inf if end is None else end))
                 drawn = look[label, max(flow, 0)]
                 name = label if len(found) == 1 else f"{label}: {rows.flow_names[flow]}"
-                curves.append(Curve(name, times[kept], values[kept], drawn.colour, "-" if flow < 0 else drawn.style))
+                is_only = flow < 0 or len(found) == 1
+                curves.append(Curve(name, times[kept], values[kept], drawn.colour, "-" if is_only else drawn.style))
         if any(len(curve.x) for curve in curves):
             out.append(Panel(title, unit, curves))
     return out

@@ -1,9 +1,9 @@
 """What a run measured: labelled tables, the scenario they belong to, and what is needed to run it again.
 
-In a folder a result is one Parquet file a table beside `scenario.toml` (as written), `normal.toml` (the scenario that
-was run, where its text differs), `resolved.json` (as run), the sources of algorithms of your own, and `meta.json` (by
-what, with the digest of each file). A folder appears complete or not at all, and replaces an
-earlier one only when complete.
+In a folder a result is one Parquet file a table. Beside them are `scenario.toml` (as written), `normal.toml` (the
+scenario that was run, where its text differs), `resolved.json` (as run), and the sources of algorithms of your own.
+`meta.json` names the program that filled it and the digest of each file. A folder appears complete or not at all, and
+replaces an earlier one only when complete.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Become a machine: `python -I starter.py PROCESSOR PROGRAM ARGUMENT…`, with `-` for any processor.
 
-`subprocess` would do this between fork and exec, but a fork is refused (ENOMEM) in a process that has reserved more
-address space than there is memory, as one has after a run with thousands of connections.
+`subprocess` would do this between fork and exec. But a fork is refused (ENOMEM) in a process that has reserved more
+address space than there is memory, as after a run with thousands of connections.
 """
 
 import ctypes

@@ -84,9 +84,9 @@ def text(forest: Forest, seen: Sequence[Row], held: Sequence[Judged], asked: Seq
     return f"""{BEGIN}
 
 **Held-out runs.** {PLAN["test_paths"]} paths with seeds of their own, which no tree has seen
-({PLAN["train_paths"]} others trained {len(forest.roots)} trees): {len(held)} captures, a third
-each at the sender, at the receiver, and at either end from the middle of the connection. What was expected was written
-down before, in `validation/identify.toml`.
+({PLAN["train_paths"]} others trained {len(forest.roots)} trees): {len(held)} captures. A third each is taken at the
+sender, at the receiver, and at either end from the middle of the connection. What was expected was written down before,
+in `validation/identify.toml`.
 
 {_table(["Share", "expected", "found", "met"], rows)}
 

@@ -17,14 +17,14 @@ use crate::time::{Bytes, Duration, Rate, Time};
 const CARD: Card = Card {
     name: "bbr",
     title: "BBR v1",
-    law: "BtlBw = largest delivery rate of 10 rounds, RTprop = smallest RTT of 10 s; pacing = gain·BtlBw, w \
-          = gain·BtlBw·RTprop; gains 2.89 in Startup, 0.34 in Drain, then 1.25, 0.75 and six times 1 in \
-          turn; every 10 s w = 4 for 200 ms",
+    law: "BtlBw = largest delivery rate of 10 rounds, RTprop = smallest RTT of 10 s; pacing = gain·BtlBw, w = \
+          gain·BtlBw·RTprop. Gains: 2.89 in Startup, 0.34 in Drain, then 1.25, 0.75 and six times 1 in turn. \
+          Every 10 s w = 4 for 200 ms",
     source: "Cardwell, Cheng, Gunn, Yeganeh and Jacobson, ACM Queue 14(5), 2016; Linux `tcp_bbr` (6.1)",
     differs: &[
-        "Rates are in bits per second of payload where the kernel counts packets. The same for full segments; \
-              where an application writes less than a segment at a time, the kernel counts each as a full one, so \
-              that its rate and its pacing are higher by the segment's size over the payload's",
+        "Rates are in bits per second of payload where the kernel counts packets. It is the same for full \
+              segments. The kernel counts a smaller write as a full segment, so that its rate and its pacing \
+              are higher by the segment's size over the payload's",
         "The ten seconds and the fifth of one are exact; the kernel counts them in ticks, a probe lasts up to \
               two more",
     ],

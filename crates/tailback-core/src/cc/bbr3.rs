@@ -28,22 +28,24 @@ use crate::time::{Bytes, Duration, Rate, Time};
 const CARD: Card = Card {
     name: "bbr3",
     title: "BBR v3",
-    law: "bw = min(max_bw, bw_lo), w = gain·bw·min_rtt within inflight_hi and inflight_lo; more than 2 % lost of \
-          the flight at a packet's sending, while probing, set inflight_hi to that flight, losses otherwise \
-          lower bw_lo and inflight_lo to 0.7 of themselves; probing every 2 to 3 s: DOWN 0.9, CRUISE 1, REFILL 1, \
-          UP 1.25, which ends at inflight_hi if the last UP lost too much; every 5 s half a window for 200 ms",
+    law: "bw = min(max_bw, bw_lo), w = gain·bw·min_rtt within inflight_hi and inflight_lo. More than 2 % lost \
+          of the flight at a packet's sending, while probing, set inflight_hi to that flight. Other losses \
+          lower bw_lo and inflight_lo to 0.7 of themselves. Probing every 2 to 3 s: DOWN 0.9, CRUISE 1, REFILL \
+          1, UP 1.25, which ends at inflight_hi if the last UP lost too much. Every 5 s half a window for 200 \
+          ms",
     source: "draft-ietf-ccwg-bbr-06 (July 2026), sections 4 and 5",
     differs: &[
-        "Where the draft and Google's BBR v3 for Linux (the public patch for 6.12) part, the draft is followed: \
-              Drain's gain 0.5 (patch 0.35) and at most three rounds of it, DOWN's 0.90 (0.91), the plateau looked \
-              for at round starts only, aggregation remembered for 10 rounds without a bound of 100 ms",
+        "Where the draft and Google's BBR v3 for Linux (the public patch for 6.12) part, the draft is \
+              followed. Drain's gain 0.5 (patch 0.35) and at most three rounds of it, DOWN's 0.90 (0.91). The \
+              plateau is looked for at round starts only, and aggregation remembered for 10 rounds without a \
+              bound of 100 ms",
         "None of the patch's ECN response, of its protective load balancing or of its fast ACKs",
         "Startup's six loss ranges are counted over the round that begins with the first loss, as in the patch, since \
               the draft leaves it open",
         "inflight in the test that ends a cautious UP is that before the ACK, as the sender fills the window only \
               after it",
-        "What a spurious recovery gives back is saved once, as it begins, as in the patch, and not again at the first \
-              loss of each round; after a pause the aggregation begins at nothing, as in the patch",
+        "What a spurious recovery gives back is saved once, as it begins, as in the patch, and not again at \
+              the first loss of each round. After a pause the aggregation begins at nothing, as in the patch",
         "Rates are of payload",
     ],
     live_twin: None,
@@ -131,7 +133,7 @@ struct State {
     lost_end: u64,
     /// What was sent and is not yet acknowledged, in order of time.
     sent: VecDeque<Sent>,
-    /// Of the packet that left last of those delivered.
+    /// State of the delivered packet that was sent last.
     latest: Latest,
     undo: Undo,
     is_saved: bool,

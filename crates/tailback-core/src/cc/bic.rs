@@ -11,8 +11,8 @@ use crate::scenario::ScenarioError;
 const CARD: Card = Card {
     name: "bic",
     title: "BIC",
-    law: "below W_max each round trip goes 1/4 of the way, at most 16 segments and at least 0.2; above it \
-          the increase mirrors that; w ← 0.8·w on congestion, W_max lowered when w fell short of it",
+    law: "below W_max each round trip goes 1/4 of the way, at most 16 segments and at least 0.2. Above it the \
+          increase mirrors that; w ← 0.8·w on congestion, W_max lowered when w fell short of it",
     source: "Xu, Harfoush and Rhee, INFOCOM 2004; Linux `tcp_bic`",
     differs: &[
         "Linux's step is 1/4 of the distance (B = 4), the paper's 1/2; growth is divided by the delayed-ACK \

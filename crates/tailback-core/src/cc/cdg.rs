@@ -19,13 +19,13 @@ const CARD: Card = Card {
     name: "cdg",
     title: "CAIA Delay-Gradient",
     law: "g_min and g_max are the changes of the smallest and largest RTT of a round trip, averaged over 8; \
-          with probability 1 − e^(−g/G) w ← 0.7·w; increase and loss as Reno, but a shadow window remembers \
+          with probability 1 − e^(−g/G) w ← 0.7·w. Increase and loss are Reno's, but a shadow window remembers \
           what delay backoffs gave up, and a loss with an empty queue costs nothing (loss tolerance)",
     source: "Hayes and Armitage, IFIP Networking 2011 (LNCS 6641); FreeBSD `cc_cdg` 0.1; Linux `tcp_cdg`",
     differs: &[
         "`linux`: microseconds, the 8-entry sums instead of averages, backoff through the CWR state, no loss \
-              tolerance unless asked for, HyStart, shadow window reduced to half before it is used; the end that \
-              answers a handshake has a sample of it too, which Linux takes at the other end only",
+              tolerance unless asked for, HyStart, shadow window reduced to half before it is used. The end \
+              that answers a handshake has a sample of it too, which Linux takes at the other end only",
         "`freebsd`: RTTs of its helper `h_ertt`, so gradients and G count its clock's units; the \
               exponential itself where the module has a table; never below two segments, as in the patch of \
               2011",
@@ -180,7 +180,7 @@ impl Registered for Cdg {
 impl CongestionControl for Cdg {
     fn on_established(&mut self, _now: Time, srtt: Option<Duration>, control: &mut Control) {
         if !self.state.is_freebsd {
-            // Linux `pkts_acked` is called for the SYN too: a lower first minimum than full segments have, so that the
+            // Linux `pkts_acked` is called for the SYN too. Its minimum is lower than that of full segments. So the
             // first gradients of the minimum are positive and small, and those of the maximum are not asked.
             if let Some(rtt_us) = srtt.map(|rtt| span_us(rtt) as i32) {
                 self.state.round = MinMax { min: rtt_us, max: rtt_us };

@@ -16,9 +16,9 @@ const CARD: Card = Card {
     source: "Caini and Firrincieli, Int. J. Satellite Communications and Networking 22(5), 2004; Linux \
           `tcp_hybla`",
     differs: &[
-        "As in Linux: ρ in eighths, from the smallest smoothed RTT, and 1 for ever without the handshake's; 2^ρ \
-              from a table in 1/128, capped at ρ = 16; the initial window is ⌊ρ⌋ whatever the stack's; credit per \
-              ACK, whatever it covers; Reno outside Open",
+        "As in Linux: ρ counts in eighths, from the smallest smoothed RTT, and 1 for ever without the \
+              handshake's; 2^ρ from a table in 1/128, capped at ρ = 16. The initial window is ⌊ρ⌋ whatever the \
+              stack's; credit per ACK, whatever it covers; Reno outside Open",
         "`linux-2.6.25`: growth stops for good above 128·ρ² segments",
     ],
     live_twin: Some("linux:hybla"),

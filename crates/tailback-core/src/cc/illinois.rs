@@ -12,8 +12,8 @@ use crate::time::Bytes;
 const CARD: Card = Card {
     name: "illinois",
     title: "TCP-Illinois",
-    law: "d_a the mean and d_m the largest queueing delay; α = 10 for d_a ≤ d_m/100, else falling as κ₁/(κ₂ \
-          + d_a) to 0.3; β from 1/8 at d_a = d_m/10 to 1/2 at 0.8·d_m; w ← w + α/w an ACK, w ← (1 − β)·w on \
+    law: "d_a the mean and d_m the largest queueing delay. α = 10 for d_a ≤ d_m/100, else falling as κ₁/(κ₂ + \
+          d_a) to 0.3. β goes from 1/8 at d_a = d_m/10 to 1/2 at 0.8·d_m. w ← w + α/w an ACK, w ← (1 − β)·w on \
           loss",
     source: "Liu, Başar and Srikant, Performance Evaluation 65(6–7), 2008; Linux `tcp_illinois`",
     differs: &[

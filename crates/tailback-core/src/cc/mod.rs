@@ -191,7 +191,7 @@ pub struct Ack {
 pub struct DeliverySample {
     /// Bytes.
     pub bytes: Bytes,
-    /// In this time, which is not zero.
+    /// Time in which they were delivered; never zero.
     pub interval: Duration,
 }
 
@@ -249,9 +249,9 @@ pub struct Congestion {
 pub struct PhaseChange {
     /// Time of the change.
     pub now: Time,
-    /// From this state,
+    /// Recovery state before the change.
     pub from: Phase,
-    /// to this one.
+    /// Recovery state after the change.
     pub to: Phase,
     /// A reduction is over: the window has come down to ssthresh, or is where the undo at the end of a recovery has put
     /// it (Linux `CA_EVENT_COMPLETE_CWR`).
@@ -301,9 +301,9 @@ pub struct Departure {
 /// A transmission declared lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Loss {
-    /// When it left.
+    /// When the segment left.
     pub sent: Time,
-    /// The offset at which it ends.
+    /// Offset at which the segment ends.
     pub end: u64,
     /// Payload of the segment.
     pub bytes: Bytes,
@@ -314,7 +314,7 @@ pub struct Loss {
 pub struct Fates<'a> {
     /// Time of the ACK or the timeout.
     pub now: Time,
-    /// The ACK, if it was one.
+    /// The ACK that showed the losses, if it was no timeout.
     pub ack: Option<&'a Ack>,
     /// The transmission that left last of all that were delivered so far: when, and the offset at which it ends.
     pub newest: (Time, u64),

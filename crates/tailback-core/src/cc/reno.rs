@@ -35,7 +35,7 @@ const CARD: Card = Card {
     ],
 };
 
-/// What is halved.
+/// Which quantity a loss halves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Variant {
     Linux,

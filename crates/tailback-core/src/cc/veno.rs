@@ -16,9 +16,9 @@ const CARD: Card = Card {
           of w if N < 3, else half",
     source: "Fu and Liew, IEEE JSAC 21(2), 2003; Linux `tcp_veno` (6.1)",
     differs: &[
-        "As in Linux, N is computed at every ACK from the smallest RTT since the last one that grew the window, and \
-              the rule \"two samples or fewer: Reno\" acts only at the start, because the count is never reset. \
-              Outside Open it is Reno",
+        "As in Linux, N is computed at every ACK from the smallest RTT since the last one that grew the \
+              window. The rule \"two samples or fewer: Reno\" acts only at the start, because the count is \
+              never reset. Outside Open it is Reno",
         "As in Linux, an ACK without a sample counts as an endless RTT, N = w: congestion, until the next one",
     ],
     live_twin: Some("linux:veno"),

@@ -26,7 +26,7 @@ const NONE: u32 = u32::MAX;
 struct Payloads {
     /// By slot; shorter if no slot so high carries any.
     of: Vec<u32>,
-    /// Each with how many slots share it.
+    /// Payloads, each with the number of slots that share it.
     held: Vec<(Vec<u8>, u32)>,
     free: Vec<u32>,
     /// Buffers to use again.

@@ -288,7 +288,7 @@ impl Building<'_> {
                 stack.initial_receive_buffer = None;
             }
             if tcp.send_buffer.is_some() || needs.window.is_some() {
-                // Nor does this one (SO_SNDBUF).
+                // A send buffer that is set (SO_SNDBUF) does not grow.
                 stack.send_buffer_grows = false;
             }
             if needs.window.is_some() {

@@ -66,7 +66,7 @@ pub struct Foreign {
 pub struct Live {
     /// Unique in the flow.
     pub serial: u32,
-    /// Its number, which others have after it.
+    /// Number of the connection; a later one may have it again.
     pub connection: Connection,
     /// The client's end and the server's.
     pub halves: [Half; 2],
@@ -107,7 +107,7 @@ pub struct Half {
     pub is_given_up: bool,
 }
 
-/// What a stack did that none may.
+/// What a stack did that no stack may do.
 pub type Wrong = (String, StackFaultKind);
 
 impl Half {
@@ -130,7 +130,7 @@ impl Half {
         }
     }
 
-    /// When it is to be woken.
+    /// When the end is to be woken.
     pub fn next_wake(&self) -> Time {
         self.timeout.min(self.call_at)
     }
@@ -201,7 +201,7 @@ impl Step {
 pub enum News {
     /// Data may flow.
     Established,
-    /// As many bytes are there as it waits for.
+    /// The bytes that the application waits for have arrived.
     Received,
     /// The peer has finished.
     PeerFinished,
@@ -210,7 +210,7 @@ pub enum News {
 }
 
 impl News {
-    /// All of it.
+    /// Every kind of news, in the order in which it is handed over.
     pub const IN_ORDER: [News; 4] = [News::Established, News::Received, News::PeerFinished, News::Closed];
 }
 
@@ -254,7 +254,7 @@ impl Live {
         self.halves.iter().any(|half| half.is_given_up)
     }
 
-    /// Is it over at both ends?
+    /// Whether the connection is over at both ends.
     pub fn is_over(&self) -> bool {
         self.halves.iter().all(|half| half.reported.is_closed)
     }

@@ -1,9 +1,9 @@
 //! The network as arrays, and the run loop.
 //!
-//! Elements: links, applications, the poll, flows of foreign stacks, and the ends of connections, which come and go and so
-//! stand last. Each
-//! has one armed wake. A link wakes when a packet arrives at its far end; an end when a timer is due (its wake may
-//! be early, never late) or its application asked to; an application at its starts, its stops or when it asked to.
+//! Elements: links, applications, the poll, flows of foreign stacks, and the ends of connections, which come and go and
+//! so stand last. Each has one armed wake. A link wakes when a packet arrives at its far end. An end wakes when a timer
+//! is due (its wake may be early, never late) or its application asked to. An application wakes at its starts, its
+//! stops or when it asked to.
 //!
 //! This file keeps the state and runs the loop; each kind of element has its module: `links`, `ends`, `applications` and
 //! `polls`. Links that others serve are in `shared` and `tunnelled`, what links borrow while they work in `link_host`,
@@ -127,7 +127,7 @@ pub struct Network<P> {
     ways: Vec<ahead::Way>,
     pub named_links: usize,
     pub flows: Vec<Flow>,
-    /// One each of `flows`.
+    /// One entry for each of `flows`.
     pub per_packet: Vec<PerPacket>,
     pub connections: Connections,
     /// Flows of foreign stacks.

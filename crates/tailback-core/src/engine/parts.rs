@@ -10,12 +10,12 @@ use crate::time::Time;
 /// A network before its first event.
 pub struct Parts {
     pub links: Vec<Link>,
-    /// The media that some of them share.
+    /// Media that some links share.
     pub channels: Vec<Channel>,
     /// How many of `links` the scenario names; the rest hold packets for processing jitter.
     pub named_links: usize,
     pub flows: Vec<Flow>,
-    /// Those of foreign stacks.
+    /// Flows of foreign stacks.
     pub foreign: Vec<Foreign>,
     pub end: Time,
     /// What is allowed but probably not meant.

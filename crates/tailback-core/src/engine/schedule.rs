@@ -206,7 +206,7 @@ impl Row {
     }
 }
 
-/// The wakes of all others.
+/// Wakes of all elements that are not links.
 #[derive(Clone, Debug, Default)]
 struct Heap {
     wakes: Vec<Wake>,

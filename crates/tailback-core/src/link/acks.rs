@@ -32,18 +32,18 @@ pub struct Acks {
 #[derive(Clone, Copy, Debug)]
 struct Held {
     until: Time,
-    /// The one that waits, if one in N goes.
+    /// The acknowledgement that waits, if one in N goes.
     newest: Option<u32>,
-    /// Those that came, this one among them.
+    /// Acknowledgements that came, the waiting one included.
     count: u32,
 }
 
 /// What is to be done with an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept {
-    /// It leaves then.
+    /// When the acknowledgement leaves.
     pub leaves: Time,
-    /// The packet in this slot, which waited, is dropped.
+    /// Slot of the waiting packet that is dropped.
     pub replaces: Option<u32>,
 }
 
@@ -67,7 +67,7 @@ impl Acks {
         }
         let Some(every) = self.every else { return Kept { leaves: held.until, replaces: None } };
         if carries == Carries::AckWithSack {
-            // It goes by itself: neither counted nor held.
+            // The packet is neither counted nor held.
             return at_once;
         }
         held.count += 1;

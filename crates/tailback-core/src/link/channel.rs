@@ -10,8 +10,8 @@
 //! onto the link's own pipe. It acts at due times like a link, and the engine arms one wake for all its links.
 //!
 //! Source: IEEE 802.11-2012 section 9.3 (DCF); IEEE 1901-2010 section 14 as modelled by Vlachou, Banchs, Herzen and
-//! Thiran, "On the MAC for power-line communications", ICNP 2014; Bianchi, IEEE JSAC 18(3) (2000), and Bianchi and
-//! Tinnirello, IEEE Communications Letters 14(7) (2010), for what the counting of slots should give.
+//! Thiran, "On the MAC for power-line communications", ICNP 2014. What the counting of slots should give: Bianchi, IEEE
+//! JSAC 18(3) (2000); Bianchi and Tinnirello, IEEE Communications Letters 14(7) (2010).
 //!
 //! Differs from the source:
 //! - All stations hear each other: no hidden stations, no capture.
@@ -33,13 +33,13 @@ struct Station {
     /// Its links, and whose turn it is.
     links: Vec<u32>,
     turn: usize,
-    /// Slots after the gap at which it may send.
+    /// Slots after the gap at which the station may send.
     backoff: u64,
     stage: usize,
     deferral: u32,
-    /// It has something to send.
+    /// The station has something to send.
     is_ready: bool,
-    /// What it has may not begin before this.
+    /// The station may not begin to send before this.
     stalled_until: Time,
     stream: Stream,
 }

@@ -446,7 +446,7 @@ impl Interface {
         self.held_max
     }
 
-    /// What it has done so far.
+    /// What the link has done so far.
     pub fn count(&self) -> &LinkCount {
         &self.count
     }

@@ -104,7 +104,7 @@ fn pareto() -> Arc<[i16]> {
 
 /// The steps in which the program that writes `normal.dist` goes along the distribution.
 const STEP: f64 = 0.000_05;
-/// Where it begins.
+/// Where the program that writes `normal.dist` begins.
 const FIRST: f64 = -10.0;
 
 fn normal() -> Arc<[i16]> {
@@ -159,7 +159,7 @@ mod tests {
         (mean, square.sqrt())
     }
 
-    /// Of one value and the next.
+    /// Correlation of each value with the next.
     fn autocorrelation(values: &[f64]) -> f64 {
         let (mean, deviation) = moments(values);
         let products = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean));

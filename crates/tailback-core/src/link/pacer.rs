@@ -12,9 +12,9 @@ use crate::time::{Duration, Rate, Time};
 /// The fate of a packet between the serialiser and the far end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crossing {
-    /// It arrives then, after all that left before it.
+    /// The packet arrives at this time, after all that left before it.
     Arrives(Time),
-    /// The medium gave it up.
+    /// The medium gave the packet up.
     Lost,
 }
 

@@ -26,7 +26,7 @@ const LARGEST_BURST: Bytes = 1 << 40;
 #[derive(Clone, Debug)]
 pub struct Policer {
     rate_bps: u64,
-    /// The most tokens it holds.
+    /// Most tokens that the bucket holds.
     full: u128,
     tokens: u128,
     /// When `tokens` was right.

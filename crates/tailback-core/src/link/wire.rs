@@ -5,13 +5,13 @@
 //! the packet arrives.
 //!
 //! Losses come independently (`loss`), one every this many packets (`loss_every`), by wrong bits (`bit_error`: a packet
-//! of L bytes survives with (1 − e)^8L), or in bursts: a chain of two states moves once a packet, good to bad with
-//! probability p, bad to good with r, and loses the packet with the probability of the state it has come to. A share
-//! p/(p + r) of packets meets the bad state, in bursts of mean length 1/r.
+//! of L bytes survives with (1 − e)^8L), or in bursts. For bursts a chain of two states moves once a packet, good to
+//! bad with probability p, bad to good with r. It loses the packet with the probability of its new state. A share p/(p
+//! + r) of packets meets the bad state, in bursts of mean length 1/r.
 //!
-//! Source: the independent-probability models of Linux netem (tc-netem(8): loss random, duplicate, reorder,
-//! delay jitter, and loss gemodel, whose p, r, 1-h, 1-k are burst_start, burst_end, burst_loss, gap_loss); Gilbert,
-//! "Capacity of a burst-noise channel", BSTJ 39 (1960); Elliott, BSTJ 42 (1963).
+//! Source: the independent-probability models of Linux netem (tc-netem(8): loss random, duplicate, reorder, delay
+//! jitter, and loss gemodel, whose p, r, 1-h, 1-k are burst_start, burst_end, burst_loss, gap_loss). Gilbert, "Capacity
+//! of a burst-noise channel", BSTJ 39 (1960); Elliott, BSTJ 42 (1963).
 //!
 //! Differs from the source:
 //! - Jitter never reorders: a packet arrives no earlier than the one before it. netem's does reorder.

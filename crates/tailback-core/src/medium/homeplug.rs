@@ -11,16 +11,16 @@ use crate::time::{Bytes, Duration, Rate};
 const CARD: Card = Card {
     name: "homeplug",
     title: "HomePlug AV",
-    law: "after CIFS and two priority slots stations count backoff slots; the winner sends a delimiter of \
+    law: "after CIFS and two priority slots stations count backoff slots. The winner sends a delimiter of \
           110.48 µs and physical blocks of 512 bytes, 520 on the wire at the PHY rate, up to `payload_us` of \
-          them; after RIFS the answer says which blocks were good. Bad blocks go again, with new ones behind \
+          them. After RIFS the answer says which blocks were good. Bad blocks go again, with new ones behind \
           them; packets are released in order. A station that hears others begin widens its window without \
           having failed (the deferral counter). Nothing is sent in the beacon's region at the start of each \
           two mains cycles",
-    source: "IEEE 1901-2010 (FFT PHY and CSMA/CA); Vlachou, Banchs, Herzen and Thiran, \"On the MAC for \
-          power-line communications: modeling assumptions and performance tradeoffs\", ICNP 2014 (windows, \
-          deferral counters, slot, collision of 2920.64 µs); HomePlug AV white paper (2005): delimiter, \
-          blocks, beacon of two mains cycles",
+    source: "IEEE 1901-2010 (FFT PHY and CSMA/CA). Vlachou, Banchs, Herzen and Thiran, \"On the MAC for \
+             power-line communications: modeling assumptions and performance tradeoffs\", ICNP 2014 (windows, \
+             deferral counters, slot, collision of 2920.64 µs). HomePlug AV white paper (2005): delimiter, \
+             blocks, beacon of two mains cycles",
     differs: &[
         "One network, one priority; no TDMA allocations, no bursts of several delimiters",
         "The PHY rate is the tone map's, constant over the mains cycle; blocks fail independently",

@@ -13,18 +13,18 @@ use crate::time::{Duration, Rate, Time};
 const CARD: Card = Card {
     name: "hsdpa",
     title: "3G downlink (HSDPA)",
-    law: "every 2 ms the scheduler gives the user a block with probability `share`; its size is that of the \
-          channel quality indicator c, ⌊(TBS(c) − 21)/336⌋ RLC PDUs of 320 payload bits. c wanders as \
-          Ehrenfest's urn: from k of 2·spread above its least it rises with probability (2·spread − \
-          k)/(2·spread) a step and falls otherwise; so it is binomial about its mean with variance spread/2 \
+    law: "every 2 ms the scheduler gives the user a block with probability `share`. Its size is that of the \
+          channel quality indicator c, ⌊(TBS(c) − 21)/336⌋ RLC PDUs of 320 payload bits. The indicator c \
+          wanders as Ehrenfest's urn: from k of 2·spread above its least it rises with probability (2·spread − \
+          k)/(2·spread) a step and falls otherwise. So it is binomial about its mean with variance spread/2 \
           and forgets in `coherence`. A block fails with probability `bler`, is repeated 12 ms later by HARQ \
           and after four failures by RLC; packets are released in order. In a stall (`stall_every_ms`) no \
           block begins; repetitions under way arrive",
-    source: "3GPP TS 25.214 table 7D (CQI and block size, category 10) and 6A.2 (one CQI step is about 1 \
-          dB); TS 25.321 section 9.1 (MAC-hs header 21 bits, MAC-d PDU 336); TS 25.322 (RLC acknowledged \
-          mode); Holma and Toskala, \"HSDPA/HSUPA for UMTS\" (2006), chapters 4 and 10 (first-block errors \
-          10 %, round trip of HARQ 12 ms, delays); Ehrenfest and Ehrenfest, Physikalische Zeitschrift 8 \
-          (1907); RFC 3481 section 2.4",
+    source: "3GPP TS 25.214 table 7D (CQI and block size, category 10) and 6A.2 (one CQI step is about 1 dB). \
+             TS 25.321 section 9.1 (MAC-hs header 21 bits, MAC-d PDU 336); TS 25.322 (RLC acknowledged mode). \
+             Holma and Toskala, \"HSDPA/HSUPA for UMTS\" (2006), chapters 4 and 10 (first-block errors 10 %, \
+             round trip of HARQ 12 ms, delays). Ehrenfest and Ehrenfest, Physikalische Zeitschrift 8 (1907); \
+             RFC 3481 section 2.4",
     differs: &[
         "The indicator is known without delay, so blocks fail independently of its course",
         "Other users are a coin: no proportional-fair gain, no state changes (the bearer is always up)",

@@ -3,7 +3,7 @@
 //! Law: a stall begins after an exponential time of mean `every` since the last one's end, and lasts uniformly from
 //! `least` to `most`. What is queued waits; nothing is lost by it.
 //!
-//! Source: RFC 3481 section 2.4 (3G: handovers and link-layer repetitions make delay spikes of several round trips);
+//! Source: RFC 3481 section 2.4 (3G: handovers and link-layer repetitions make delay spikes of several round trips).
 //! Ramani and Savage, "SyncScan", INFOCOM 2005 (802.11: a station listening on other channels is away for more than a
 //! quarter of a second). Neither gives a distribution; the exponential and the uniform are ours.
 

@@ -1,9 +1,9 @@
 //! A radio bearer in transmission time intervals: blocks, HARQ, then acknowledged-mode RLC.
 //!
 //! Law: time is cut into intervals. Block k takes as many bits as the radio gives it from what was queued when it
-//! began, and arrives when it ends; a block received wrongly is repeated after a fixed time, up to a number of
-//! tries, and then again by RLC after its status report. A repetition takes the interval in which it is sent from
-//! new data. Packets are put together from blocks, and released in order.
+//! began, and arrives when it ends. A block received wrongly is repeated after a fixed time, up to a number of tries,
+//! and then again by RLC after its status report. A repetition takes the interval in which it is sent from new data.
+//! Packets are put together from blocks, and released in order.
 //!
 //! Source: 3GPP TS 25.308 (HSDPA), TS 25.322 (RLC), TS 25.321 (MAC); Holma and Toskala, "HSDPA/HSUPA for UMTS"
 //! (2006), chapters 2 and 4.

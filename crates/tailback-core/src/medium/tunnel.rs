@@ -16,7 +16,7 @@ const CARD: Card = Card {
     name: "tunnel",
     title: "Tunnel of IP over TCP",
     law: "packets wait in the queue of the tunnel's interface. A process takes one when the socket of the \
-          outer connection has room for it, and writes its length and its bytes to the stream; while the \
+          outer connection has room for it, and writes its length and its bytes to the stream. While the \
           socket is full the process holds that packet and takes none, so the queue fills and drops. At the \
           other end a packet comes out when the last of its bytes has arrived in order: what the outer \
           connection retransmits holds up everything behind it",

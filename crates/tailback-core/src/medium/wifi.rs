@@ -15,20 +15,21 @@ const CARD: Card = Card {
     name: "wifi",
     title: "802.11g and 802.11n",
     law: "a station that finds the medium idle for DIFS = SIFS + 2 slots and has counted its backoff down \
-          sends one frame of T(n, r) = 20 + 4⌈(22 + 8n)/4r⌉ + 6 µs, n = IP bytes + 36, and is answered after \
-          SIFS. No answer: the window doubles from 15 to 1023 and the frame is sent again, `tries` times in \
-          all. 802.11n sends up to `aggregate` frames behind one preamble, each with its own check; a block \
-          acknowledgement says which arrived. In a stall (`stall_every_ms`) a link begins no try: its \
-          receiver listens on another channel, and frames wait for it. `hidden`: probability that a try \
-          fails whatever its length, as stations out of hearing talk over it. A frame of n bytes fails with \
-          1 − (1 − e)^(n/1536), where e is `frame_error`, or what `signal_dbm` leaves at the rate in use: 10 \
-          % for 1000 bytes at the rate's sensitivity, a tenth of it for every decibel more. Rates are fixed \
-          or adapt: two failures in a row lower the rate, ten successes raise it for a trial",
-    source: "IEEE 802.11-2012 sections 9.3 (DCF), 18.4 and 19 (OFDM, ERP timing), 18.3.10.2 (sensitivity), \
-          20 (HT), 8.6.1 (A-MPDU); rate adaptation: Kamerman and Monteban, \"WaveLAN-II\", Bell Labs \
-          Technical Journal 2(3) (1997); contention: Bianchi, IEEE JSAC 18(3) (2000), and Bianchi and Tinnirello, \
-          IEEE Communications Letters 14(7) (2010); stalls: Ramani and Savage, SyncScan, INFOCOM 2005 (a scan \
-          takes more than 250 ms)",
+          sends one frame, and is answered after SIFS. The frame takes T(n, r) = 20 + 4⌈(22 + 8n)/4r⌉ + 6 µs, \
+          n = IP bytes + 36. No answer: the window doubles from 15 to 1023 and the frame is sent again, \
+          `tries` times in all. A station of 802.11n sends up to `aggregate` frames behind one preamble, each \
+          with its own check; a block acknowledgement says which arrived. In a stall (`stall_every_ms`) a link \
+          begins no try: its receiver listens on another channel, and frames wait for it. `hidden`: \
+          probability that a try fails whatever its length, as stations out of hearing talk over it. A frame \
+          of n bytes fails with 1 − (1 − e)^(n/1536), where e is `frame_error`, or what `signal_dbm` leaves at \
+          the rate in use. That is 10 % for 1000 bytes at the rate's sensitivity, a tenth of it for every \
+          decibel more. Rates are fixed or adapt: two failures in a row lower the rate, ten successes raise it \
+          for a trial",
+    source: "IEEE 802.11-2012 sections 9.3 (DCF), 18.4 and 19 (OFDM, ERP timing), 18.3.10.2 (sensitivity), 20 \
+             (HT), 8.6.1 (A-MPDU). Rate adaptation: Kamerman and Monteban, \"WaveLAN-II\", Bell Labs Technical \
+             Journal 2(3) (1997). Contention: Bianchi, IEEE JSAC 18(3) (2000), and Bianchi and Tinnirello, \
+             IEEE Communications Letters 14(7) (2010). Stalls: Ramani and Savage, SyncScan, INFOCOM 2005 (a \
+             scan takes more than 250 ms)",
     differs: &[
         "The slope of errors over signal is ours; real receivers differ by chip",
         "No RTS/CTS, no power saving, no beacons; acknowledgements are never lost",

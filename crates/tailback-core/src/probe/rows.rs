@@ -273,8 +273,8 @@ tables! {
         snd_scale: u8,
         /// Shift of the window offered to the peer.
         rcv_scale: u8,
-        /// State of the connection, in BSD's numbers: 0 closed, 1 listen, 2 SYN sent, 3 SYN received, 4 established,
-        /// 5 close wait, 6 FIN wait 1, 7 closing, 8 last ACK, 9 FIN wait 2, 10 time wait.
+        /// State of the connection, in BSD's numbers. Opening: 0 closed, 1 listen, 2 SYN sent, 3 SYN received, 4
+        /// established. Closing: 5 close wait, 6 FIN wait 1, 7 closing, 8 last ACK, 9 FIN wait 2, 10 time wait.
         state: u8,
         /// Payload of a full segment.
         mss: u32 ["B"],
@@ -361,8 +361,9 @@ tables! {
         bytes_acked: u64 ["B"],
         /// Payload of all the flow's connections that its receiver got in order so far.
         bytes_received: u64 ["B"],
-        /// Payload of all the flow's connections that reached its receiver so far, in order or not, each byte counted once;
-        /// of a live run from the log of segments; without BPF, and of real programs, the same as `bytes_received`.
+        /// Payload of all the flow's connections that reached its receiver so far, in order or not, each byte counted
+        /// once. Of a live run it comes from the log of segments. Without BPF, and of real programs, it is the same as
+        /// `bytes_received`.
         bytes_arrived: u64 ["B"],
         /// Segments of this connection retransmitted so far.
         segments_retransmitted: u64,

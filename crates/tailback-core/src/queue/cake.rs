@@ -15,12 +15,13 @@ use crate::time::{Bytes, Duration, Rate, Time};
 const CARD: Card = Card {
     name: "cake",
     title: "CAKE",
-    law: "a shaper lets `rate_bps` through, each packet counted with `overhead` and framing; of the tins whose own \
-          schedule is due the one of highest priority sends; in a tin each flow gets quantum/h bytes a round, where h is \
-          the number of backlogged flows of its busiest host; COBALT drops (or marks) the n-th packet interval/√n \
-          after the one before while the sojourn time is above `target`, counts down as slowly below it, and drops with \
-          BLUE's probability, which grows by 1/256 at overflow and shrinks by 1/4096 when the queue is empty; a queue \
-          that has never signalled does so with the second late packet, and its last packet is not dropped",
+    law: "a shaper lets `rate_bps` through, each packet counted with `overhead` and framing. Of the tins whose \
+          own schedule is due the one of highest priority sends. In a tin each flow gets quantum/h bytes a \
+          round, where h is the number of backlogged flows of its busiest host. COBALT drops (or marks) the \
+          n-th packet interval/√n after the one before while the sojourn time is above `target`, and counts \
+          down as slowly below it. It also drops with BLUE's probability, which grows by 1/256 at overflow and \
+          shrinks by 1/4096 when the queue is empty. A queue that has never signalled does so with the second \
+          late packet, and its last packet is not dropped",
     source: "T. Høiland-Jørgensen, D. Täht, J. Morton, \"Piece of CAKE: A Comprehensive Queue Management Solution for Home \
           Gateways\", LANMAN 2018, sections III and IV; tc-cake(8); constants of Linux sch_cake.c",
     differs: &[

@@ -1,7 +1,7 @@
 //! CoDel: drop at the head when packets have stayed longer than a target for an interval.
 //!
-//! A host's CoDel lies above its network device, which has a queue of its own that CoDel neither sees nor shortens:
-//! `device_packets` packets go there as soon as it has room, and leave in their order.
+//! A host's CoDel lies above its network device. The device has a queue of its own that CoDel neither sees nor
+//! shortens: `device_packets` packets go there as soon as it has room, and leave in their order.
 
 use super::parts::Line;
 use super::registry::{Registered, Surroundings};

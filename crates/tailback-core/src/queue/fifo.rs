@@ -21,9 +21,9 @@ use crate::time::{Bytes, Time};
 const CARD: Card = Card {
     name: "fifo",
     title: "FIFO drop-tail",
-    law: "An arrival of L bytes that finds n packets of b bytes is accepted, by `accept`: `fits` if n < \
-          limit_packets and b + L ≤ limit_bytes (Linux pfifo, bfifo); `below` if n < limit_packets and b ≤ \
-          limit_bytes, so the queue may exceed its bytes by one packet (FreeBSD dummynet); `ns2` if n + 1 < \
+    law: "An arrival of L bytes that finds n packets of b bytes is accepted, by `accept`. `fits`: if n < \
+          limit_packets and b + L ≤ limit_bytes (Linux pfifo, bfifo). `below`: if n < limit_packets and b ≤ \
+          limit_bytes, so the queue may exceed its bytes by one packet (FreeBSD dummynet). `ns2`: if n + 1 < \
           limit_packets and b + L < limit_bytes (ns-2.35 DropTail: one packet less than it says)",
     source: "Linux 5.10 net/sched/sch_fifo.c; FreeBSD 7.3 sys/netinet/ip_dummynet.c; ns-2.35 \
           queue/drop-tail.cc",

@@ -2,9 +2,10 @@
 //!
 //! One sender serves every stack; the [`Stack`] says how. This file keeps the state. Its modules: `acks` (what an ACK
 //! sets off), `output` (what leaves next), `burst` (how much of it at once), `pacing`, `host_queue` (what waits in the
-//! host), `loss` (what is lost), `recovery` (its phases), `reduction` (how the window comes down), `undo`, `frto` (spurious
-//! timeouts), `timers`, `probe` (of a lost tail), `window` (the peer's), `persist` (while it is closed), `usage` (of the
-//! congestion window), `followed` (algorithms that follow each packet), `cached_metrics` (what one connection leaves to the next) and `events` (congestion events).
+//! host). Losses are in `loss` (what is lost), `recovery` (its phases), `reduction` (how the window comes down),
+//! `undo`, `frto` (spurious timeouts), `timers`, `probe` (of a lost tail). The others are `window` (the peer's),
+//! `persist` (while it is closed), `usage` (of the congestion window), `followed` (algorithms that follow each packet),
+//! `cached_metrics` (what one connection leaves to the next) and `events`.
 //!
 //! Sources: RFC 5681, RFC 6582, RFC 6675, RFC 6937 (PRR), RFC 8985 (RACK-TLP), RFC 6298, RFC 3042, RFC 3522
 //! (Eifel detection), RFC 5682 (F-RTO); Linux 2.6.25 and 6.x, FreeBSD 7.3 for what their profiles name.

@@ -1,10 +1,10 @@
 //! A receive buffer that grows with what is read: Linux's dynamic right-sizing.
 //!
-//! Law: once a round trip, the window may become twice what was read in that round trip, if that is more than it
-//! was; a sender can therefore at most double what it has in flight each round trip, whatever its own rule. A stack
-//! that grows ahead adds sixteen segments, then twice the share by which more was read than the most before: six
-//! times what was read while that doubles, so that the window stays out of slow start's way. Since Linux 6.18 there are
-//! no sixteen segments, what waits out of order is added, and below an RTT of 1 ms growth is in proportion to it.
+//! Law: once a round trip, the window may become twice what was read in that round trip, if that is more than it was.
+//! So a sender can at most double its flight in a round trip, whatever its own rule. A stack that grows ahead adds
+//! sixteen segments, then twice the share by which more was read than the most before. That makes six times what was
+//! read while the latter doubles, so that the window stays out of slow start's way. Since Linux 6.18 there are no
+//! sixteen segments, what waits out of order is added, and below an RTT of 1 ms growth is in proportion to it.
 //!
 //! Source: Fisk and Feng, "Dynamic Right-Sizing in TCP", LACSI 2001; Linux 2.6.17 to 3.10 `tcp_rcv_space_adjust`,
 //! `tcp_rcv_rtt_measure_ts`, `tcp_init_buffer_space`; for growing ahead Linux 6.1, and `tcp_rcvbuf_grow` of 7.3.

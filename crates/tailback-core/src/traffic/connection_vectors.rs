@@ -22,15 +22,16 @@ const SLOWEST: f64 = 0.05;
 const CARD: Card = Card {
     name: "connection-vectors",
     title: "Connection vectors",
-    law: "`rate` vectors a second begin as a Poisson process. A vector is a sequence of epochs: the client sends a \
-          request, the server thinks and answers, the client pauses. With probability 1 − `persistent` there is one, \
-          sized by PackMime-HTTP; else as many as its HTTP/1.1 model gives: one page with probability 0.82, else two \
-          or more (exponential, mean 0.417), a page of one object with probability 0.69 if there are several, else \
-          of 1 + ⌊exponential of mean 1.578⌋; responses and pauses log-normal around a mean and with a variance that each \
-          connection draws. The hosts' delays are those of `client_delays` and `server_delays`, each \
-          connection's pair drawn uniformly. `prefill` begins with the connections of this many seconds: those that \
-          last, or begin, beyond the middle, started at the rate that makes their bytes the mean load. The flow's \
-          `from` is the clients' side: responses travel against the flow's direction",
+    law: "`rate` vectors a second begin as a Poisson process. A vector is a sequence of epochs: the client \
+          sends a request, the server thinks and answers, the client pauses. With probability 1 − `persistent` \
+          there is one, sized by PackMime-HTTP. Else there are as many as its HTTP/1.1 model gives: one page \
+          with probability 0.82, else two or more (exponential, mean 0.417). If there are several, a page has \
+          one object with probability 0.69, else 1 + ⌊exponential of mean 1.578⌋. Responses and pauses are \
+          log-normal around a mean and with a variance that each connection draws. The hosts' delays are those \
+          of `client_delays` and `server_delays`, each connection's pair drawn uniformly. `prefill` begins \
+          with the connections of this many seconds: those that last, or begin, beyond the middle, started at \
+          the rate that makes their bytes the mean load. The flow's `from` is the clients' side: responses \
+          travel against the flow's direction",
     source: "Tmix' structure: Weigle, Adurthi, Hernández-Campos, Jeffay and Smith, CCR 36(3), 2006; \
              draft-irtf-iccrg-tcpeval-01 sections 2.2, 3.3, 4.1 and appendix A. Sizes and pauses: Cao, Cleveland, \
              Gao, Jeffay, Smith and Weigle, INFOCOM 2004, with the parameters of ns-2's `PackMimeHTTP`",

@@ -17,9 +17,9 @@ const CARD: Card = Card {
           queueing delay, but at most 500 ms. While the last 500 ms had no loss and no delay of 10 ms: r ← max(r, (1+γ)·r_received), \
           γ = min(0.5, 50 ms/(rtt + 220 ms)). Else r ← r·(1 − 0.5·δ/τ·(x − priority·10 ms·max_rate/r)/τ − (x − x′)/τ), \
           τ = 500 ms, δ the time since the last report and x′ its x. At rest x = priority·10 ms·max_rate/r",
-    source: "RFC 8698 section 4 (NADA), parameters of its table 2; what a delay beyond 50 ms counts after losses, \
-             filters, loss intervals and the bound of x as the authors' ns3-rmcat (cisco/ns3-rmcat, of draft-ietf-rmcat-nada-05); \
-             the parameters of marks are quoted from memory",
+    source: "RFC 8698 section 4 (NADA), parameters of its table 2. What a delay beyond 50 ms counts after \
+             losses, filters, loss intervals and the bound of x are the authors' ns3-rmcat (cisco/ns3-rmcat, \
+             of draft-ietf-rmcat-nada-05). The parameters of marks are quoted from memory",
     differs: &[
         "the encoder gives exactly the rate it is asked for, so there is no rate-shaping buffer (section 5.2)",
         "a report leaves with the first packet that arrives 100 ms after the last one, not by a timer of its own; while \

@@ -13,8 +13,8 @@
 //! traffic", INFOCOM 2004, with the parameters of the authors' generator for ns-2.
 //!
 //! Differs from the source: the fitted size curves are thinned to the knots that hold them within 1 B or 2 % (mean
-//! sizes move by 0.3 % at most); memory reaches 256 lags back instead of 1000 and 5000; one exchange a connection
-//! (no persistent connections), as the source's default.
+//! sizes move by 0.3 % at most). Memory reaches 256 lags back instead of 1000 and 5000. One exchange a connection (no
+//! persistent connections), as the source's default.
 
 use super::draws::{Curve, LongMemory, ln_gamma, logistic, normal_upper, weibull, weibull_exceeded_by};
 use crate::math;

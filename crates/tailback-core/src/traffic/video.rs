@@ -12,13 +12,14 @@ use crate::time::{Bytes, Duration, Time};
 const CARD: Card = Card {
     name: "video",
     title: "A film by DASH",
-    law: "on one connection the player asks for a segment of `segment` seconds at one bitrate of `ladder`, and for the next \
-          once it is there and the buffer has room. It plays once `start_after` is buffered, stands still when the buffer is \
-          empty, and goes on at `start_after`. `control = \"bba\"`: f(B) rises from the lowest to the highest rung while the \
-          buffer B grows from `reservoir` to `reservoir + cushion`; the rung rises to the highest below f(B) once f(B) \
-          reaches the next rung, and falls to the lowest above f(B) once f(B) is down at the rung below. `control = \
-          \"rate\"`: the highest rung up to `safety` times the harmonic mean of the last `samples` segments' rates. The \
-          flow's `from` is the player: segments travel against the flow's direction",
+    law: "on one connection the player asks for a segment of `segment` seconds at one bitrate of `ladder`, and \
+          for the next once it is there and the buffer has room. It plays once `start_after` is buffered, \
+          stands still when the buffer is empty, and goes on at `start_after`. `control = \"bba\"`: f(B) rises \
+          from the lowest to the highest rung while the buffer B grows from `reservoir` to `reservoir + \
+          cushion`. The rung rises to the highest below f(B) once f(B) reaches the next rung, and falls to the \
+          lowest above f(B) once f(B) is down at the rung below. `control = \"rate\"`: the highest rung up to \
+          `safety` times the harmonic mean of the last `samples` segments' rates. The flow's `from` is the \
+          player: segments travel against the flow's direction",
     source: "BBA-0 of Huang, Johari, McKeown, Trunnell and Watson, SIGCOMM 2014, section 4: buffer 240 s, reservoir 90 s, \
              cushion to 90 %, segments of 4 s. Harmonic mean and safety of Jiang, Sekar and Zhang (FESTIVE), CoNEXT 2012, \
              here over 5 segments. Ladder `netflix`: Netflix, “Per-Title Encode Optimization”, 2015, the fixed ladder of \

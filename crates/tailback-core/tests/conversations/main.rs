@@ -11,11 +11,11 @@
 //! +0 %{ cwnd == 10 and phase == open }% the endpoint's state must be so
 //! ```
 //!
-//! Sequence numbers are packetdrill's: the SYN is 0, the first byte 1. Differs from packetdrill: `win` is in
-//! bytes and already scaled; timestamps are milliseconds since the start; the push flag is compared only with
-//! `--push=true`; every segment the endpoint sends must be expected, and at the end of a script nothing may be left
-//! over. `[noecn]`, `[ect0]` or `[ect1]` before the flags of a segment it sends also compares its packet's codepoint;
-//! `[ce]` marks one it receives. A digit among the flags is AccECN's count, in the bits AE (`A` in complaints), CWR and ECE.
+//! Sequence numbers are packetdrill's: the SYN is 0, the first byte 1. Differs from packetdrill: `win` is in bytes and
+//! already scaled; timestamps are milliseconds since the start. The push flag is compared only with `--push=true`.
+//! Every segment the endpoint sends must be expected, and at the end of a script nothing may be left over. `[noecn]`,
+//! `[ect0]` or `[ect1]` before the flags of a segment it sends also compares its packet's codepoint; `[ce]` marks one
+//! it receives. A digit among the flags is AccECN's count, in the bits AE (`A` in complaints), CWR and ECE.
 //! `--recall_ssthresh=20`, `--recall_cwnd`, `--recall_srtt_ms`, `--recall_deviation_ms` and `--recall_reordering` say
 //! what an earlier connection to the same host has left; `saved_ssthresh` and so on what this one would leave.
 //! `--opened` plays the handshake first, with one round trip of `--rtt_ms`, and the script starts there.

@@ -1,8 +1,8 @@
 //! A flow whose connections are a foreign stack's, over UDP sockets: both ends of each are driven here, with the run's
 //! clock in the place of the simulator's.
 //!
-//! What the simulator does at an event is done here when the event is noticed, in the same order: a datagram at a time is
-//! handed in, then bytes are moved, what is to be sent leaves, and the application hears of it.
+//! What the simulator does at an event is done here when the event is noticed, in the same order. One datagram is
+//! handed in, then bytes are moved, what is to be sent leaves, and the application is notified.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

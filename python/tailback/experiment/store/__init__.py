@@ -166,7 +166,7 @@ class Store:
             for name in ("index", "journal", "tables"):
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
             (self.folder / "lock").touch()
-            # Last, as it makes the folder a store.
+            # Written last, because this file makes the folder a store.
             with replaced(self.folder / _MARK) as partial:
                 partial.write_text(_stamp(tables_at), encoding="utf-8")
         except OSError as error:

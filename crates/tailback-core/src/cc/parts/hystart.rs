@@ -159,9 +159,9 @@ impl HyStart {
         found || self.current_rtt > delay_min_us + eta_us(self.flavour, delay_min_us)
     }
 
-    /// How long an ACK train may last: half the smallest RTT. Linux adds what four TSO bursts take at the
-    /// pacing rate, at most 1 ms, and doubles it all where the algorithm or the stack paces, which spreads a slow-start
-    /// flight over half a round trip on its own.
+    /// How long an ACK train may last: half the smallest RTT. Linux adds what four TSO bursts take at the pacing rate,
+    /// at most 1 ms. It doubles the sum where the algorithm or the stack paces, because pacing spreads a slow-start
+    /// flight over half a round trip.
     fn train_limit(&self, ack: &Ack, delay_min_us: u32, control: &Control) -> u32 {
         if self.flavour == Flavour::Old {
             return delay_min_us / 2;

@@ -3,9 +3,9 @@
 //!
 //! Two links join the same two sides, and no other flow uses either: what one of them delivers makes ends send into the
 //! other, and only there. Then an arrival at an end that only receives changes nothing but this end and the back link,
-//! on which nothing arrives before its delay is over. So the run loop need not go through what happens elsewhere
-//! meanwhile: arrivals are taken together, each at its own time, up to the next timer (of that end, perhaps), and no
-//! further than the forward link's delay, within which no new one can come between them.
+//! on which nothing arrives before its delay is over. So the run loop takes arrivals together, each at its own time,
+//! without visiting what happens elsewhere meanwhile. It stops at the next timer (perhaps of that end), and after the
+//! forward link's delay, within which no new arrival can come between them.
 //!
 //! Each counts as the event it is, and links and timers are armed in the same order on each side, so that ties end as
 //! they do one by one. Runs that record each packet get them one by one: that is the plain twin (`tests/determinism.rs`).

@@ -12,7 +12,7 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Departure {
     pub flow: u32,
-    /// The connection's end that sent them.
+    /// End of the connection that sent the bytes.
     pub from: u32,
     pub bytes: u32,
 }

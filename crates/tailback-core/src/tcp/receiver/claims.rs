@@ -3,8 +3,8 @@
 //! Source: Savage, Cardwell, Wetherall and Anderson, "TCP congestion control with a misbehaving receiver", ACM CCR 29(5),
 //! 1999: ACK division and optimistic ACKs.
 //!
-//! Differs from the source: the true acknowledgement leaves before the optimistic one, so that a claim of what was never
-//! sent costs the receiver nothing; and what is missing is given up, where the source asks for it again by other ways.
+//! Differs from the source: the true acknowledgement leaves before the optimistic one, so that a claim of what was
+//! never sent costs the receiver nothing. What is missing is given up; the source asks for it again by other ways.
 
 use super::Receiver;
 use crate::tcp::stack::Stack;

@@ -4,10 +4,10 @@
 //! moves by a segment or half the buffer, or not at all), Linux `tcp_cleanup_rbuf` (an unsolicited update
 //! leaves once the window can double).
 //!
-//! Differs from the sources: the reader's calls have no size, so that what Linux leaves to the next call (an ACK whose window
-//! would not be wider) leaves at once; one rule for every stack but Linux 6 and later (FreeBSD sends
-//! updates of two segments or a quarter of the buffer); unread data take their payload of the window, where Linux counts
-//! memory (truesize) and so buffers some 25 % more at 1448 bytes a segment.
+//! Differs from the sources: the reader's calls have no size, so that what Linux leaves to the next call (an ACK whose
+//! window would not be wider) leaves at once. One rule serves every stack but Linux 6 and later (FreeBSD sends updates
+//! of two segments or a quarter of the buffer). Unread data take their payload of the window, where Linux counts memory
+//! (truesize) and so buffers some 25 % more at 1448 bytes a segment.
 
 use crate::time::{Bytes, Duration, Rate, Time};
 

@@ -101,8 +101,8 @@ impl Scoreboard {
     }
 
     /// Take an acknowledgement without SACK blocks as [`Self::on_ack`] does, and then look for losses as
-    /// [`Self::mark_by_rack`] does, of a flight in which nothing is SACKed, lost or sent again, and which is acknowledged
-    /// in order: nothing is lost then. `None`: it is another one, and nothing was done.
+    /// [`Self::mark_by_rack`] does. In this flight nothing is SACKed, lost or sent again, and it is acknowledged in
+    /// order: so nothing is lost. `None`: it is another one, and nothing was done.
     #[inline(always)]
     pub fn take_undisturbed(&mut self, ack: u64, now: Time) -> Option<Delivery> {
         if !self.disturbed.is_at_rest() || ack <= self.una {

@@ -317,8 +317,8 @@ impl Scoreboard {
     }
 
     /// A reduction was undone: what is marked lost but not retransmitted is in flight after all. Holes are judged
-    /// afresh (Linux `tcp_clear_all_retrans_hints`), or those that are real would wait for a timeout; RACK's
-    /// log goes on, as a segment that Linux has marked returns to its list only when it is sent again.
+    /// afresh (Linux `tcp_clear_all_retrans_hints`), or those that are real would wait for a timeout. RACK's log goes
+    /// on, as a segment that Linux has marked returns to its list only when it is sent again.
     pub fn unmark(&mut self) {
         self.disturbed.frontier = self.base;
         self.disturbed.sacked_above_frontier = self.disturbed.sacked_segments;

@@ -1,9 +1,9 @@
 //! How much leaves the host at once: bursts cut from larger units.
 //!
-//! Law: a unit is what fits in 64 KiB and in half of the largest window that the peer has offered when it is written; a burst is what one unit, the
-//! window and 1/1024 s of the pacing rate hold, but at least two segments. A burst that could grow with the next
-//! ACK waits for it. The last segment of a burst of several carries PSH, and so does that of a unit whose writer
-//! then waits for room.
+//! Law: a unit is what fits in 64 KiB and in half of the largest window that the peer has offered when it is written. A
+//! burst is what one unit, the window and 1/1024 s of the pacing rate hold, but at least two segments. A burst that
+//! could grow with the next ACK waits for it. The last segment of a burst of several carries PSH, and so does that of a
+//! unit whose writer then waits for room.
 //! Source: Linux 6.1 `tcp_xmit_size_goal`, `tcp_tso_autosize`, `tcp_cwnd_test`, `tcp_tso_should_defer`;
 //! `__tcp_transmit_skb` and `tcp_sendmsg_locked` for PSH; `tcp_stream_alloc_skb`, `tso_fragment` and
 //! `tcp_sndbuf_expand` for the buffer. Since 4.17 TCP does so even where the device cannot: the

@@ -4,8 +4,8 @@
 //! `tcp_small_queue_check`.
 //!
 //! Differs from the source: the queue of the first link on the route stands for qdisc and device together, and its
-//! bytes for the memory they take; links that hold packets for processing jitter stand before it and empty at once, so
-//! with them there is nothing to bound.
+//! bytes for the memory they take. Links that hold packets for processing jitter stand before it and empty at once, so
+//! there is nothing to bound in them.
 
 use super::Sender;
 use super::burst::PER_SECOND;

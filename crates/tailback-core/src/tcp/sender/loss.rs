@@ -130,8 +130,8 @@ impl Sender {
         (lost, due.map(|due| due.since(now)))
     }
 
-    /// RFC 6582 section 3.2: the head is lost at the third duplicate ACK (step 2), and again at each partial
-    /// ACK (step 3); no new episode until what was sent before the last one is acknowledged (step 1).
+    /// RFC 6582 section 3.2: the head is lost at the third duplicate ACK (step 2), and again at each partial ACK (step
+    /// 3). No new episode begins until what was sent before the last one is acknowledged (step 1).
     fn detect_newreno(&mut self, advanced: bool) -> u32 {
         if self.phase == Phase::Recovery {
             let is_partial = advanced && self.snd_una < self.recover;

@@ -20,7 +20,7 @@ pub(super) struct TailLossProbe {
 }
 
 impl Sender {
-    /// RFC 8985 section 7.2, with Linux's allowance for a lone segment's delayed ACK; never after the
+    /// RFC 8985 section 7.2, with Linux's allowance for a lone segment's delayed ACK. It is never after the
     /// retransmission timeout, which it then replaces: `is_progress` says that it begins now, else it runs since the
     /// head was sent (Linux `tcp_schedule_loss_probe`). False: no probe.
     pub(super) fn arm_probe(&mut self, now: Time, is_progress: bool) -> bool {

@@ -21,8 +21,8 @@ pub(super) enum Waits {
     Reordering,
 }
 
-/// The timer, by what it was set with: an ACK that lets something go sets it twice, and nearly always to a later time than the
-/// schedule wakes its end at anyway, so when exactly it expires (see [`Stack::expiry`]) is worked out when a caller needs it.
+/// The timer, by what it was set with: an ACK that lets something go sets it twice, nearly always to a later time than
+/// the end's next wake. So when exactly it expires (see [`Stack::expiry`]) is worked out when a caller needs it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timer {
     /// When it was set; [`Time::NEVER`]: it does not run.

@@ -68,8 +68,8 @@ impl Sender {
     }
 
     /// RFC 2861 as Linux does it (`tcp_cwnd_validate`, `tcp_cwnd_application_limited`): after a timeout without an ACK
-    /// that lets the window grow, and without a full window, for want of data and not of buffer, halfway down to what
-    /// was used.
+    /// that lets the window grow, the window goes halfway down to what was used. It must not have been full, for want
+    /// of data and not of buffer.
     fn validate_window(&mut self, out: Bytes, is_limited: bool, now: Time) {
         if is_limited {
             self.usage.used = 0;

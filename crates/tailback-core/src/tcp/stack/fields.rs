@@ -138,8 +138,8 @@ fields! {
     /// Bursts are no longer than a millisecond of the pacing rate, but two segments (Linux TSO autosizing);
     /// `burst_segments` then is the most.
     burst_autosize: bool, Switch;
-    /// The sender stops while so much, or a millisecond of its pacing rate if that is less, waits in the queue of
-    /// the first link on its route (Linux TCP small queues); `None`: it does not look.
+    /// The sender stops while this much waits in the queue of the first link on its route (Linux TCP small queues). A
+    /// millisecond of its pacing rate counts instead if that is less. `None`: no limit.
     small_queue: Option<Bytes>, Or("none", Whole(1, 1_000_000_000_000, "B"));
     /// What an idle time longer than the retransmission timeout does.
     idle_restart: IdleRestart, OneOfOrFalse;
@@ -173,8 +173,8 @@ fields! {
     delayed_ack_limit: Option<Duration>, OrOff(SPAN);
     /// Most that this adaptive time itself becomes; `None`: the retransmission timeout.
     delayed_ack_bound: Option<Duration>, Or("the RTO", SPAN);
-    /// With less than one part in N of the receive buffer free the window is closed, and every part counts once it is
-    /// not (Linux `__tcp_select_window`); 0: its edge moves by a segment or half the buffer, or not at all.
+    /// With less than one part in N of the receive buffer free the window is closed. Once it is open every part counts
+    /// (Linux `__tcp_select_window`). 0: its edge moves by a segment or half the buffer, or not at all.
     window_parts: u32, Whole(0, 1000, "parts");
     /// Pure ACKs from before the window, such as window probes, are answered once in this time; off: each of them.
     probe_answers: Option<Duration>, OrOff(SPAN);
