@@ -190,7 +190,8 @@ _HEAD = """# Flow queues against the kernel's
 
 `python -m tailback_validation.flow_queues {kernel}` writes this page. CUBIC transfers and a call cross one queue for
 {duration} s. The simulator has the model, `{kernel}` the kernel's own. {cells} of {all} cells were run.
-They have 4 and 12 Mbit/s, round trips of 20 and 80 ms, one transfer or four. Of each discipline four cells have a parameter of its own.
+They have 4 and 12 Mbit/s, round trips of 20 and 80 ms, one transfer or four.
+Of each discipline four cells have a parameter of its own.
 
 The rule, written before the first run: in each cell the transfers' goodput differs from the kernel's by {goodput} %
 at most. The first transfer's median queueing delay differs by {delay} % at most, or by {delay} % of {floor} ms where
