@@ -173,9 +173,9 @@ _MECHANISMS = {
         "80 ms two medians differ, which was not looked into."
     ),
     "fq_pie": (
-        "In the first run 7 of 12 cells were within both bounds, and the kernel's queues stood longer at the start: "
-        "its first update of all probabilities comes half a second after it was made, as PIE's. The guest now waits "
-        "for it before flows start, as it did for PIE, and these cells were run once more: the 95 % of the delay no "
+        "In the first run 7 of 12 cells were within both bounds, and the kernel's queues stood longer at the start. "
+        "Its first update of all probabilities comes half a second after it was made, as PIE's. The guest now waits "
+        "for it before flows start, as it did for PIE, and these cells were run once more. The 95 % of the delay no "
         "longer differs, but the medians of single sawteeth still do. PIE drops at random and the kernel's draws are "
         "others, as for [PIE](validation-queues.md#pie). It misses its null by one cell."
     ),
@@ -189,13 +189,14 @@ _MECHANISMS = {
 _HEAD = """# Flow queues against the kernel's
 
 `python -m tailback_validation.flow_queues {kernel}` writes this page. CUBIC transfers and a call cross one queue for
-{duration} s: in the simulator with the model, and on `{kernel}` with the kernel's own. {cells} of {all} cells: 4 and 12
-Mbit/s, round trips of 20 and 80 ms, one transfer or four; of each discipline four cells have a parameter of its own.
+{duration} s. The simulator has the model, `{kernel}` the kernel's own. {cells} of {all} cells were run.
+They have 4 and 12 Mbit/s, round trips of 20 and 80 ms, one transfer or four.
+Of each discipline four cells have a parameter of its own.
 
-The rule, written before the first run: in each cell the transfers' goodput differs from the kernel's by {goodput} % at
-most, and the first transfer's median queueing delay by {delay} % at most, or by {delay} % of {floor} ms where the
-kernel's is smaller than that. Delays are those of packets, without propagation and without their own time on the wire.
-A queue has passed if it is within both bounds in as many cells as its null of 100 µs.
+The rule, written before the first run: in each cell the transfers' goodput differs from the kernel's by {goodput} %
+at most. The first transfer's median queueing delay differs by {delay} % at most, or by {delay} % of {floor} ms where
+the kernel's is smaller than that. Delays are those of packets, without propagation and without their own time on the
+wire. A queue has passed if it is within both bounds in as many cells as its null of 100 µs.
 
 Whose runs these are: {whose}."""
 

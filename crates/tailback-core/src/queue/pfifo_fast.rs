@@ -13,8 +13,8 @@ const CARD: Card = Card {
     name: "pfifo_fast",
     title: "Three bands by priority",
     law: "a packet joins the band of its DSCP's lower bits: with bit 4 and without bit 2 the first, with bit 2 alone \
-          the third, else the second. A band drops arrivals once `limit_packets` slots are taken; a packet takes one \
-          until it has left, and from 32 slots on up to 15 packets more that have left keep theirs: slots become free \
+          the third, else the second. A band drops arrivals once `limit_packets` slots are taken, one by each packet \
+          until it has left. From 32 slots on up to 15 packets more that have left keep theirs: slots become free \
           16 at a time, and at the ring's end. The first band that holds packets sends",
     source: "tc-pfifo_fast(8) and tc-prio(8), tables of TOS and priority; Linux 6.1 sch_generic.c and ptr_ring.h on a \
           machine of 64-byte cache lines",
