@@ -33,6 +33,10 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+RECORD = "record.html"
+"""A page that the site's build makes from what is committed (scripts/record.py), and a test of its own reads."""
+
+
 def prose(document: Path) -> str:
     """The text of a document without code; of a notebook its Markdown cells."""
     text = document.read_text()
@@ -52,6 +56,8 @@ def test_every_link_leads_somewhere(document: Path) -> None:
         if re.match(r"[a-z]+:", target):
             continue
         name, _, anchor = target.partition("#")
+        if name == RECORD:
+            continue
         file = document.parent / name if name else document
         if not file.exists() or (anchor and anchor not in anchors(file)):
             dead.append(target)
