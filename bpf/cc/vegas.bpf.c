@@ -127,8 +127,10 @@ ENTRY2(void, vegas_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
 	/* After idleness, and with nothing in flight, the path may have changed: forget its base. */
 	if (event == CA_EVENT_CWND_RESTART || event == CA_EVENT_TX_START)
 		round_forget(&vegas->round);
-	if (event == CA_EVENT_TX_START)
+	if (event == CA_EVENT_TX_START) {
+		round_begin(&vegas->round, tcp_sk(sk));
 		vegas->active = true;
+	}
 }
 
 ENTRY1(u32, vegas_undo_cwnd, struct sock *, sk)

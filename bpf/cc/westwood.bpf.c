@@ -21,6 +21,7 @@ struct westwood {
 	u32 rtt;
 	u32 rtt_min;
 	u8 remeasure;
+	u8 counts;
 };
 FITS(westwood);
 
@@ -46,6 +47,7 @@ ENTRY1(void, westwood_init, struct sock *, sk)
 	westwood->rtt = INITIAL_RTT_S * HZ;
 	westwood->rtt_min = INITIAL_RTT_S * HZ;
 	westwood->remeasure = false;
+	westwood->counts = false;
 }
 
 ENTRY2(void, westwood_pkts_acked, struct sock *, sk, const struct ack_sample *, sample)
@@ -80,12 +82,13 @@ ALWAYS_INLINE void close_window(struct westwood *westwood, u32 now)
 	westwood->window_start = now;
 }
 
-/* A duplicate is worth a segment, which is taken off the cumulative ACK that covers it. */
+/* A duplicate is worth a segment, which is taken off the cumulative ACK that covers it. The first ACK of all counts as one. */
 ALWAYS_INLINE u32 count(struct westwood *westwood, struct tcp_sock *tp)
 {
 	u32 mss = tp->mss_cache;
-	u32 covered = tp->snd_una - westwood->snd_una;
+	u32 covered = westwood->counts ? tp->snd_una - westwood->snd_una : 0;
 
+	westwood->counts = true;
 	westwood->snd_una = tp->snd_una;
 	if (covered == 0) {
 		westwood->accounted += mss;

@@ -146,6 +146,8 @@ ENTRY2(void, yeah_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
 	/* After idleness, and with nothing in flight, the path may have changed: forget its base. */
 	if (event == CA_EVENT_CWND_RESTART || event == CA_EVENT_TX_START)
 		round_forget(&yeah->round);
+	if (event == CA_EVENT_TX_START)
+		round_begin(&yeah->round, tcp_sk(sk));
 }
 
 ENTRY1(u32, yeah_undo_cwnd, struct sock *, sk)

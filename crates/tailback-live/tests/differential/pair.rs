@@ -383,7 +383,10 @@ impl Pair {
             self.set_window(self.control.cwnd_segments().min(INITIAL));
         }
         self.share_draw();
-        self.rust.on_resume(&Resume { now: self.now, idle, app_limited: true }, &mut self.control);
+        self.rust.on_resume(
+            &Resume { now: self.now, idle, app_limited: true, snd_nxt: self.snd_nxt },
+            &mut self.control,
+        );
         self.native.event(now_us, Event::Resume);
         self.count_draws();
     }
