@@ -385,7 +385,7 @@ class Bare:
         ("Never", "dequeue returns None although 1 packet", True),
         ("Throws", "ZeroDivisionError: by zero", True),
         ("Reorders", "a class that means this says reorders = True", True),
-        ("Forever", "it waits until 1000000000 s, which is no time after now", False),
+        ("Forever", "it waits until 1000000000 s: return a time after now", False),
     ],
 )
 def test_a_broken_candidate_of_a_suite_fails_by_queue_packet_time_and_rule(tmp_path, name, rule, names_packet):

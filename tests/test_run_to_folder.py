@@ -16,7 +16,7 @@ from tailback import files as files_
 from tailback.files import whole_folder
 
 
-def recorded(duration: str = "6s") -> tb.Scenario:
+def recorded(duration: str = "8s") -> tb.Scenario:
     """Three tables of more than one group of rows, and four of less; losses, so that fates are known late."""
     return tb.dumbbell(
         rate="100mbit",

@@ -236,13 +236,10 @@ ENTRY3(void, cdg_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 		cdg->round.min = cdg->round.max = 0;
 		cdg->last_ack = 0;
 		cdg->samples = 0;
-		if (sum > 0 && backs_off(sum)) {
+		if (sum > 0 && BITS(tp, inet_conn.icsk_ca_state) != LOSS && backs_off(sum)) {
 			cdg->ineffectual++;
 			if (cdg->ineffectual <= INEFFECTUAL) {
 				cdg->shadow = most(cdg->shadow, tp->snd_cwnd);
-				/* tcp_enter_cwr does nothing after a timeout: the backoff is spent without a reduction. */
-				if (BITS(tp, inet_conn.icsk_ca_state) == LOSS)
-					return;
 				tp->snd_ssthresh = landing((u64)tp->snd_cwnd * BACKOFF_BETA / 1024);
 				tp->snd_cwnd_cnt = 0;
 				cdg->rest_window = tp->snd_cwnd;

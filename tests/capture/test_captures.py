@@ -88,7 +88,7 @@ def test_options_are_those_the_ends_agreed_on(tmp_path):
         set(tshark(tmp_path / "right.pcapng", "-Y", "tcp.flags.syn==1 and tcp.flags.ack==0", "-T", "fields",
                    "-e", "ip.src", *words))
     )  # fmt: skip
-    assert first.split("\t")[:4] == ["10.0.0.1", "1460", "6", "0402"]
+    assert first.split("\t")[:4] == ["10.0.0.1", "1460", "7", "0402"]
     assert second.split("\t") == ["10.0.1.1", "1460", "", "", ""]
 
 

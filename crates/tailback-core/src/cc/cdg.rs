@@ -327,9 +327,9 @@ impl State {
             self.before = std::mem::take(&mut self.round);
             self.last_ack = 0;
             self.samples = 0;
-            if gradient > 0 && self.linux_backs_off(gradient, control) {
-                // tcp_enter_cwr does nothing in a reduction or after a timeout: the backoff is spent without one.
-                self.wants = ack.phase < Phase::Cwr;
+            // In the Loss state the stack would not reduce again.
+            let can_reduce = ack.phase != Phase::Loss;
+            if gradient > 0 && can_reduce && self.linux_backs_off(gradient, control) {
                 return;
             }
         }
@@ -382,6 +382,7 @@ impl State {
         }
         self.shadow = self.shadow.max(control.cwnd_segments());
         self.queue = Queue::Backoff;
+        self.wants = true;
         true
     }
 
