@@ -12,6 +12,7 @@ A unit is checked and converted; a bare number takes the unit of what it is comp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -73,6 +74,14 @@ def parse(text: str, metrics: Mapping[str, str], *, baseline: bool = False, wind
     (40.0, 50.0)
     """
     try:
-        return Condition(_core.condition_read(text, list(metrics.items()), baseline, window))
+        return Condition(_core.condition_read(text, _named(text, metrics), baseline, window))
     except ValueError as error:
         raise ConditionError(*error.args) from None
+
+
+def _named(text: str, metrics: Mapping[str, str]) -> list[tuple[str, str]]:
+    """All names with what each lacks; of those that `metrics` knows only when asked, the ones in the text."""
+    asked = {
+        name: lacks for name in re.findall(r"[A-Za-z_][\w.:+-]*", text) if (lacks := metrics.get(name)) is not None
+    }
+    return list({**metrics, **asked}.items())
