@@ -42,7 +42,8 @@ def test_the_stubs_name_what_the_module_has() -> None:
 
 def test_every_list_of_the_registry_is_filled() -> None:
     registry = json.loads(_core.registry())
-    assert list(registry) == ["algorithms", "apps", "controllers", "kernel_queues", "media", "queues", "stacks", "transports"]
+    kinds = ["algorithms", "apps", "controllers", "kernel_queues", "media", "queues", "stacks", "transports"]
+    assert list(registry) == kinds
     for kind in ("algorithms", "queues", "apps"):
         for card in registry[kind]:
             assert card["title"], card["name"]

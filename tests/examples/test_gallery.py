@@ -16,6 +16,7 @@ import pytest
 
 import tailback as tb
 from tailback import examples
+from tailback.cli.reading import setting
 from tailback.experiment import read_sweep
 
 ROOT = Path(__file__).parents[2]
@@ -86,6 +87,6 @@ def test_the_commands_of_the_page_can_be_given(each: Any) -> None:
         if words[1] == "sweep":
             assert read_sweep(file)
             continue
-        changes = dict(word.split("=", 1) for flag, word in pairwise(words) if flag == "--set")
+        changes = dict(setting(word) for flag, word in pairwise(words) if flag == "--set")
         scenario = tb.Scenario.from_toml(file).with_(changes)
         assert scenario.resolve()["name"] == each.name

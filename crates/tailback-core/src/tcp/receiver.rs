@@ -294,15 +294,20 @@ impl Receiver {
         // RFC 9293 section 3.8.6: never move the right edge back.
         if self.offer.reader.is_some() {
             self.offer_what_was_read(segment.ts_val);
+            segment.window = self.window();
         } else {
-            let mut offered = self.offer.offered;
-            if !self.reassembly.is_at_rest() {
-                offered = offered.min(self.room_over_gaps());
+            let offered = match self.reassembly.is_at_rest() {
+                true => self.offer.offered,
+                false => self.offer.offered.min(self.room_over_gaps()),
+            };
+            segment.window = self.offer.as_announced(offered);
+            let edge = self.next + segment.window;
+            if edge >= self.offer.right_edge {
+                self.offer.right_edge = edge;
+            } else {
+                segment.window = self.keep_edge();
             }
-            let offered = offered.max(self.window());
-            self.offer.right_edge = self.offer.right_edge.max(self.next + self.offer.as_announced(offered));
         }
-        segment.window = self.offer.right_edge - self.next;
         if !self.reassembly.is_at_rest() && self.reassembly.has_something_to_report() && stack.sack {
             self.report(segment, stack);
         }

@@ -18,6 +18,8 @@ pub(super) struct Offer {
     /// Linux `rcv_ssthresh`: the window offered so far, growing towards `capacity`.
     pub offered: Bytes,
     pub scale: u8,
+    /// Added before a window is scaled: __tcp_select_window rounds up, RFC 7323 section 2.3 down.
+    round_up: u16,
     /// The window is closed with less than one part in N of the buffer free; 0: it moves by a segment.
     pub parts: u32,
     /// `capacity` follows it, if the buffer begins small.
@@ -30,13 +32,22 @@ impl Offer {
     /// `buffer`: the receive buffer; `mss`: payload of a full segment.
     pub fn new(stack: &Stack, buffer: Bytes, mss: u32) -> Self {
         let share = Share::of(stack, mss);
-        let most = share.of_buffer(buffer);
-        let parts = stack.window_parts;
         let scale = scale_of(buffer);
+        let most = share.of_buffer(buffer).min(65_535 << scale);
+        let parts = stack.window_parts;
+        let round_up = if parts > 0 { (1 << scale) - 1 } else { 0 };
         let bounded = |space: Bytes| stack.initial_receive_window.map_or(space, |most| most.min(space));
         let Some(first) = stack.initial_receive_buffer.map(|first| first.min(buffer)) else {
             let offered = bounded(most);
-            return Offer { right_edge: offered, capacity: most, offered, scale, parts, ..Offer::default() };
+            return Offer {
+                right_edge: offered,
+                capacity: most,
+                offered,
+                scale,
+                parts,
+                round_up,
+                ..Offer::default()
+            };
         };
         let space = share.at_first(first);
         let mss = Bytes::from(mss);
@@ -58,15 +69,13 @@ impl Offer {
         // tcp_connect_init comes before timestamps are agreed: advmss has no options yet.
         let advertised = mss + Bytes::from(stack.counted_options());
         let right_edge = bounded(whole_segments(space, advertised)).max(offered);
-        Offer { right_edge, capacity, offered, scale, parts, tuning, reader: None }
+        Offer { right_edge, capacity, offered, scale, round_up, parts, tuning, reader: None }
     }
 
-    /// The window that ends at `next + window` or at the right edge, as the header's field can say it.
+    /// A window as the header's field can say it; none is larger than 16 bits and the scale can say.
     #[inline]
     pub fn as_announced(&self, window: Bytes) -> Bytes {
-        // __tcp_select_window rounds up, RFC 7323 section 2.3 down.
-        let up = if self.parts > 0 { (1 << self.scale) - 1 } else { 0 };
-        ((window + up) >> self.scale).min(65_535) << self.scale
+        (window + Bytes::from(self.round_up)) >> self.scale << self.scale
     }
 }
 
@@ -119,6 +128,7 @@ impl Receiver {
     /// Window scaling was not agreed: the window shrinks to what 16 bits hold.
     pub fn without_scaling(&mut self) {
         self.offer.scale = 0;
+        self.offer.round_up = 0;
         if let Some(tuning) = &mut self.offer.tuning {
             tuning.limit(65_535);
         }
@@ -180,6 +190,15 @@ impl Receiver {
             self.offer.offered = (self.offer.offered + 2 * u64::from(self.mss)).min(capacity);
         }
         grows
+    }
+
+    /// What is left of the window offered before is announced as the scale can say it, too.
+    #[cold]
+    pub(super) fn keep_edge(&mut self) -> Bytes {
+        let left = self.window();
+        let announced = self.offer.as_announced(left).max(left);
+        self.offer.right_edge = self.next + announced;
+        announced
     }
 
     /// The largest window beside what waits out of order, and beside what the latest segment has brought and the application

@@ -45,7 +45,7 @@ impl Sender {
             self.pacing.wake_at = self.pacing.next_at;
             return None;
         }
-        if is_paced && force && self.is_first_repair_early(now) {
+        if force && is_paced && self.is_first_repair_early(now) {
             self.may_force = true;
             self.pacing.wake_at = self.pacing.next_at;
             return None;
@@ -276,7 +276,7 @@ impl Sender {
     /// room and nothing lost waits.
     pub(super) fn look_for_app_limit(&mut self) {
         // What the host's queue holds has left TCP; none of it is known where no limit asks for it.
-        if self.queued() == 0 && !self.board.has_repairs() && !self.is_window_full(self.in_flight()) {
+        if !self.board.has_repairs() && !self.is_window_full(self.in_flight()) && self.queued() == 0 {
             self.board.on_app_limited();
         }
     }
