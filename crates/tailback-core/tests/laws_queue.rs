@@ -398,7 +398,7 @@ fn pfifo_fast_never_lets_a_higher_band_wait_for_more_than_one_packet() {
         } else {
             assert!(higher.is_empty(), "a packet of a lower band went first");
         }
-        now = now + Duration::from_us(1200);
+        now += Duration::from_us(1200);
     }
 }
 
