@@ -22,7 +22,8 @@ pub enum Fault {
     IgnoresItsWindow,
 }
 
-/// Go back N with a window of a hundred packets: a datagram is its kind (`h`ello, `d`ata, `e`nd, `a`ck), a number, data.
+/// Go back N with a window of a hundred packets: a datagram is a letter (h for hello, d for data, e for
+/// the end, a for an acknowledgement), a number, data.
 #[derive(Debug)]
 pub struct Window(pub Fault);
 
