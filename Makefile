@@ -23,7 +23,7 @@ export MATURIN_PEP517_ARGS = --profile $(PROFILE) --locked
 # Folders too, so that a deleted file is noticed.
 RUST := $(shell find crates/*/src crates/*/Cargo.toml) Cargo.toml Cargo.lock .cargo/config.toml
 CARGO_FLAGS := --locked --workspace
-SCRIPTS = $(shell grep -lE "^\#!.*python" scripts/*)
+SCRIPTS = $(shell grep -slE "^\#!.*python" scripts/*)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -127,6 +127,7 @@ lint: $(VENV)/.built ## Formatting, clippy, ruff, mypy and spelling; a warning i
 	$(BIN)/ruff check --quiet . $(SCRIPTS)
 	$(BIN)/ruff format --check --quiet . $(SCRIPTS)
 	$(BIN)/mypy --no-error-summary
+	$(BIN)/mypy --no-error-summary --scripts-are-modules $(SCRIPTS) $(wildcard scripts/*.py)
 	@# Words that it must not change are listed in pyproject.toml with their reasons.
 	@git ls-files --stage | awk '$$1 != "120000"' | cut -f 2 | xargs $(BIN)/codespell
 	scripts/check_licences

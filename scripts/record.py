@@ -97,7 +97,7 @@ def others(algorithms: Iterable[str]) -> list[str]:
 def weighed(experiment: Experiment, weighs: str) -> Cell | None:
     """The cell whose number decided; the first if none is named."""
     named = [cell for cell in experiment.cells if weighs.startswith(f"{cell.label}: ")]
-    return (named or list(experiment.cells) or [None])[0]
+    return next(iter(named or experiment.cells), None)
 
 
 def dossiers(kind: str, names: Iterable[str], file: str, experiments: Iterable[Experiment], made: Any) -> Iterator[Row]:
@@ -115,12 +115,12 @@ def dossiers(kind: str, names: Iterable[str], file: str, experiments: Iterable[E
         for section, criterion, _, verdict, weighs, *effects in rows:
             experiment = of.get(criterion)
             cell = weighed(experiment, weighs) if experiment else None
-            seen = [found[0] if (found := _EFFECT.findall(effect)) else "" for effect in effects]
+            seen = [next(iter(_EFFECT.findall(effect)), "") for effect in effects]
             effect = "; ".join(f"beside {of}: {seen}" for of, seen in zip(beside, seen, strict=True) if seen)
             only = f" --only {experiment.name}" if experiment and experiment.cells else ""
             scenario = toml(cell, made(name), "general") if cell and made else ""
-            if made and criterion == population.EXPERIMENT.title and (found := _PATH.search(text)):
-                scenario = worst_path(found[1], name)
+            if made and criterion == population.EXPERIMENT.title and (path_of := _PATH.search(text)):
+                scenario = worst_path(path_of[1], name)
             yield Row(kind, title, f"{section} {criterion}", verdict, weighs, effect, scenario, f"{command}{only}",
                       f"assess/{path.stem}.html")  # fmt: skip
 
