@@ -402,6 +402,17 @@ def test_an_image_by_path_has_its_modules_and_options_around_it(tmp_path: Path) 
     assert kernel.controls == ["cubic", "htcp", "reno"]
 
 
+def test_bbr_that_states_version_3_is_bbr3(tmp_path: Path) -> None:
+    image = packaged(tmp_path, OPTIONS + "CONFIG_TCP_CONG_BBR=y\n", ("tun",))
+    kernel = kernels.find(str(image))
+    stated = kernel.modules.parent / "modules.builtin.modinfo"
+    stated.write_bytes(b"tcp_bbr.license=Dual BSD/GPL\0")
+    assert "bbr" in kernels.find(str(image)).controls
+    stated.write_bytes(b"tcp_bbr.license=Dual BSD/GPL\0tcp_bbr.version=3\0")
+    assert kernels.find(str(image)).controls == ["bbr3", "cubic", "reno"]
+    assert kernels.module_of("bbr3") == "tcp_bbr"
+
+
 @pytest.mark.parametrize(
     ("options", "modules", "lack"),
     [

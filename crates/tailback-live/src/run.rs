@@ -164,7 +164,7 @@ fn register(plan: &mut Plan, lease: &Lease, shows: bool) -> Result<Vec<Registere
     let mut names = Vec::new();
     for (number, control) in plan.controls.iter().enumerate() {
         match &control.source {
-            Source::Kernel => names.push(control.cc.clone()),
+            Source::Kernel => names.push(twins::name_in_kernel(&control.cc).to_owned()),
             Source::Module(registered) => names.push(registered.clone()),
             Source::Twin(macros) => {
                 let name = twins::kernel_name(lease.mark(), number, &control.cc);

@@ -105,10 +105,21 @@ pub fn echoes_marks(name: &str) -> bool {
     TWINS.iter().any(|twin| twin.name == name && twin.echoes_marks)
 }
 
-/// What the kernel has now.
+/// What the kernel has now, by scenarios' names.
 pub fn in_kernel() -> Vec<String> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
-    text.split_whitespace().map(str::to_owned).collect()
+    let version = fs::read_to_string("/sys/module/tcp_bbr/version").unwrap_or_default();
+    text.split_whitespace().map(|name| scenarios_name(name, &version).to_owned()).collect()
+}
+
+/// Google's BBRv3 registers under the name of version 1, which states no version.
+fn scenarios_name<'a>(name: &'a str, version: &str) -> &'a str {
+    if name == "bbr" && version.trim() == "3" { "bbr3" } else { name }
+}
+
+/// The kernel's name of its own congestion control that scenarios call `cc`.
+pub fn name_in_kernel(cc: &str) -> &str {
+    if cc == "bbr3" { "bbr" } else { cc }
 }
 
 /// How a scenario's congestion control is had live.
@@ -387,6 +398,14 @@ mod tests {
         };
         assert_eq!(error.field, "flows[0].tcp.cc_params.window_gain");
         assert!(error.problem.contains("needs Linux 6.10, and this kernel is 6.1"), "{}", error.problem);
+    }
+
+    #[test]
+    fn bbr_of_version_3_is_called_bbr3_and_chosen_by_the_kernels_name() {
+        assert_eq!(scenarios_name("bbr", "3\n"), "bbr3");
+        assert_eq!(scenarios_name("bbr", ""), "bbr");
+        assert_eq!(scenarios_name("cubic", "3\n"), "cubic");
+        assert_eq!(["bbr3", "bbr", "cubic"].map(name_in_kernel), ["bbr", "bbr", "cubic"]);
     }
 
     #[test]

@@ -352,7 +352,7 @@ def _files(job: _Job, bpf: list[tuple[str, bytes]], found: Programs | None) -> d
     # What the kernel counts of programs' connections.
     counts = [] if found is None else ["tcp_diag"]
     needed = [name for row in job.own for name in row.module.depends]
-    loaded = job.kernel.loads(["tun", *(f"tcp_{name}" for name in names), *queues, *counts, *needed])
+    loaded = job.kernel.loads(["tun", *map(kernels.module_of, names), *queues, *counts, *needed])
     described: dict[str, Any] = {
         "modules": [f"modules/{name}.ko" for name, _ in loaded],
         "twins": job.twins,

@@ -159,7 +159,16 @@ class Kernel:
     def controls(self) -> list[str]:
         """The congestion controls it has itself, built in or as modules."""
         have = [name for option, name in _CONTROLS.items() if self._has(f"TCP_CONG_{option}", f"tcp_{name}")]
+        # Google's BBRv3 has the name of version 1, which states no version.
+        have = ["bbr3" if name == "bbr" and self._states(module_of(name), b"version=3") else name for name in have]
         return sorted({"reno", *have})
+
+    def _states(self, module: str, line: bytes) -> bool:
+        """Whether a module, built in or not, says this of itself (`modinfo`)."""
+        if file := self._modules.get(module):
+            return b"\0" + line + b"\0" in _unpacked(file)
+        built_in = next(iter(sorted({*self.modules.glob(_BUILT_IN), *self.modules.parent.glob(_BUILT_IN)})), None)
+        return built_in is not None and module.encode() + b"." + line in built_in.read_bytes().split(b"\0")
 
     def demand_queues(self, resolved: Mapping[str, Any]) -> list[str]:
         """The kernel's own queues that a resolved scenario asks for; `ScenarioError` if one is not in this kernel."""
@@ -234,6 +243,13 @@ class Kernel:
         out[name] = contents
 
 
+def module_of(control: str) -> str:
+    """The module that brings a congestion control of the kernel's, by the scenarios' name."""
+    return f"tcp_{'bbr' if control == 'bbr3' else control}"
+
+
+#: What is built in says of itself.
+_BUILT_IN = "modules.builtin.modinfo"
 #: How modules' files end: as built, or packed.
 _PACKED = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
 
