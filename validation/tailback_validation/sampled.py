@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -137,12 +137,16 @@ class Cell:
         )
 
 
-def design(cells: int = CELLS) -> list[Cell]:
-    """The first `cells` points: SciPy's scrambled Sobol sequence over eight quantities, the same on every machine."""
+def design(cells: int = CELLS, algorithm: str | None = None) -> list[Cell]:
+    """The first `cells` points: SciPy's scrambled Sobol sequence over eight quantities, the same on every machine.
+
+    With an `algorithm`, that is in every cell, for one that no kernel of Debian's has.
+    """
     from scipy.stats import qmc
 
     points = qmc.Sobol(8, scramble=True, seed=SEED).random_base2(int(math.log2(CELLS)))
-    return [_cell(number, point) for number, point in enumerate(points[:cells])]
+    drawn_cells = [_cell(number, point) for number, point in enumerate(points[:cells])]
+    return [replace(cell, algorithm=algorithm) for cell in drawn_cells] if algorithm else drawn_cells
 
 
 def _cell(number: int, point: Any) -> Cell:

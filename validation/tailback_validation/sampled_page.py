@@ -83,14 +83,15 @@ def study(
     report: Callable[[str], object] = lambda _: None,
     seconds: float = math.inf,
     again: int = 0,
+    algorithm: str | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Run the first `cells` cells that kernels have no rows of in `folder`, and write the page of all rows to `out`.
 
     No run begins after `seconds`; rows are kept one by one, so the next call goes on. The first `again` cells are run
-    once more, and those that come out otherwise are reported. Returns the comparisons by title; the page is written
-    if none of them is empty.
+    once more, and those that come out otherwise are reported. With an `algorithm` it is in every cell. Returns the
+    comparisons by title; the page is written if none of them is empty.
     """
-    design = sampled.design(cells)
+    design = sampled.design(cells, algorithm)
     until = time.monotonic() + seconds
     for kernel in kernels:
         if again:
@@ -108,7 +109,8 @@ def study(
         found, refused = sampled.errors(folder, kernel, there, own)
         numbers = {error.cell.number for error in found}
         here = {name: [error for error in errors if error.cell.number in numbers] for name, errors in disturbed.items()}
-        against.append((f"The simulator against {kernel}", compared(found, refused, here)))
+        title = f"The simulator{f's {algorithm}' if algorithm else ''} against {kernel}"
+        against.append((title, compared(found, refused, here)))
     between = []
     for other in kernels[1:]:
         found = sampled.errors_between(folder, kernels[0], other, there)
@@ -123,7 +125,7 @@ def study(
         guests = sorted({guest for each in rows for guest in each.guests()})
         about = list(dict.fromkeys(name for each in rows for name in each.about()))
         about += [f"guests {', '.join(guests)}", f"simulator {engine_fingerprint()}", f"cells so far: {run_so_far}"]
-        write(against, between, about, out)
+        write(against, between, about, out, algorithm)
     return dict((*against, *between))
 
 
@@ -178,7 +180,8 @@ def _places(found: Sequence[Error]) -> list[dict[str, Any]]:
             own = np.array([run[name] for run in (error.measures[1], *error.draws)])
             all_of_them.append(float(np.mean(own < kernels) + np.mean(own == kernels) / 2))
     everything = {name: [place for row in places.values() for place in row[name]] for name in _PLACED}
-    rows = [*((algorithm, places[algorithm]) for algorithm in ALGORITHMS if algorithm in places), ("all", everything)]
+    ordered = sorted(places, key=[*ALGORITHMS, *places].index)
+    rows = [*((algorithm, places[algorithm]) for algorithm in ordered), ("all", everything)]
     return [
         {"algorithm": algorithm, "cells": len(row["goodput"]), **{name: float(np.mean(row[name])) for name in _PLACED}}
         for algorithm, row in rows
@@ -221,10 +224,13 @@ def write(
     between: Sequence[tuple[str, dict[str, Any]]],
     about: Sequence[str],
     out: Path,
+    algorithm: str | None = None,
 ) -> None:
     """Write the page: simulator against kernels, kernels against each other; `about` says whose runs they are."""
+    head = _HEAD_OF_ONE if algorithm else _HEAD
     parts = [
-        _HEAD.format(
+        head.format(
+            algorithm=algorithm,
             cells=CELLS,
             duration=f"{DURATION_S:g}",
             floor=f"{1e3 * FLOOR_S:g}",
@@ -234,7 +240,8 @@ def write(
         )
     ]
     parts += ["Whose runs these are: " + "; ".join(about) + "."]
-    parts += [_section(title, pair) for title, pair in (*against, *between) if pair["cells"]]
+    mechanisms = {} if algorithm else _MECHANISMS
+    parts += [_section(title, pair, mechanisms) for title, pair in (*against, *between) if pair["cells"]]
     with whole_file(out) as partial:
         partial.write_text("\n\n".join(parts) + "\n")
 
@@ -269,7 +276,17 @@ differs, and then part. Four things help to judge what parted:
   of a cell, no model of the kernel can know without the processor. It was added after all cells had been judged."""
 
 
-def _section(title: str, pair: dict[str, Any]) -> str:
+_HEAD_OF_ONE = """# `{algorithm}` beside its own code, on sampled paths
+
+`tailback validate --engine vm --algorithms {algorithm}` writes this page, with `--kernel` of one that has it. Cells,
+bounds, null and chance are those of [the sampled comparison](validation-sampled.md). They were written before a cell
+here was run. Only the algorithm is another: `{algorithm}` in each of the first cells of {cells}.
+
+Each cell lasts {duration} s. A delay's error is relative to the kernel's or to {floor} ms. The simulator's own spread
+is that of {draws} runs that start up to {spread} later, and the kernel has {kernels} more tries."""
+
+
+def _section(title: str, pair: dict[str, Any], mechanisms: Mapping[int, str]) -> str:
     shares = " | ".join(f"{100 * share:g} %" for share in _QUANTILES)
     lines = [
         f"## {title}",
@@ -301,15 +318,15 @@ def _section(title: str, pair: dict[str, Any]) -> str:
         if extra:
             spread = " | ".join(" to ".join(f"{value:.3g}" for value in row["draws"][name]) for name in BOUNDS)
             lines[-1] += f" {spread} | {row['explained']} |"
-    left = [number for number in pair.get("beyond", ()) if number in _MECHANISMS]
-    others = [row["cell"] for row in pair["worst"] if row["cell"] in _MECHANISMS and row["cell"] not in left]
+    left = [number for number in pair.get("beyond", ()) if number in mechanisms]
+    others = [row["cell"] for row in pair["worst"] if row["cell"] in mechanisms and row["cell"] not in left]
     for numbers, title in (
         (left, "Mechanisms of cells that are beyond"),
         (others, "Mechanisms of others of the worst"),
     ):
         if numbers:
-            lines += ["", f"{title}:", "", *(f"- **{number}**: {_MECHANISMS[number]}" for number in numbers)]
-    unexplained = [number for number in pair.get("beyond", ()) if number not in _MECHANISMS]
+            lines += ["", f"{title}:", "", *(f"- **{number}**: {mechanisms[number]}" for number in numbers)]
+    unexplained = [number for number in pair.get("beyond", ()) if number not in mechanisms]
     if unexplained:
         lines += ["", f"Beyond, and not explained yet: {', '.join(map(str, unexplained))}."]
     if left or others:

@@ -153,7 +153,10 @@ def validate(
         typer.Option("--live", help="Also run this machine's kernel, three minutes an algorithm; needs root."),
     ] = False,
     algorithms: Annotated[
-        str | None, typer.Option(help="With --live: these instead of the usual ten, such as `bic,cubic:twin`.")
+        str | None,
+        typer.Option(
+            help="--live: these, not the usual ten, such as `bic,cubic:twin`. --engine vm: this one in every cell."
+        ),
     ] = None,
     engine: Annotated[
         str | None, typer.Option(help="`vm`: on sampled paths instead, against kernels in virtual machines.")
@@ -202,7 +205,8 @@ def validate(
         able_to = [each.name for each in engines.every() if each.can.choose_kernel]
         if engine not in able_to:
             raise BadInput(unknown("engine", engine, able_to))
-        for option, is_given in (("--ns2", ns2), ("--live", live), ("--algorithms", algorithms is not None)):
+        is_other = algorithms is not None and (queues or standing)
+        for option, is_given in (("--ns2", ns2), ("--live", live), ("--algorithms", is_other)):
             if is_given:
                 raise BadInput(f"{option}: another comparison than that of --engine vm. Leave out one of them.")
         chosen = [name.strip() for name in kernels.split(",")]
@@ -214,9 +218,9 @@ def validate(
             rows = work or Path(_validation().__file__).parents[1] / "truth"
             _validate_standing(chosen, minutes, rows, page, as_json)
         else:
-            page = out or Path("docs/validation-sampled.md")
+            page = out or Path(f"docs/validation-{algorithms or 'sampled'}.md")
             rows = work or Path(_validation().__file__).parents[1] / "truth"
-            _validate_sampled(chosen, cells, minutes, rows, page, again, as_json)
+            _validate_sampled(chosen, cells, minutes, rows, page, again, algorithms, as_json)
         return
     if standing:
         raise BadInput("--standing: the comparison is with a kernel in a virtual machine. Add --engine vm.")
@@ -262,15 +266,22 @@ def _validation(module: str = "") -> Any:
 
 
 def _validate_sampled(
-    kernels: list[str], cells: int, minutes: float, work: Path, out: Path, again: int, as_json: bool
-) -> None:
+    kernels: list[str], cells: int, minutes: float, work: Path, out: Path, again: int, algorithm: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Run what is missing at the lowest priority, then write the page of what is there."""
     import os
 
+    from tailback import registry
+
+    if algorithm is not None and algorithm not in registry.names("algorithms"):
+        raise BadInput(unknown("algorithm", algorithm, registry.names("algorithms")))
     page = _validation("sampled_page")
     os.nice(19)
     report = (lambda _: None) if as_json else say
-    titles = page.study(kernels, cells, work, out, report=report, seconds=60 * minutes, again=again)
+    titles = page.study(
+        kernels, cells, work, out, report=report, seconds=60 * minutes, again=again, algorithm=algorithm
+    )
     if as_json:
         emit({"comparisons": titles, "page": out})
         return
