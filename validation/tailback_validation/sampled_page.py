@@ -88,10 +88,12 @@ def study(
     """Run the first `cells` cells that kernels have no rows of in `folder`, and write the page of all rows to `out`.
 
     No run begins after `seconds`; rows are kept one by one, so the next call goes on. The first `again` cells are run
-    once more, and those that come out otherwise are reported. With an `algorithm` it is in every cell. Returns the
-    comparisons by title; the page is written if none of them is empty.
+    once more, and those that come out otherwise are reported. With an `algorithm` it is in every cell, and
+    its rows have a folder of that name. Returns the comparisons by title; the page is written if none of them is empty.
     """
     design = sampled.design(cells, algorithm)
+    folder = folder / algorithm if algorithm else folder
+    folder.mkdir(parents=True, exist_ok=True)
     until = time.monotonic() + seconds
     for kernel in kernels:
         if again:
