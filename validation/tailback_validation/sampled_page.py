@@ -111,7 +111,8 @@ def study(
         found, refused = sampled.errors(folder, kernel, there, own)
         numbers = {error.cell.number for error in found}
         here = {name: [error for error in errors if error.cell.number in numbers] for name, errors in disturbed.items()}
-        title = f"The simulator{f's {algorithm}' if algorithm else ''} against {kernel}"
+        whose = f"The simulator's {algorithm}" if algorithm else "The simulator"
+        title = f"{whose} against {kernel}"
         against.append((title, compared(found, refused, here)))
     between = []
     for other in kernels[1:]:
