@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tailback import registry
 from tailback.experiment.statistics import interval
 from tailback.experiment.store import engine_fingerprint
 from tailback.files import whole_file
@@ -29,7 +30,7 @@ from tailback_validation.sampled import (
     Error,
 )
 
-__all__ = ["compared", "study", "write"]
+__all__ = ["compared", "registry", "study", "write"]
 
 _WORST = 20
 _PLACED = ("goodput", "retransmitted")

@@ -272,11 +272,9 @@ def _validate_sampled(
     """Run what is missing at the lowest priority, then write the page of what is there."""
     import os
 
-    from tailback import registry
-
-    if algorithm is not None and algorithm not in registry.names("algorithms"):
-        raise BadInput(unknown("algorithm", algorithm, registry.names("algorithms")))
     page = _validation("sampled_page")
+    if algorithm is not None and algorithm not in page.registry.names("algorithms"):
+        raise BadInput(unknown("algorithm", algorithm, page.registry.names("algorithms")))
     os.nice(19)
     report = (lambda _: None) if as_json else say
     titles = page.study(
