@@ -127,7 +127,7 @@ lint: $(VENV)/.built ## Formatting, clippy, ruff, mypy and spelling; a warning i
 	$(BIN)/ruff check --quiet . $(SCRIPTS)
 	$(BIN)/ruff format --check --quiet . $(SCRIPTS)
 	$(BIN)/mypy --no-error-summary
-	$(BIN)/mypy --no-error-summary --scripts-are-modules $(SCRIPTS) $(wildcard scripts/*.py)
+	$(BIN)/mypy --no-error-summary --scripts-are-modules $(sort $(SCRIPTS) $(wildcard scripts/*.py))
 	@# Words that it must not change are listed in pyproject.toml with their reasons.
 	@git ls-files --stage | awk '$$1 != "120000"' | cut -f 2 | xargs $(BIN)/codespell
 	scripts/check_licences
