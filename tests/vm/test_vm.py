@@ -402,6 +402,16 @@ def test_an_image_by_path_has_its_modules_and_options_around_it(tmp_path: Path) 
     assert kernel.controls == ["cubic", "htcp", "reno"]
 
 
+def test_a_kernel_built_here_is_not_the_first_one_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "tailback/kernels"
+    packaged(folder / "debian-9.9", OPTIONS)
+    packaged(folder / "a-patched-one", OPTIONS)
+    note = kernels.find("a-patched-one").modules / kernels.BUILT_OF
+    note.write_text('{"tree": "linux"}')
+    assert kernels.find().name == "debian-9.9"
+
+
 def test_bbr_that_states_version_3_is_bbr3(tmp_path: Path) -> None:
     image = packaged(tmp_path, OPTIONS + "CONFIG_TCP_CONG_BBR=y\n", ("tun",))
     kernel = kernels.find(str(image))

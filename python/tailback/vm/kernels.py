@@ -167,8 +167,9 @@ class Kernel:
         """Whether a module, built in or not, says this of itself (`modinfo`)."""
         if file := self._modules.get(module):
             return b"\0" + line + b"\0" in _unpacked(file)
-        built_in = next(iter(sorted({*self.modules.glob(_BUILT_IN), *self.modules.parent.glob(_BUILT_IN)})), None)
-        return built_in is not None and module.encode() + b"." + line in built_in.read_bytes().split(b"\0")
+        files = (self.modules / _BUILT_IN, self.modules.parent / _BUILT_IN)
+        stated = next((file.read_bytes() for file in files if file.is_file()), b"")
+        return module.encode() + b"." + line in stated.split(b"\0")
 
     def demand_queues(self, resolved: Mapping[str, Any]) -> list[str]:
         """The kernel's own queues that a resolved scenario asks for; `ScenarioError` if one is not in this kernel."""
@@ -319,7 +320,7 @@ def _in_folder(folder: Path) -> Kernel | None:
 
 
 def find(name: str | None = None, *, fetched_only: bool = False) -> Kernel:
-    """A kernel by name, by a path, or (`None`) the first of those fetched; it can be run.
+    """A kernel by name, by a path, or (`None`) the first of those fetched, before those built here; it can be run.
 
     A path is that of an image (bzImage), of a folder that packages were unpacked into, of a tree in which a kernel was
     built, or of a Debian package, beside which its parts lie. An image's configuration is looked for beside it and in
@@ -329,6 +330,7 @@ def find(name: str | None = None, *, fetched_only: bool = False) -> Kernel:
     if name is None:
         if not have:
             raise KernelError("there is no kernel for guests yet. Fetch one: tailback vm fetch debian-6.1")
+        have.sort(key=lambda kernel: bool(kernel.source))
         kernel = next((kernel for kernel in have if kernel.lack is None), have[0])
     else:
         named = {kernel.name: kernel for kernel in have}
