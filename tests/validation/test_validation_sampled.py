@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -31,6 +32,27 @@ def test_every_cell_is_a_scenario() -> None:
         cell.scenario()
     for cell in sampled.design(16):
         cell.scenario().resolve(live=True)
+
+
+def test_one_algorithm_has_the_paths_of_the_design_a_folder_and_a_page_of_its_own(tmp_path: Path) -> None:
+    cells = sampled.design(2, "bbr3")
+    assert [replace(cell, algorithm=plain.algorithm) for cell, plain in zip(cells, sampled.design(2), strict=True)] == (
+        sampled.design(2)
+    )
+    assert {cell.scenario().flows[0].cc.name for cell in cells} == {"bbr3"}
+    for cell in cells:
+        _keep(tmp_path / "bbr3", cell, **sampled.measure(tb.run(cell.scenario())))
+    out = tmp_path / "page.md"
+    (pair,) = sampled_page.study(["k"], 2, tmp_path, out, algorithm="bbr3", seconds=0).values()
+    assert (pair["cells"], pair["within_both"]) == (2, 1.0)
+    assert out.read_text().startswith("# `bbr3` beside its own code")
+    assert sampled_page.study(["k"], 2, tmp_path, out, seconds=0)["The simulator against k"]["cells"] == 0
+
+
+def test_an_unknown_algorithm_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(tb.ScenarioError, match=r'"bbr4".*"bbr"'):
+        sampled_page.study(["k"], 2, tmp_path, tmp_path / "page.md", algorithm="bbr4")
+    assert list(tmp_path.iterdir()) == []
 
 
 KERNEL = {"release": "9.9.9", "build": "#1", "digest": "d"}

@@ -81,6 +81,7 @@ class Rows:
         """Keep a row, in place of an earlier one of its cell and draw; the file is whole at any moment."""
         self._rows[row.cell, row.draw] = row
         names = list(dict.fromkeys(name for each in self._rows.values() for name in each.measures))
+        self.file.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(self.file) as partial, partial.open("w", newline="") as text:
             writer = csv.writer(text, lineterminator="\n")
             writer.writerow([*_FACTS, *names])

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from tailback import registry
 from tailback.experiment.statistics import interval
 from tailback.experiment.store import engine_fingerprint
 from tailback.files import whole_file
@@ -30,7 +29,7 @@ from tailback_validation.sampled import (
     Error,
 )
 
-__all__ = ["compared", "registry", "study", "write"]
+__all__ = ["compared", "study", "write"]
 
 _WORST = 20
 _PLACED = ("goodput", "retransmitted")
@@ -93,8 +92,9 @@ def study(
     its rows have a folder of that name. Returns the comparisons by title; the page is written if none of them is empty.
     """
     design = sampled.design(cells, algorithm)
+    # An algorithm that is none is the caller's mistake, and no refusal of a guest's.
+    design[0].scenario().resolve()
     folder = folder / algorithm if algorithm else folder
-    folder.mkdir(parents=True, exist_ok=True)
     until = time.monotonic() + seconds
     for kernel in kernels:
         if again:

@@ -273,8 +273,6 @@ def _validate_sampled(
     import os
 
     page = _validation("sampled_page")
-    if algorithm is not None and algorithm not in page.registry.names("algorithms"):
-        raise BadInput(unknown("algorithm", algorithm, page.registry.names("algorithms")))
     os.nice(19)
     report = (lambda _: None) if as_json else say
     titles = page.study(
