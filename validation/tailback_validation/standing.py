@@ -21,6 +21,7 @@ import tailback as tb
 from tailback.experiment.store import engine_fingerprint
 from tailback.files import whole_file
 from tailback.result import Result
+from tailback_papers.stacks import PROGRAM
 from tailback_validation.kernel_rows import Rows, file_name, run
 
 __all__ = ["ALGORITHMS", "FLOORS", "Cell", "Parted", "cells", "measure", "parted", "study"]
@@ -53,11 +54,6 @@ STARTS, KERNELS_STARTS = 20, 3
 SPREAD = "20ms"
 BESIDE_MBPS, BESIDE_BDP = 20, (0.25, 1.0, 4.0)
 """Where each QUIC stack stands beside Linux's CUBIC, before all other cells."""
-PROGRAM = "27us"
-"""What a guest's program takes longer than its kernel at each end: 35 us from an ACK to the answer, and 8, by captures.
-
-The simulator's stacks have it here as access delay. Which packet meets a full queue first depends on it.
-"""
 
 FLOORS = {"goodput": 0.01, "share": 0.01, "delay": 0.0005, "dropped": 10.0}
 """Smaller differences part no cell: goodput relative, the first flow's share, delay in s, dropped packets."""
