@@ -256,11 +256,21 @@ def named(resolved: Mapping[str, Any]) -> set[str]:
 def _choices(resolved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Where a description names congestion controls and queue disciplines, and their names."""
     for number, link in enumerate(resolved.get("links", ())):
-        yield f"links[{number}].queue.discipline", str(link.get("queue", {}).get("discipline", "fifo"))
+        yield from disciplines(link.get("queue", {}), f"links[{number}].queue")
     for number, flow in enumerate(resolved.get("flows", ())):
         if tcp := flow.get("tcp"):
             for row in (tcp, *tcp.get("cc_turns", ())):
                 yield f"flows[{number}].tcp.cc", str(row["cc"])
+
+
+def disciplines(queue: Mapping[str, Any], place: str = "queue") -> Iterator[tuple[str, str]]:
+    """Where a queue's description at `place` names its discipline and those of the queues inside it, and their names."""
+    yield f"{place}.discipline", str(queue.get("discipline", "fifo"))
+    if inner := queue.get("inner"):
+        yield from disciplines(inner, f"{place}.inner")
+    for number, band in enumerate(queue.get("bands", ())):
+        if within := band.get("queue"):
+            yield from disciplines(within, f"{place}.bands[{number}].queue")
 
 
 def demand_of_kernel(scenario: Scenario, resolved: Mapping[str, Any], *, loads_modules: bool = False) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailback import registry
-from tailback.algorithms import is_reference
+from tailback.algorithms import disciplines, is_reference
 from tailback.errors import Problem, ScenarioError, StoreError
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ _FIX = "Read that code first; then allow it with --allow-code, or allow_code=Tru
 def asked_for(resolved: Mapping[str, Any]) -> list[Problem]:
     """The code that a resolved description names, as the problems reported without permission; often none."""
     out = []
-    disciplines = {str(link.get("queue", {}).get("discipline", "")) for link in resolved.get("links", ())}
-    for name in sorted(filter(is_reference, disciplines)):
+    named = {name for link in resolved.get("links", ()) for _, name in disciplines(link.get("queue", {}))}
+    for name in sorted(filter(is_reference, named)):
         kind, _, what = name.partition(":")
         verb = "import" if kind == "python" else "compile"
         problem = f"the scenario asks to {verb} and run {what}"
@@ -114,7 +114,7 @@ def without_references(resolved: Mapping[str, Any], which: Callable[[str], bool]
         flows.append(flow)
     links = [
         link | {"queue": {"discipline": "fifo", "params": {}}}
-        if which(str(link.get("queue", {}).get("discipline", "")))
+        if any(which(name) for _, name in disciplines(link.get("queue", {})))
         else link
         for link in resolved.get("links", ())
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -83,11 +84,71 @@ def test_a_kernels_queue_in_the_simulator_names_the_engine_and_the_model(queue: 
 
 
 @pytest.mark.parametrize("dscp", ["call", "call=fast", "nosuch=ef"])
-@pytest.mark.parametrize("discipline", ["cake", "pfifo_fast"])
+@pytest.mark.parametrize("discipline", ["cake", "pfifo_fast", "prio", "drr"])
 def test_a_dscp_or_a_flow_that_is_none_is_refused(discipline: str, dscp: str) -> None:
     problem = refused({"discipline": discipline, "dscp": dscp})
     assert problem.field == "dumbbell.queue.dscp"
     assert dscp.partition("=")[0] in problem.problem
+
+
+@pytest.mark.parametrize(
+    ("queue", "field", "problem"),
+    [
+        ({"discipline": "codel", "bands": [{}]}, "bands", "codel has no bands"),
+        ({"discipline": "kernel:codel", "bands": [{}]}, "discipline", "no bands that a scenario can state"),
+        ({"discipline": "prio", "bands": [{"queue": "1bdp"}, {}]}, "bands[0]", "names neither flows nor DSCPs"),
+        ({"discipline": "prio", "bands": [{"flows": ["web"]}, {}]}, "bands[0].flows", "no flow called web"),
+        ({"discipline": "prio", "bands": [{"dscp": ["fast"]}, {}]}, "bands[0].dscp", "this is no DSCP"),
+        ({"discipline": "drr", "bands": [{"quantum": "0B"}]}, "bands[0].quantum", "above zero"),
+        ({"discipline": "drr", "bands": [{"queue": "codle"}]}, "bands[0].queue", "neither a queue size"),
+        ({"discipline": "drr", "bands": [{"queue": "kernel:codel"}]}, "bands[0].queue", "stands at a link"),
+        ({"discipline": "drr", "bands": [{"queue": "900B"}]}, "bands[0].queue", "less than one packet of 1500"),
+        ({"discipline": "drr", "bands": [{"que": "1bdp"}]}, "bands[0].que", "no such key"),
+        (
+            {"discipline": "drr", "bands": [{"queue": {"discipline": "token_bucket", "rate": "1mbit"}}]},
+            "bands[0].queue",
+            "must send when its turn comes",
+        ),
+        (
+            {"discipline": "prio", "bands": [{"queue": {"discipline": "drr", "bands": [{}, {}]}}]},
+            "bands[0].queue.bands[0]",
+            "names neither flows nor DSCPs",
+        ),
+    ],
+)
+def test_a_mistake_in_a_band_is_refused_at_its_field(queue: dict[str, Any], field: str, problem: str) -> None:
+    found = refused(queue, live=queue["discipline"].startswith("kernel:"))
+    assert found.field == f"dumbbell.queue.{field}"
+    assert problem in found.problem
+    assert found.fix
+
+
+def test_bands_are_written_as_they_are_read() -> None:
+    bands = [
+        {"flows": ["bulk"], "quantum": "3000B", "queue": {"discipline": "codel", "target": "10ms"}},
+        {"dscp": ["ef"], "queue": "50packets"},
+        {},
+    ]
+    queue = {"discipline": "drr", "dscp": "bulk=ef", "bands": bands}
+    scenario = tb.dumbbell(rate="10mbit", rtt="40ms", queue=queue, flows=[tb.bulk()], duration="1s")
+    again = tb.Scenario.from_dict(scenario.to_dict())
+    assert again.resolve() == scenario.resolve()
+    link = scenario.resolve()["links"][0]["queue"]
+    assert [sorted(band) for band in link["bands"]] == [["flows", "quantum", "queue"], ["dscp", "queue"], []]
+
+
+def test_a_class_of_ones_own_in_a_band_needs_consent_and_runs(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import tailback as tb\n\nclass Mine(tb.OwnQueue):\n    pass\n", encoding="utf-8")
+    own = f"python:{tmp_path}/mine.py:Mine"
+    queue = {"discipline": "prio", "bands": [{"flows": ["call"], "queue": {"discipline": own}}, {}]}
+    flows = [tb.bulk(), tb.voip(name="call")]
+    wanted = {"packets": ["call"]}
+    scenario = tb.dumbbell(rate="4mbit", rtt="40ms", queue=queue, flows=flows, duration="5s", instruments=wanted)
+    with pytest.raises(tb.ScenarioError, match="asks to import and run"):
+        tb.run(scenario)
+    rows = tb.run(scenario, allow_code=True).where_flow("packets", "call")
+    # 20 ms of path, a call's packet and the full one that is being sent as it comes: 3.4 ms at 4 Mbit/s.
+    assert np.nanmax(rows["received_s"] - rows["sent_s"]) < 0.0235
 
 
 BROKEN = """

@@ -73,7 +73,8 @@ fn thin(count: usize) -> Scenario {
 fn codel() -> Scenario {
     let mut scenario = dumbbell(20_000_000, 30 * MS, None, 600, flows(10, "reno"));
     for link in &mut scenario.links {
-        link.queue = QueueSpec { discipline: "codel".into(), params: Default::default(), inner: None };
+        link.queue =
+            QueueSpec { discipline: "codel".into(), params: Default::default(), ..Default::default() };
     }
     scenario
 }

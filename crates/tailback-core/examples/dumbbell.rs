@@ -23,7 +23,7 @@ fn link(name: &str, from: &str, to: &str, bps: u64, delay_ps: u64, limit: f64) -
         rate_bps: Some(bps),
         delay_ps,
         tick_hz: None,
-        queue: QueueSpec { discipline: "fifo".into(), params, inner: None },
+        queue: QueueSpec { discipline: "fifo".into(), params, ..Default::default() },
         wire: WireSpec::default(),
         ..LinkSpec::default()
     }

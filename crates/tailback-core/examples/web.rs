@@ -16,7 +16,7 @@ fn link(name: &str, from: &str, to: &str) -> LinkSpec {
         to: to.into(),
         rate_bps: Some(1_000_000_000),
         delay_ps: 50_000_000_000,
-        queue: QueueSpec { discipline: "fifo".into(), params, inner: None },
+        queue: QueueSpec { discipline: "fifo".into(), params, ..Default::default() },
         ..LinkSpec::default()
     }
 }

@@ -155,12 +155,29 @@ pub struct QueueSpec {
     /// The queue inside it, for a discipline that shapes another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inner: Option<Box<QueueSpec>>,
+    /// Its bands in order, for a discipline that has some; none: the discipline's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bands: Vec<BandSpec>,
+}
+
+/// A band: a queue beside others, and whose packets join it.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BandSpec {
+    /// Names of flows; a name stands for its numbered flows and its other direction too.
+    pub flows: Vec<String>,
+    /// DSCPs, by name or number.
+    pub dscp: Vec<String>,
+    /// Bytes it gains a round, for a discipline that takes turns; `None`: the discipline's.
+    pub quantum: Option<u64>,
+    /// Its queue; `None`: a FIFO of the discipline's limit.
+    pub queue: Option<QueueSpec>,
 }
 
 impl QueueSpec {
     /// A FIFO without limit.
     pub fn unlimited() -> Self {
-        QueueSpec { discipline: "fifo".into(), params: Params::new(), inner: None }
+        QueueSpec { discipline: "fifo".into(), params: Params::new(), inner: None, bands: Vec::new() }
     }
 }
 

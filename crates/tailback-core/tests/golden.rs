@@ -33,7 +33,7 @@ fn paths(cc: &str) -> [(&'static str, Scenario); 5] {
     marked.links[0].queue = QueueSpec {
         discipline: "codel".into(),
         params: [("ecn".to_string(), Value::Flag(true))].into(),
-        inner: None,
+        ..Default::default()
     };
     let tcp = marked.flows[0].tcp.as_mut().expect("bulk runs over tcp");
     tcp.stack_params.insert("ecn".into(), Value::Flag(true));

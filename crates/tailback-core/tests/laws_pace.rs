@@ -97,7 +97,7 @@ fn impossible_settings_are_refused_by_field() {
     let mut shared = medium("adsl", &[]);
     shared.as_mut().unwrap().channel = Some("air".into());
     assert_eq!(refused(link(shared)), "links[2].medium.channel");
-    let shaped = QueueSpec { discipline: "token_bucket".into(), params: Params::new(), inner: None };
+    let shaped = QueueSpec { discipline: "token_bucket".into(), params: Params::new(), ..Default::default() };
     assert_eq!(refused(LinkSpec { queue: shaped, ..link(medium("wifi", &[])) }), "links[2].queue.discipline");
 }
 

@@ -240,6 +240,8 @@ fn every_discipline_says_what_it_is() {
         "pfifo_fast",
         "fq_pie",
         "fq",
+        "prio",
+        "drr",
     ];
     assert_eq!(names, known);
     for card in cards() {

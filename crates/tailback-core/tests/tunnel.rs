@@ -18,7 +18,7 @@ fn tunnel(name: &str, from: &str, to: &str, outer: &str, packets: f64) -> LinkSp
         name: name.into(),
         from: from.into(),
         to: to.into(),
-        queue: QueueSpec { discipline: "fifo".into(), params, inner: None },
+        queue: QueueSpec { discipline: "fifo".into(), params, ..Default::default() },
         medium: Some(MediumSpec {
             name: "tunnel".into(),
             params: Params::new(),

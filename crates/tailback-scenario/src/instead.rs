@@ -5,10 +5,10 @@ use tailback_core::queue::outside;
 /// Names that people use for what a queue discipline of ours does.
 const QUEUES: &[(&[&str], &str)] = &[
     (&["droptail", "drop-tail", "tail-drop", "taildrop"], "fifo, the drop-tail queue"),
-    (&["drr", "sfb", "wfq", "fair"], "fq_codel, a queue for each flow"),
+    (&["sfb", "wfq", "fair"], "fq_codel, a queue for each flow"),
     (&["fqpie", "fq-pie"], "fq_pie, a PIE for each flow"),
     (&["sch_fq", "fair-queue"], "fq, a fair queue with pacing"),
-    (&["prio", "priority", "multiband"], "pfifo_fast, three bands by DSCP"),
+    (&["priority", "multiband"], "prio, bands by flow or DSCP"),
     (&["htb", "tbf", "hfsc", "policer", "shaper"], "token_bucket, which holds a rate with an inner queue"),
     (&["l4s", "dualq", "dualq-coupled"], "dualpi2, the coupled queue of RFC 9332"),
 ];

@@ -75,7 +75,7 @@ part! {
     Queue {
         fn spelt_out(node: &Node) -> Result<Node, Fault> {
             let key = match &node.value {
-                Value::Table(_) => return Ok(gathered(node, &["discipline", "limit", "inner"])),
+                Value::Table(_) => return Ok(gathered(node, &["discipline", "limit", "inner", "bands"])),
                 Value::Text(text) if text.starts_with(char::is_alphabetic) => {
                     let known: Vec<&str> = queue::registry::cards().iter().map(|card| card.name).collect();
                     let is_kernels = queue::outside::of_kernel(text).is_some();
@@ -99,7 +99,7 @@ part! {
                     return limit.to_string().as_str().into();
                 }
             }
-            if self.params.0.is_empty() && self.limit.is_none() && self.inner.is_none() {
+            if self.params.0.is_empty() && self.limit.is_none() && self.inner.is_none() && self.bands.is_empty() {
                 return (&*self.discipline).into();
             }
             let named = crate::table! { "discipline" => &*self.discipline };
@@ -113,8 +113,23 @@ part! {
     limit: Option<Size>, or "the discipline's own";
     /// The queue inside it, for a `token_bucket`.
     inner: Option<Box<Queue>>, or "the bucket's own FIFO";
+    /// The [bands](queues-of-classes.md#prio) of `prio` or `drr`, in order.
+    bands: Vec<Band>;
     /// Any other parameter of the discipline; in a file they stand beside `discipline`.
     params: Params;
+}
+
+part! {
+    /// A band of `prio` or `drr`: whose packets join it, and its queue. The last takes what no other names.
+    Band
+    /// Flows whose packets join it, in both directions; a name stands for its numbered flows too.
+    flows: Vec<Name>;
+    /// DSCPs whose packets join it, such as `"ef"` or `"46"`; the discipline's `dscp` says which flows carry which.
+    dscp: Vec<Text>;
+    /// Bytes that it gains a round of `drr`.
+    quantum: Option<Positive<Bytes>>, or "the discipline's";
+    /// Its queue, of any discipline.
+    queue: Option<Queue>, or "a FIFO of the discipline's `limit_packets`";
 }
 
 part! {
@@ -340,6 +355,7 @@ part! {
         discipline: CodeName("fifo".into()),
         limit: Some(Size { amount: 1, digits: 0, counts: Counts::Bdp, in_packets: false }),
         inner: None,
+        bands: Vec::new(),
         params: Params::default(),
     };
     /// Rate right to left.
@@ -688,4 +704,4 @@ macro_rules! parts {
         }
     };
 }
-parts! { Scenario, Dumbbell, Link, Queue, Policer, Wire, NetemJitter, Medium, Step, Preset, Flow, Named, Period, Randomness, Instruments, Expect, Condition }
+parts! { Scenario, Dumbbell, Link, Queue, Band, Policer, Wire, NetemJitter, Medium, Step, Preset, Flow, Named, Period, Randomness, Instruments, Expect, Condition }

@@ -55,10 +55,24 @@ fn named(key: &str, name: Node, params: Option<&Node>) -> Node {
 
 fn queue(row: &Node) -> Node {
     let named = named("discipline", self::row(row, "discipline"), row.get("params"));
-    match row.get("inner") {
+    let named = match row.get("inner") {
         Some(inner) => named.with(table! { "inner" => queue(inner) }),
         None => named,
+    };
+    match row.get("bands") {
+        Some(bands) => named.with(table! { "bands" => each(Some(bands), band) }),
+        None => named,
     }
+}
+
+fn band(row: &Node) -> Node {
+    let own = table! {
+        "flows" => self::row(row, "flows"),
+        "dscp" => self::row(row, "dscp"),
+        "quantum" => row.get("quantum").map(|bytes| quantity(Quantity::Bytes, bytes.clone())),
+        "queue" => row.get("queue").map(queue),
+    };
+    lean(own)
 }
 
 fn medium(medium: &Node) -> Node {

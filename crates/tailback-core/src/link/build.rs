@@ -84,10 +84,6 @@ impl Link {
             let fix = format!("Give at least {bytes} bytes");
             return Err(refusal(index, "policer.burst_bytes", burst, &problem, &fix));
         }
-        // A queue of the caller's own takes what it takes: its state cannot be copied to ask.
-        if matches!(self.queue(), Queue::Hosted(_)) {
-            return Ok(());
-        }
         refuse_too_small(self.queue(), &spec.queue, &format!("links[{index}].queue"), bytes)
     }
 }
@@ -179,12 +175,7 @@ impl Served {
             Served::Shared(_) => "a shaper cannot hold back packets for which the medium is won",
             Served::Instantly | Served::At(_) | Served::Paced(_) => return Ok(()),
         };
-        let holds_back = match queue {
-            Queue::Hosted(own) => own.holds_back(),
-            Queue::Cake(cake) => cake.shapes(),
-            _ => registry::is_shaper(&spec.queue.discipline),
-        };
-        if holds_back {
+        if queue.holds_back() {
             let fix = "Put the shaper on a link of its own before this one";
             return Err(refuse_queue(spec, index, why, fix));
         }

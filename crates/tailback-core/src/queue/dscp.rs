@@ -44,6 +44,15 @@ pub fn priority(dscp: u8) -> u8 {
     }
 }
 
+/// Which of three bands Linux has for a DSCP, by the priority it has on Linux: interactive first, bulk last.
+pub fn band(dscp: u8) -> u8 {
+    match priority(dscp) {
+        6 => 0,
+        2 => 2,
+        _ => 1,
+    }
+}
+
 /// The number of a DSCP by its name (RFC 2474, 2597, 3246, 5865 and 8622), or itself.
 pub(super) fn named(word: &str) -> Option<u8> {
     let word = word.to_ascii_lowercase();
@@ -66,7 +75,7 @@ pub(super) fn named(word: &str) -> Option<u8> {
 }
 
 /// Is the flow the one of this name, or one of those numbered after it?
-fn is_called(flow: &str, name: &str) -> bool {
+pub(super) fn is_called(flow: &str, name: &str) -> bool {
     flow.strip_prefix(name).is_some_and(|rest| {
         rest.is_empty()
             || rest == ".back"

@@ -335,7 +335,7 @@ mod tests {
     fn through(params: &[(&str, f64)], packets: &[(u64, u32, u32)]) -> (Vec<u32>, Vec<u32>) {
         let params: Params =
             params.iter().map(|(name, value)| (name.to_string(), Value::Number(*value))).collect();
-        let queue = QueueSpec { discipline: "fifo".into(), params, inner: None };
+        let queue = QueueSpec { discipline: "fifo".into(), params, ..Default::default() };
         let spec = LinkSpec { rate_bps: Some(12_000_000), queue, ..LinkSpec::default() };
         let mut link = Link::build(&spec, 0, 1).unwrap();
         let (mut far, mut fate) = (Far::default(), Fate::default());

@@ -3,8 +3,10 @@
 //! A queue owns tickets, never payloads, and reads no clock. It reports what it does to packets through
 //! [`Fate`]; the link checks that arrived = delivered + dropped + resident after every call.
 
+pub mod bands;
 pub mod cake;
 pub mod codel;
+pub mod drr;
 pub mod dscp;
 pub mod dualpi2;
 pub mod external;
@@ -16,6 +18,7 @@ pub mod outside;
 pub mod parts;
 pub mod pfifo_fast;
 pub mod pie;
+pub mod prio;
 pub mod red;
 pub mod registry;
 pub mod sfq;
@@ -115,11 +118,23 @@ pub trait QueueDiscipline {
 /// An error if `queue`, which `spec` at `field` (such as `links[0].queue`) describes, would drop a packet of `bytes`
 /// even when empty: then a flow of such packets never gets one through. `queue` is asked as a copy.
 pub fn refuse_too_small(
-    queue: &(impl QueueDiscipline + Clone),
+    queue: &registry::Queue,
     spec: &QueueSpec,
     field: &str,
     bytes: u32,
 ) -> Result<(), ScenarioError> {
+    // A queue of the caller's own takes what it takes: its state cannot be copied to ask.
+    if matches!(queue, registry::Queue::Hosted(_)) {
+        return Ok(());
+    }
+    if !spec.bands.is_empty() {
+        let all = spec.bands.iter().zip(queue.bands()).enumerate();
+        let own = all.filter_map(|(number, (band, queue))| Some((number, band.queue.as_ref()?, queue)));
+        for (number, spec, queue) in own {
+            refuse_too_small(queue, spec, &format!("{field}.bands[{number}].queue"), bytes)?;
+        }
+        return Ok(());
+    }
     let (mut empty, mut fate) = (queue.clone(), Fate::default());
     let packet = Packet {
         slot: 0,

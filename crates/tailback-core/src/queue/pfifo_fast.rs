@@ -76,15 +76,6 @@ pub struct PfifoFast {
     limit: u32,
 }
 
-/// The band of a DSCP, by the priority it has on Linux: interactive first, bulk last.
-fn band(dscp: u8) -> u8 {
-    match dscp::priority(dscp) {
-        6 => 0,
-        2 => 2,
-        _ => 1,
-    }
-}
-
 impl Registered for PfifoFast {
     const CARD: Card = CARD;
 
@@ -92,7 +83,7 @@ impl Registered for PfifoFast {
         let marks = dscp::of_flows(given, around.context.flows)?;
         Ok(PfifoFast {
             bands: Default::default(),
-            band_of: marks.into_iter().map(band).collect(),
+            band_of: marks.into_iter().map(dscp::band).collect(),
             limit: given.whole("limit_packets") as u32,
         })
     }
@@ -100,7 +91,7 @@ impl Registered for PfifoFast {
 
 impl QueueDiscipline for PfifoFast {
     fn enqueue(&mut self, packet: Packet, _now: Time, fate: &mut Fate) {
-        let band = self.band_of.get(packet.flow.0 as usize).copied().unwrap_or(band(0));
+        let band = self.band_of.get(packet.flow.0 as usize).copied().unwrap_or(dscp::band(0));
         let band = &mut self.bands[usize::from(band)];
         if band.is_full(self.limit) {
             fate.drop(packet, DropReason::QueueFull);
@@ -133,12 +124,12 @@ impl QueueDiscipline for PfifoFast {
 mod tests {
     use super::*;
     use crate::packet::{Ecn, FlowId};
-    use crate::queue::dscp::named;
+    use crate::queue::dscp::{self, named};
 
     #[test]
     fn bands_are_those_of_the_tables() {
         // tc-prio(8): no bit is best effort, minimize delay interactive, maximize throughput bulk, both a mixture.
-        let of = |word: &str| band(named(word).unwrap());
+        let of = |word: &str| dscp::band(named(word).unwrap());
         assert_eq!([of("be"), of("cs1"), of("cs6")], [1, 1, 1]);
         assert_eq!([of("af12"), of("va"), of("4")], [0, 0, 0]);
         assert_eq!([of("af11"), of("af41"), of("2")], [2, 2, 2]);

@@ -3,6 +3,7 @@
 //! From the rows come the state enum with its dispatch, the lookup by name, the cards Python lists, and the
 //! tests every row inherits (`tests/laws_queue.rs`).
 
+use super::bands::Banded;
 use super::{Backlog, Fate, QueueDiscipline, external, outside};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, unknown_name};
@@ -105,6 +106,8 @@ disciplines! {
     pfifo_fast::PfifoFast,
     fq_pie::FqPie,
     fq::Fq,
+    prio::Prio,
+    drr::Drr,
 }
 
 impl QueueDiscipline for Queue {
@@ -138,6 +141,27 @@ impl QueueDiscipline for Queue {
     }
     fn rests_when_empty(&self) -> bool {
         each!(self, state => state.rests_when_empty())
+    }
+}
+
+impl Queue {
+    /// Does it hold packets back although the link is free?
+    pub fn holds_back(&self) -> bool {
+        match self {
+            Queue::Hosted(own) => own.holds_back(),
+            Queue::Cake(cake) => cake.shapes(),
+            Queue::TokenBucket(_) => true,
+            _ => self.bands().iter().any(Queue::holds_back),
+        }
+    }
+
+    /// The queues of its bands; none if it has no bands.
+    pub fn bands(&self) -> &[Queue] {
+        match self {
+            Queue::Prio(prio) => prio.bands(),
+            Queue::Drr(drr) => drr.bands(),
+            _ => &[],
+        }
     }
 }
 
@@ -198,11 +222,25 @@ pub fn build(spec: &QueueSpec, field_path: &str, around: &Surroundings<'_>) -> R
     let params_path = format!("{field_path}.params");
     let given = Checked::new(&CARDS[row], &spec.params, &params_path)?;
     let mut queue = construct(row, &given, around)?;
+    if !spec.bands.is_empty() {
+        match &mut queue {
+            Queue::Prio(prio) => prio.fill(spec, field_path, &given, around)?,
+            Queue::Drr(drr) => drr.fill(spec, field_path, &given, around)?,
+            _ => {
+                return Err(ScenarioError {
+                    field: format!("{field_path}.bands"),
+                    value: spec.bands.len().to_string(),
+                    problem: format!("{} has no bands", spec.discipline),
+                    fix: "Leave bands out, or make it the queue of a band of prio or drr".into(),
+                });
+            }
+        }
+    }
     if let Some(inner) = &spec.inner {
         let at = format!("{field_path}.inner");
         let refusal = |problem: &str, fix: &str| ScenarioError {
             field: at.clone(),
-            value: format!("\"{}\"", inner.discipline),
+            value: inner.discipline.clone(),
             problem: problem.into(),
             fix: fix.into(),
         };

@@ -29,7 +29,7 @@ pub fn build(spec: &LinkSpec) -> Link {
 
 pub fn queue(discipline: &str, params: &[(&str, Value)]) -> QueueSpec {
     let params: Params = params.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
-    QueueSpec { discipline: discipline.into(), params, inner: None }
+    QueueSpec { discipline: discipline.into(), params, ..Default::default() }
 }
 
 pub fn number(value: f64) -> Value {

@@ -65,7 +65,7 @@ pub fn link(name: &str, from: &str, to: &str, bps: u64, delay_ps: u64, limit_byt
         rate_bps: Some(bps),
         delay_ps,
         tick_hz: None,
-        queue: QueueSpec { discipline: "fifo".into(), params, inner: None },
+        queue: QueueSpec { discipline: "fifo".into(), params, ..Default::default() },
         wire: WireSpec::default(),
         ..LinkSpec::default()
     }

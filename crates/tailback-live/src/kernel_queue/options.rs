@@ -397,7 +397,7 @@ mod tests {
 
     fn asked(name: &str, params: &[(&str, Value)]) -> Result<Discipline, LiveError> {
         let params: Params = params.iter().map(|(key, value)| (key.to_string(), value.clone())).collect();
-        let spec = QueueSpec { discipline: format!("kernel:{name}"), params, inner: None };
+        let spec = QueueSpec { discipline: format!("kernel:{name}"), params, ..Default::default() };
         let card = outside::card(&spec.discipline, "q.discipline").expect("it is known");
         discipline(name, &spec, card, "q", 10_000_000)
     }

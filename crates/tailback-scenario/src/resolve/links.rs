@@ -10,7 +10,7 @@ use crate::node::{Node, Value};
 use crate::part::{Form, Kind as _, Params, Trace};
 use crate::problem::{Fault, choices, fault};
 use crate::quantity::{Counts, Size};
-use crate::schema::{Medium, Queue, Wire};
+use crate::schema::{Band, Medium, Queue, Wire};
 use crate::table;
 
 /// Bytes of the largest IP packet unless a flow says otherwise.
@@ -266,19 +266,53 @@ fn one_queue(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Node {
     };
     let mut out = table! { "discipline" => &*queue.discipline, "params" => params.0 };
     if let Some(inner) = &queue.inner {
-        if queue::outside::of_kernel(&inner.discipline).is_some() {
-            let found =
-                fault("a kernel's queue stands at a link, not inside another", "Give it to the link itself");
-            resolver.problem_with(&format!("{place}.inner"), &(&*inner.discipline).into(), found);
-        }
         let inside =
             Site { at: format!("{}.inner", site.at), place: format!("{place}.inner"), rate, ..*site };
         resolver.place(inside.at.clone(), inside.place.clone());
-        resolver.place(format!("{}.discipline", inside.at), format!("{}.discipline", inside.place));
-        resolver.place(format!("{}.params", inside.at), inside.place.clone());
-        out.put("inner", one_queue(resolver, inner, &inside));
+        out.put("inner", inside_queue(resolver, inner, &inside));
+    }
+    if !queue.bands.is_empty() {
+        let bands =
+            queue.bands.iter().enumerate().map(|(number, band)| one_band(resolver, band, number, site));
+        out.put("bands", bands.collect::<Vec<Node>>());
     }
     out
+}
+
+fn one_band(resolver: &mut Resolver<'_>, band: &Band, number: usize, site: &Site) -> Node {
+    let (at, place) = (format!("{}.bands[{number}]", site.at), format!("{}.bands[{number}]", site.place));
+    resolver.place(at.clone(), place.clone());
+    for field in ["flows", "dscp"] {
+        resolver.place(format!("{at}.{field}"), format!("{place}.{field}"));
+    }
+    let mut out = table! {};
+    if !band.flows.is_empty() {
+        out.put("flows", band.flows.iter().map(|name| (**name).into()).collect::<Vec<Node>>());
+    }
+    if !band.dscp.is_empty() {
+        out.put("dscp", band.dscp.iter().map(|class| class.0.as_str().into()).collect::<Vec<Node>>());
+    }
+    if let Some(quantum) = &band.quantum {
+        out.put("quantum", quantum.0.0);
+    }
+    if let Some(queue) = &band.queue {
+        let inside = Site { at: format!("{at}.queue"), place: format!("{place}.queue"), ..*site };
+        resolver.place(inside.at.clone(), inside.place.clone());
+        out.put("queue", inside_queue(resolver, queue, &inside));
+    }
+    out
+}
+
+/// A queue that stands inside another, where no kernel's can.
+fn inside_queue(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Node {
+    if queue::outside::of_kernel(&queue.discipline).is_some() {
+        let found =
+            fault("a kernel's queue stands at a link, not inside another", "Give it to the link itself");
+        resolver.problem_with(&site.place, &(&*queue.discipline).into(), found);
+    }
+    resolver.place(format!("{}.discipline", site.at), format!("{}.discipline", site.place));
+    resolver.place(format!("{}.params", site.at), site.place.clone());
+    one_queue(resolver, queue, site)
 }
 
 /// Is it a discipline of the user's own?
@@ -329,6 +363,10 @@ fn discipline(resolver: &mut Resolver<'_>, queue: &Queue, place: &str) -> Option
         Err(unknown) => refuse(resolver, unknown.problem, unknown.fix),
         Ok(_) if queue.inner.is_some() => {
             refuse(resolver, format!("{name} has no queue inside it"), "Leave inner out".into())
+        }
+        Ok(_) if !queue.bands.is_empty() => {
+            let fix = "Leave bands out, or write prio or drr, which run here".into();
+            refuse(resolver, format!("{name} has no bands that a scenario can state"), fix)
         }
         Ok(card) => Some(card),
     }
