@@ -204,7 +204,7 @@ def _about(page: str, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "page"), [("apps", "docs/applications.md"), ("queues", "docs/queues.md"), ("media", "docs/links/*.md")]
+    ("kind", "page"), [("apps", "docs/applications.md"), ("queues", "docs/queues*.md"), ("media", "docs/links/*.md")]
 )
 def test_everything_by_name_has_a_figure_its_source_and_what_it_leaves_out(kind: registry.Kind, page: str) -> None:
     for name in registry.names(kind):

@@ -58,8 +58,9 @@ WORDS: dict[str, dict[str, tuple[str, str]]] = {
         "quantum": ("quantum", _PLAIN), "initial_quantum": ("initial_quantum", _PLAIN),
         "maxrate_bps": ("maxrate", "{:.0f}bit"),
     },
-    # Its limit is the device's txqueuelen.
+    # The limit of each band is the device's txqueuelen.
     "pfifo_fast": {},
+    "prio": {},
     "dualpi2": {
         "limit_packets": ("limit", _PLAIN), "target_ms": ("target", _MS), "t_update_ms": ("tupdate", _MS),
         "alpha": ("alpha", _PLAIN), "beta": ("beta", _PLAIN), "coupling": ("coupling_factor", _PLAIN),
@@ -257,6 +258,10 @@ class _Writer:
     ) -> list[str]:
         kind, params = queue["discipline"], dict(queue["params"])
         inner = queue.get("inner")
+        if kind == "drr" or queue.get("bands"):
+            why = "its classes need filters, which this script does not write"
+            place = f"{self.source.place(index, 'queue')}.discipline"
+            self.source.refuse(place, kind, why, "Choose another, such as prio without bands or fq_codel")
         words = self.discipline(index, kind, params, self.source.links[index]["rate_bps"])
         self.qdiscs.add(words.split()[0])
         out = [f"tc_in {near} qdisc add dev {device} parent {parent} handle {handle}: {words}"]

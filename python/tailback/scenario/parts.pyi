@@ -261,6 +261,7 @@ class Queue(Part):
         discipline: str = ...,
         limit: str | Size | Bytes | None = ...,
         inner: str | Size | Queue | Mapping[str, Any] | None = ...,
+        bands: Iterable[Band | Mapping[str, Any]] = ...,
         params: Mapping[str, _Param] = ...,
     ) -> None: ...
 
@@ -277,8 +278,40 @@ class Queue(Part):
         """The queue inside it, for a `token_bucket`."""
 
     @property
+    def bands(self) -> tuple[Band, ...]:
+        """The [bands](queues-of-classes.md#prio) of `prio` or `drr`, in order."""
+
+    @property
     def params(self) -> dict[str, _Param]:
         """Any other parameter of the discipline; in a file they stand beside `discipline`."""
+
+class Band(Part):
+    """A band of `prio` or `drr`: whose packets join it, and its queue. The last takes what no other names."""
+
+    def __init__(
+        self,
+        *,
+        flows: Iterable[str] = ...,
+        dscp: Iterable[str] = ...,
+        quantum: str | Bytes | None = ...,
+        queue: str | Size | Queue | Mapping[str, Any] | None = ...,
+    ) -> None: ...
+
+    @property
+    def flows(self) -> tuple[str, ...]:
+        """Flows whose packets join it, in both directions; a name stands for its numbered flows too."""
+
+    @property
+    def dscp(self) -> tuple[str, ...]:
+        """DSCPs whose packets join it, such as `"ef"` or `"46"`; the discipline's `dscp` says which flows carry which."""
+
+    @property
+    def quantum(self) -> Bytes | None:
+        """Bytes that it gains a round of `drr`."""
+
+    @property
+    def queue(self) -> Queue | None:
+        """Its queue, of any discipline."""
 
 class Policer(Part):
     """A [policer](links/policer.md): a token bucket in front of the queue that drops what exceeds it and holds nothing."""

@@ -160,7 +160,7 @@ pub(super) trait Banded: Registered {
     const TAKES_SHAPERS: bool;
     /// Replace its bands, which hold nothing yet.
     fn put_bands(&mut self, bands: Bands, spec: &[BandSpec]);
-    /// Its bands.
+    /// The queues of its bands.
     fn bands(&self) -> &[Queue];
 
     /// Give it the bands that `spec` at `at` describes, if it describes any.
