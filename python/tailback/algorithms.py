@@ -264,7 +264,7 @@ def _choices(resolved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def disciplines(queue: Mapping[str, Any], place: str = "queue") -> Iterator[tuple[str, str]]:
-    """Where a queue's description at `place` names its discipline and those of the queues inside it, and their names."""
+    """The disciplines that a queue at `place` names, its own and those of the queues inside it, each with its place."""
     yield f"{place}.discipline", str(queue.get("discipline", "fifo"))
     if inner := queue.get("inner"):
         yield from disciplines(inner, f"{place}.inner")
