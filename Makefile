@@ -154,7 +154,7 @@ hunt: $(VENV)/.built ## The searches that take longer: the low-rate attack on Re
 suites: $(VENV)/.built ## The suites that take up to a minute, two minutes in all: red if anything comes out other than declared
 	@names=$$($(BIN)/python scripts/quick_suites) && $(BIN)/tailback test --as-declared $$names
 
-release-check: $(VENV)/.installed ## Package the crates to be published and compile each from its package; publishes nothing
+release-check: explorer $(VENV)/.built ## Make all that a release consists of in dist/release and check it; publishes nothing
 	@$(BIN)/python scripts/release_check
 
 journey: $(VENV)/.built ## A stranger's first hour from an installed wheel: build, install, run, sweep, look
