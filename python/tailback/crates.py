@@ -1,8 +1,8 @@
 """Congestion controls and queue disciplines in a Rust crate: "rust:path/to/crate".
 
-The crate implements the trait of `src/tailback.rs`, a file that the template has: one for congestion controls, one for
-queues. cargo compiles it to a shared library, which runs in a process of its own, as a BPF source does
-(`tailback.isolated`). See docs/candidates.md.
+The crate implements the trait of `src/tailback.rs`, a file that the template has. There is a template for congestion
+controls and one for queues. cargo compiles the crate to a shared library, which runs in a process of its own, as a BPF
+source does (`tailback.isolated`). See docs/candidates.md.
 """
 
 from __future__ import annotations

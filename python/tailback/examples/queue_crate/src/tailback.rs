@@ -137,7 +137,7 @@ impl Ecn {
     }
 }
 
-/// Why a packet is dropped; tables tell them apart.
+/// Why a packet is dropped, as tables record it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// There is no room for the packet that comes.
