@@ -145,6 +145,16 @@ def test_the_template_is_the_built_in_fifo_row_by_row(limit: str | None) -> None
     assert_same_rows(mine, builtin)
 
 
+@pytest.mark.parametrize("ecn", [False, True])
+def test_the_example_is_codel_as_linux_has_it_row_by_row(tmp_path: Path, ecn: bool) -> None:
+    name = crate(tmp_path, (TEMPLATE / "codel.rs").read_text())
+    given = {"ecn": ecn, "limit": "60packets", "target_ms": 3}
+    mine = tb.run(dumbbell({"discipline": name} | given, ecn=ecn, duration="10s"), allow_code=True)
+    builtin = tb.run(dumbbell({"discipline": "codel", "variant": "linux"} | given, ecn=ecn, duration="10s"))
+    assert builtin.column("links", "marked" if ecn else "dropped")[0] > 10
+    assert_same_rows(mine, builtin)
+
+
 def test_its_parameters_are_its_own() -> None:
     def waited(**params: Any) -> float:
         result = tb.run(dumbbell({"discipline": f"rust:{TEMPLATE}"} | params), allow_code=True)

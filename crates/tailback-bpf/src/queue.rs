@@ -246,12 +246,12 @@ impl NativeQueue {
     /// Take over what a hook did to packets, or what went wrong.
     #[inline]
     fn settle(call: &Call, deeds: &mut Vec<Deed>) -> Result<(), Failure> {
+        if call.deed_count == 0 && call.fault.is_null() {
+            return Ok(());
+        }
         // SAFETY: null or a text of the library's.
         if let Some(what) = unsafe { text(call.fault) } {
             return Err(what.into());
-        }
-        if call.deed_count == 0 {
-            return Ok(());
         }
         // SAFETY: the queue's own list, which it leaves alone until its next call.
         let done = unsafe { slice::from_raw_parts(call.deeds, call.deed_count as usize) };

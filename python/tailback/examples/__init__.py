@@ -29,11 +29,11 @@ def crate() -> Path:
 
 
 def queue_crate() -> Path:
-    """The folder of the template of a queue discipline in Rust.
+    """The folder of the template of a queue discipline in Rust, and CoDel as a worked example.
 
     >>> from tailback import examples
     >>> sorted(each.name for each in examples.queue_crate().iterdir())
-    ['Cargo.toml', 'src']
+    ['Cargo.toml', 'codel.rs', 'src']
     """
     return Path(__file__).parent / "queue_crate"
 
