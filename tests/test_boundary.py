@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import tailback as tb
-from tailback import cli, consent, isolated
+from tailback import cli, consent, examples, isolated
 from tailback.checksums import digest, seal
 from tailback.experiment.store import Store
 from tailback.vm import kernels
@@ -40,6 +40,8 @@ rtt = "40ms"
 [[flow]]
 app = "bulk"
 """
+#: A crate whose build.rs runs as soon as it is compiled.
+BUILD = 'fn main() { std::fs::write("RAN", "").unwrap(); }'
 GRID = 'seeds = 2\nkeep = "tables"\n[base]\n' + PLAIN.replace("[dumb", "[base.dumb").replace("[[fl", "[[base.fl")
 
 
@@ -127,14 +129,26 @@ def with_code(text: str, base: str = "") -> str:
     return text.replace(f"[[{base}flow]]", f'[[{base}flow]]\ncc = "python:evil:Evil"\nname = "x"')
 
 
+def with_queue(queue: str) -> str:
+    return PLAIN.replace("[[flow]]", f'queue = {{ discipline = "{queue}" }}\n[[flow]]')
+
+
+def evil_crate(world: World) -> None:
+    shutil.copytree(examples.queue_crate(), world.work / "crate")
+    world.write("crate/build.rs", BUILD.replace("RAN", str(world.work / "ran")))
+
+
 # --- What a stranger gives, and what is done with it
 
 
 def scenario(world: World) -> None:
     world.write("evil.py", EVIL)
+    evil_crate(world)
     world.write("s.toml", 'name = "../outside/x"\n' + with_code(PLAIN))
+    world.write("q.toml", with_queue("rust:crate"))
+    world.write("p.toml", with_queue("python:evil.py:Evil"))
     world.write("l.toml", PLAIN.replace('app = "bulk"', 'app = "exec"\nclient = "touch ran"\nserver = "touch ran"'))
-    for name in ("s.toml", "l.toml"):
+    for name in ("s.toml", "l.toml", "q.toml", "p.toml"):
         for words in (["check"], ["run"], ["run", "--engine", "vm"], ["run", "--engine", "live"]):
             world.tailback(words[0], name, *words[1:])
         for target in ("netem", "ns3"):
@@ -408,6 +422,22 @@ WITH: dict[tuple[str, str], Callable[[World], None]] = {
     ("action input", "run code"): by_the_workflow("--allow-code", ALLOW_CODE="true"),
     ("action input", "write outside"): by_the_workflow("--junit=../outside/x", JUNIT="../outside/x"),
 }
+
+
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="not installed: cargo")
+def test_a_crate_with_a_queue_is_compiled_with_consent_alone(world: World) -> None:
+    evil_crate(world)
+    world.write("q.toml", with_queue("rust:crate"))
+    for words in (
+        ["run", "q.toml"],
+        ["assess", "crate/Cargo.toml"],
+        ["test", "aqm", "--candidate", "crate/Cargo.toml"],
+    ):
+        assert world.tailback(*words) != 0
+        assert "--allow-code" in world.output
+    assert world.effects() == set()
+    assert world.tailback("run", "q.toml", "--allow-code") == 0, world.output
+    assert world.effects() == {"run code"}
 
 
 @pytest.mark.parametrize("name", consent.BOUNDARY)

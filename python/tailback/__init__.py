@@ -213,6 +213,7 @@ sys.modules[__name__].__class__ = _Package
 _offer(
     {
         "result.answer": "tailback.answer:answer",
+        "library.about": "tailback.isolated:about_queue",
         "library.sound": "tailback.isolated:demand_sound",
         "result.experience": "tailback.experience:experience",
         "result.films": "tailback.experience:films",

@@ -437,14 +437,20 @@ def capture_pair(
 def bpf_library(name: str, text: str, defines: dict[str, str]) -> bytes:
     """A BPF source compiled natively, as a shared library; `ValueError` says what is wrong with it."""
 
+def native_queue_about(path: str, params: str, rate_bps: int | None) -> str:
+    """What the queue in a compiled crate says of itself, a line each. It runs; `ValueError` says what is wrong."""
+
 def bpf_guard() -> None:
     """From now on this process says on standard error how it ends if a native algorithm is at fault."""
 
 @final
 class NativeAlgorithm:
-    """A compiled candidate as one of `run`'s algorithms: its libraries with the parameters (JSON) of each."""
+    """A compiled candidate as one of `run`'s algorithms: its libraries with the parameters (JSON) of each.
 
-    def __new__(cls, libraries: list[tuple[str, str]]) -> NativeAlgorithm: ...
+    `queue`: the library of a crate with a queue, for all parameters.
+    """
+
+    def __new__(cls, libraries: list[tuple[str, str]], queue: str | None = None) -> NativeAlgorithm: ...
     def demand_sound(self) -> None:
         """Open each, which runs their code; `ValueError` says what is wrong with one."""
 

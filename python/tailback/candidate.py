@@ -30,8 +30,6 @@ __all__ = ["Candidate", "candidate", "flow_fields", "table"]
 
 #: Of the files of BPF sources.
 _ENDING = ".bpf.c"
-#: Of the manifests of crates.
-_MANIFEST = "Cargo.toml"
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -104,7 +102,7 @@ def candidate(
         return _transport(name, cc)
     runs_code = is_reference(name)
     if name not in _known() and not runs_code:
-        if ":" not in name and not name.endswith((_ENDING, _MANIFEST)):
+        if ":" not in name and not name.endswith((_ENDING, crates.MANIFEST)):
             raise TailbackError(_unknown(name))
         runs_code = True
     if runs_code and not allow_code:
@@ -153,8 +151,8 @@ def _transport(name: str, given: Mapping[str, Any]) -> Candidate:
 
 def _referring(name: str) -> str:
     """As a scenario's `cc` says it."""
-    if name.endswith(_MANIFEST):
-        return f"{crates.PREFIX}{name.removesuffix(_MANIFEST).rstrip('/') or '.'}"
+    if name.endswith(crates.MANIFEST):
+        return crates.written(name)
     return f"{bpf.PREFIX}{name}" if name.endswith(_ENDING) else f"python:{name}"
 
 

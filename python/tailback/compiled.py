@@ -34,7 +34,10 @@ def folder(prefix: str) -> Path:
 
 @dataclass(frozen=True)
 class Declared:
-    """What the engine's check takes for an algorithm. Nothing of it runs in this process."""
+    """What the engine's check takes for an algorithm. Nothing of it runs in this process.
+
+    One that may be a queue has a method `as_queue(params, seed, rate_bps)` beside.
+    """
 
     name: str
     text: str

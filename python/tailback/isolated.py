@@ -45,10 +45,11 @@ def run(
     for name, source in others.items():
         if source.text is None:
             raise TailbackError(f"{name} stands in no file, so that no other process can run it beside {min(declared)}")
-    natives = native.libraries(json.loads(text), declared)
+    resolved = json.loads(text)
     job: dict[str, Any] = {
         "text": text,
-        "natives": natives,
+        "natives": native.libraries(resolved, declared),
+        "queues": native.queues(resolved, declared),
         "sources": others,
         "wants": (progress is not None, sink is not None),
     }
@@ -59,6 +60,12 @@ def run(
 def demand_sound(name: str, libraries: list[tuple[str, str]]) -> None:
     """Open compiled libraries with their parameters; raises what is wrong with one, or what it did."""
     _done({"sound": libraries}, name)
+
+
+def about_queue(name: str, library: str, params: str, rate_bps: int | None) -> str:
+    """What the queue in a compiled crate says of itself, made with these parameters; raises what is wrong."""
+    about: str = _done({"about": (library, params, rate_bps)}, name)["about"]["text"]
+    return about
 
 
 def _done(
@@ -173,8 +180,8 @@ class _Worker:
         self._said.seek(0)
         lines = self._said.read().decode(errors="replace").splitlines()
         if lines and lines[-1].startswith(_FAULT):
-            _, hook, at_ns, what = lines[-1].split("\t")
-            return _core.AlgorithmError(name, hook, int(at_ns) / 1e9, what)
+            _, who, hook, at_ns, what = lines[-1].split("\t")
+            return _core.AlgorithmError(who or name, hook, int(at_ns) / 1e9, what)
         how = signal.Signals(-status).name if status < 0 else f"status {status}"
         return _core.AlgorithmError(name, "its process", 0.0, f"the process ended with {how}: {' '.join(lines[-3:])}")
 
@@ -204,8 +211,16 @@ def _answer(job: Mapping[str, Any], answers: Connection) -> tuple[Any, ...]:
         except ValueError as error:
             return "error", type(error).__name__, error.args
         return "done", {}
+    if "about" in job:
+        try:
+            return "done", {"about": {"text": _core.native_queue_about(*job["about"])}}
+        except ValueError as error:
+            return "error", type(error).__name__, error.args
     algorithms: dict[str, Any] = {name: made_from(name, source) for name, source in job["sources"].items()}
-    algorithms |= {name: _core.NativeAlgorithm(pairs) for name, pairs in job["natives"].items()}
+    natives, queues = job["natives"], job["queues"]
+    algorithms |= {
+        name: _core.NativeAlgorithm(natives.get(name, []), queues.get(name)) for name in natives.keys() | queues.keys()
+    }
     wants_progress, wants_rows = job["wants"]
 
     def progress(fraction: float) -> None:

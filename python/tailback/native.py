@@ -10,7 +10,7 @@ from typing import Any
 from tailback import bpf, crates, modules
 from tailback.compiled import Declared
 
-__all__ = ["Declared", "declared", "is_source", "libraries", "read"]
+__all__ = ["Declared", "declared", "is_source", "libraries", "queues", "read"]
 
 
 def is_source(name: str) -> bool:
@@ -32,6 +32,13 @@ def declared(name: str, text: str) -> Declared:
 
 def _kind(name: str) -> Any:
     return next(kind for kind in (bpf, crates, modules) if kind.is_source(name))
+
+
+def queues(resolved: Mapping[str, Any], declared: Mapping[str, Declared]) -> dict[str, str]:
+    """By name: the libraries of the crates whose queues a run needs."""
+    named = {str(link.get("queue", {}).get("discipline", "")) for link in resolved.get("links", ())}
+    made = {name: declared[name] for name in sorted(named) if name in declared}
+    return {name: str(each.queue_library()) for name, each in made.items() if isinstance(each, crates.Declared)}
 
 
 def libraries(resolved: Mapping[str, Any], declared: Mapping[str, Declared]) -> dict[str, list[tuple[str, str]]]:

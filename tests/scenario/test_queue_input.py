@@ -60,11 +60,11 @@ def test_a_parameter_of_another_discipline_is_refused_with_those_it_has(name: st
     assert first in problem.fix
 
 
-@pytest.mark.parametrize("name", ["bpf:my_qdisc.bpf.c", "rust:path/to/crate"])
-def test_a_compiled_queue_is_refused_with_what_to_write_instead(name: str) -> None:
-    for queue in (name, {"discipline": name}):
+def test_a_bpf_source_as_a_queue_is_refused_with_what_to_write_instead() -> None:
+    for queue in ("bpf:my_qdisc.bpf.c", {"discipline": "bpf:my_qdisc.bpf.c"}):
         problem = refused(queue)
         assert problem.field == "dumbbell.queue.discipline"
+        assert "rust:my_queue" in problem.fix
         assert "python:my.py:MyQueue" in problem.fix
 
 

@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// What a process ends with whose candidate went wrong; the last line on its standard error says how:
-/// `tailback-fault`, the hook, the simulated nanosecond, and what, with tabs between.
+/// `tailback-fault`, the candidate's name, the hook, the simulated nanosecond, and what, with tabs between.
 pub const STATUS: c_int = 86;
 /// Between two looks at whether a hook has returned, in processor time.
 const LOOK_US: libc::suseconds_t = 250_000;
@@ -14,6 +14,7 @@ const LOOK_US: libc::suseconds_t = 250_000;
 const MOST_LOOKS: u64 = 8;
 const STACK: usize = 1 << 16;
 
+static WHO: AtomicPtr<libc::c_char> = AtomicPtr::new(ptr::null_mut());
 static HOOK: AtomicPtr<libc::c_char> = AtomicPtr::new(ptr::null_mut());
 static AT_NS: AtomicU64 = AtomicU64::new(0);
 static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -21,9 +22,10 @@ static CALLS: AtomicU64 = AtomicU64::new(0);
 static SEEN: AtomicU64 = AtomicU64::new(0);
 static LOOKS: AtomicU64 = AtomicU64::new(0);
 
-/// A hook of a candidate begins.
+/// A hook of a candidate begins. `who` is its name, empty if the caller does not know it, and lives until [`end`].
 #[inline]
-pub fn begin(hook: &'static CStr, at_ns: u64) {
+pub fn begin(who: &CStr, hook: &'static CStr, at_ns: u64) {
+    WHO.store(who.as_ptr().cast_mut(), Ordering::Relaxed);
     AT_NS.store(at_ns, Ordering::Relaxed);
     CALLS.store(CALLS.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     HOOK.store(hook.as_ptr().cast_mut(), Ordering::Release);
@@ -102,10 +104,12 @@ fn end_process(what: &[u8]) -> ! {
             break;
         }
     }
-    // SAFETY: the hook's name is static and ends with a zero; `write` and `_exit` are async-signal-safe.
+    // SAFETY: both names end with a zero, the hook's is static and the candidate's lives while the hook runs; `write` and
+    // `_exit` are async-signal-safe.
     unsafe {
         let hook = CStr::from_ptr(HOOK.load(Ordering::Acquire)).to_bytes();
-        for part in [b"tailback-fault\t", hook, b"\t", &digits[first..], b"\t", what, b"\n"] {
+        let who = CStr::from_ptr(WHO.load(Ordering::Relaxed)).to_bytes();
+        for part in [b"tailback-fault\t", who, b"\t", hook, b"\t", &digits[first..], b"\t", what, b"\n"] {
             libc::write(2, part.as_ptr().cast::<c_void>(), part.len());
         }
         libc::_exit(STATUS)

@@ -21,7 +21,7 @@ use tailback_core::cc::{Ack, Congestion, CongestionControl, Control, Phase, Phas
 use tailback_core::scenario::{Params, Value};
 use tailback_core::time::{Bytes, Duration, Rate, Time};
 
-use crate::{elf, guard};
+use crate::{elf, guard, queue};
 
 /// The largest window: no path of any paper holds a tebibyte.
 const MOST_WINDOW: Bytes = 1 << 40;
@@ -161,7 +161,7 @@ unsafe impl Send for Library {}
 unsafe impl Sync for Library {}
 
 /// A handle that is closed unless the caller keeps it.
-struct Handle(*mut c_void);
+pub(crate) struct Handle(*mut c_void);
 
 impl Drop for Handle {
     fn drop(&mut self) {
@@ -191,7 +191,7 @@ impl Handle {
 
     /// The library as if never opened before. One whose threads keep something of it stays loaded after it was closed,
     /// with its global variables as the last run left them; then a copy is opened.
-    fn afresh(path: &Path) -> Result<Self, String> {
+    pub(crate) fn afresh(path: &Path) -> Result<Self, String> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| "a path has a zero in it")?;
         // SAFETY: the name ends with a zero; RTLD_NOLOAD loads nothing.
@@ -211,7 +211,7 @@ impl Handle {
     }
 
     /// Where a symbol is; null if it is not there.
-    fn find(&self, name: &CStr) -> *mut c_void {
+    pub(crate) fn find(&self, name: &CStr) -> *mut c_void {
         // SAFETY: the handle is open.
         unsafe { libc::dlsym(self.0, name.as_ptr()) }
     }
@@ -220,7 +220,7 @@ impl Handle {
     ///
     /// # Safety
     /// `F` is the type of a function, and the library gives this one that type.
-    unsafe fn function<F: Copy>(&self, name: &CStr) -> Result<F, String> {
+    pub(crate) unsafe fn function<F: Copy>(&self, name: &CStr) -> Result<F, String> {
         const { assert!(mem::size_of::<F>() == mem::size_of::<*mut c_void>()) };
         let found = self.find(name);
         if found.is_null() {
@@ -241,9 +241,12 @@ impl Library {
         unsafe {
             let is_crate = !handle.find(c"tailback_abi").is_null();
             if !is_crate && handle.find(c"tailback_ops_size").is_null() {
-                return Err(
-                    "it exports no congestion control: end src/lib.rs with tailback::export!(Mine)".into()
-                );
+                let is_queue = !handle.find(queue::VERSION_SYMBOL).is_null();
+                let what = match is_queue {
+                    true => "it exports a queue, and no congestion control: name it as a link's queue",
+                    false => "it exports no congestion control: end src/lib.rs with tailback::export!(Mine)",
+                };
+                return Err(what.into());
             }
             let ops = if is_crate { crate_ops(&handle, params)? } else { kernel_ops(&handle, path)? };
             let hooks = handle.function::<unsafe extern "C" fn(Ops) -> u32>(c"tailback_hooks")?(ops);
@@ -297,11 +300,8 @@ unsafe fn kernel_ops(handle: &Handle, path: &Path) -> Result<Ops, String> {
     }
 }
 
-/// What a crate makes its connections from: parameters that it has read.
-///
-/// # Safety
-/// The library has the template's `export!`, of whatever version.
-unsafe fn crate_ops(handle: &Handle, params: &Params) -> Result<Ops, String> {
+/// Parameters as a crate reads them: a line each.
+pub(crate) fn lines(params: &Params) -> Result<CString, String> {
     let mut lines = String::new();
     for (name, value) in params {
         let value = match value {
@@ -315,20 +315,38 @@ unsafe fn crate_ops(handle: &Handle, params: &Params) -> Result<Ops, String> {
         // A String takes all.
         let _ = writeln!(lines, "{name}={value}");
     }
-    let lines = CString::new(lines).map_err(|_| "a parameter has a zero in it")?;
+    CString::new(lines).map_err(|_| "a parameter has a zero in it".into())
+}
+
+/// An error unless the library's copy of the template's tailback.rs is of the version that this file works with.
+///
+/// # Safety
+/// The library has a function `symbol` that takes nothing and returns a version.
+pub(crate) unsafe fn demand_version(handle: &Handle, symbol: &CStr, known: u32) -> Result<(), String> {
+    // SAFETY: the caller says so.
+    let version = unsafe { handle.function::<unsafe extern "C" fn() -> u32>(symbol)?() };
+    match version == known {
+        true => Ok(()),
+        false => Err(format!(
+            "its src/tailback.rs is version {version}, and this tailback works with version {known}: copy the file \
+             that comes with it"
+        )),
+    }
+}
+
+/// What a crate makes its connections from: parameters that it has read.
+///
+/// # Safety
+/// The library has the template's `export!`, of whatever version.
+unsafe fn crate_ops(handle: &Handle, params: &Params) -> Result<Ops, String> {
+    let lines = lines(params)?;
     // SAFETY: every version has `tailback_abi`, and this one the rest; the texts outlive the calls.
     unsafe {
-        let version = handle.function::<unsafe extern "C" fn() -> u32>(c"tailback_abi")?();
-        if version != CRATE_VERSION {
-            return Err(format!(
-                "its src/tailback.rs is version {version}, and this tailback works with version {CRATE_VERSION}: \
-                 copy the file that comes with it"
-            ));
-        }
+        demand_version(handle, c"tailback_abi", CRATE_VERSION)?;
         type Make = unsafe extern "C" fn(*const c_char, *mut *const c_char) -> Ops;
         let make = handle.function::<Make>(c"tailback_ops")?;
         let mut fault = ptr::null();
-        guard::begin(c"new", 0);
+        guard::begin(c"", c"new", 0);
         let ops = make(lines.as_ptr(), &raw mut fault);
         guard::end();
         if !ops.is_null() {
@@ -342,7 +360,7 @@ unsafe fn crate_ops(handle: &Handle, params: &Params) -> Result<Ops, String> {
 ///
 /// # Safety
 /// It is null, or ends with a zero.
-unsafe fn text(what: *const c_char) -> Option<String> {
+pub(crate) unsafe fn text(what: *const c_char) -> Option<String> {
     // SAFETY: the caller says so.
     (!what.is_null()).then(|| unsafe { CStr::from_ptr(what) }.to_string_lossy().into_owned())
 }
@@ -365,7 +383,7 @@ impl fmt::Debug for Library {
 /// A candidate by the name it has in scenarios, with the library of each set of parameters.
 #[derive(Debug)]
 pub struct NativeMaker {
-    name: Arc<str>,
+    name: Arc<CStr>,
     libraries: Vec<(Params, PathBuf)>,
     /// What is open: a library's global variables live as long as the run.
     open: Vec<Mutex<Weak<Library>>>,
@@ -375,7 +393,7 @@ impl NativeMaker {
     /// The maker of `name` from libraries, each with the parameters that were compiled into it.
     pub fn new(name: &str, libraries: Vec<(Params, PathBuf)>) -> Self {
         let open = libraries.iter().map(|_| Mutex::new(Weak::new())).collect();
-        NativeMaker { name: name.into(), libraries, open }
+        NativeMaker { name: named(name), libraries, open }
     }
 
     fn library(&self, params: &Params) -> Result<Arc<Library>, String> {
@@ -403,14 +421,20 @@ impl Maker for NativeMaker {
     }
 }
 
-fn fail(algorithm: &str, hook: &'static str, what: impl Into<String>) -> ! {
-    resume_unwind(Box::new(Fault { algorithm: algorithm.into(), hook, what: what.into() }))
+fn fail(algorithm: &CStr, hook: &'static str, what: impl Into<String>) -> ! {
+    let algorithm = algorithm.to_string_lossy().into_owned();
+    resume_unwind(Box::new(Fault { algorithm, hook, what: what.into() }))
+}
+
+/// A candidate's name, as [`guard::begin`] takes it.
+pub(crate) fn named(name: &str) -> Arc<CStr> {
+    CString::new(name.replace('\0', " ")).unwrap_or_default().into()
 }
 
 /// A connection's state.
 #[derive(Debug)]
 struct Native {
-    name: Arc<str>,
+    name: Arc<CStr>,
     library: Arc<Library>,
     connection: Connection,
     /// Bytes acknowledged.
@@ -425,8 +449,8 @@ impl Drop for Native {
 }
 
 impl Native {
-    fn new(name: Arc<str>, library: Arc<Library>, seed: u64) -> Self {
-        guard::begin(c"new", guard::at_ns());
+    fn new(name: Arc<CStr>, library: Arc<Library>, seed: u64) -> Self {
+        guard::begin(&name, c"new", guard::at_ns());
         // SAFETY: the ops belong to the library.
         let connection = unsafe { (library.functions.new)(library.ops, seed) };
         guard::end();
@@ -490,7 +514,7 @@ impl Native {
         };
         let mut window = before;
         let now_ns = now.as_ps() / 1000;
-        guard::begin(hook, now_ns);
+        guard::begin(&self.name, hook, now_ns);
         call(&self.library.functions, self.connection, now_ns, &raw mut window);
         guard::end();
         let mss = u64::from(control.mss);

@@ -586,20 +586,29 @@ pub struct Beyond {
 }
 
 /// The makers of `algorithms`, and those of this build: by name `factory(params, seed)` of a congestion control or, with the
-/// attribute `is_queue`, `factory(params, seed, rate_bps)` of a queue discipline.
+/// attribute `is_queue`, `factory(params, seed, rate_bps)` of a queue discipline. A factory's attribute `as_queue` is such a
+/// one where a link names it.
 pub fn makers(algorithms: Option<&Bound<'_, PyDict>>) -> PyResult<Beyond> {
     let mut all = Beyond { makers: crate::run::controllers(), queues: external::Makers::new() };
     for (name, factory) in algorithms.into_iter().flatten() {
         let name: String = name.extract()?;
         #[cfg(target_os = "linux")]
         if let Ok(native) = factory.cast::<crate::native::NativeAlgorithm>() {
-            let maker = native.get().maker(&name);
-            all.makers.insert(name, Arc::new(maker));
+            if let Some(maker) = native.get().queue_maker() {
+                all.queues.insert(name.clone(), Arc::new(maker));
+            }
+            if let Some(maker) = native.get().maker(&name) {
+                all.makers.insert(name, Arc::new(maker));
+            }
             continue;
         }
         if factory.hasattr("is_queue")? {
             all.queues.insert(name, Arc::new(PyQueueMaker::new(factory.unbind())));
             continue;
+        }
+        // What a crate is, its compiled library says.
+        if let Some(as_queue) = factory.getattr_opt("as_queue")? {
+            all.queues.insert(name.clone(), Arc::new(PyQueueMaker::new(as_queue.unbind())));
         }
         let maker = PyMaker { name: name.as_str().into(), factory: factory.unbind() };
         all.makers.insert(name, Arc::new(maker));

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use tailback_core::packet::Packet;
-use tailback_core::queue::Backlog;
 use tailback_core::queue::external::{Declared, Deed, External, Failure, Maker, Next, Offer, QueueFault};
+use tailback_core::queue::{Backlog, DropReason};
 use tailback_core::scenario::Params;
 use tailback_core::time::Time;
 
@@ -34,13 +34,13 @@ pub struct PyPacket {
 }
 
 impl PyPacket {
-    fn record(&self, deed: fn(u64) -> Deed) -> PyResult<()> {
+    fn record(&self, deed: Deed) -> PyResult<()> {
         if CALLED.get() != self.queue {
             return Err(PyRuntimeError::new_err(
                 "a packet is dropped or marked only within enqueue or dequeue of the queue that holds it",
             ));
         }
-        DEEDS.with_borrow_mut(|deeds| deeds.push(deed(self.number)));
+        DEEDS.with_borrow_mut(|deeds| deeds.push(deed));
         Ok(())
     }
 }
@@ -85,13 +85,13 @@ impl PyPacket {
     }
     /// Drop it: the queue holds it no longer.
     fn drop(&self) -> PyResult<()> {
-        self.record(Deed::Drop)?;
+        self.record(Deed::Drop(self.number, DropReason::Aqm))?;
         WAITING.set(WAITING.get().saturating_sub(self.packet.bytes.into()));
         Ok(())
     }
     /// Mark it CE.
     fn mark(&self) -> PyResult<()> {
-        self.record(Deed::Mark)
+        self.record(Deed::Mark(self.number))
     }
     fn __repr__(&self) -> String {
         format!("<packet {}: flow {}, {} bytes>", self.number, self.packet.flow.0, self.packet.bytes)
@@ -138,7 +138,13 @@ impl Maker for PyQueueMaker {
         .map_err(|error: PyErr| error.to_string())
     }
 
-    fn make(&self, params: &Params, seed: u64, rate_bps: Option<u64>) -> Result<Box<dyn External>, Failure> {
+    fn make(
+        &self,
+        _: &str,
+        params: &Params,
+        seed: u64,
+        rate_bps: Option<u64>,
+    ) -> Result<Box<dyn External>, Failure> {
         static MADE: AtomicU32 = AtomicU32::new(1);
         Python::attach(|py| {
             let instance = self.instance(py, params, seed, rate_bps)?;
@@ -201,7 +207,7 @@ impl External for OwnQueue {
         })
     }
 
-    fn dequeue(&mut self, now: Time, deeds: &mut Vec<Deed>) -> Result<Next, Failure> {
+    fn dequeue(&mut self, _: Backlog, now: Time, deeds: &mut Vec<Deed>) -> Result<Next, Failure> {
         self.call(deeds, |py| {
             let answer = self.dequeue.bind(py).call1((now.as_secs_f64(),))?;
             if let Ok(packet) = answer.cast::<PyPacket>() {

@@ -15,7 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 from posixpath import dirname, join, normpath
 
-__all__ = ["about", "crate", "data", "names", "needs", "read"]
+__all__ = ["about", "crate", "data", "names", "needs", "queue_crate", "read"]
 
 
 def crate() -> Path:
@@ -26,6 +26,16 @@ def crate() -> Path:
     ['Cargo.toml', 'src']
     """
     return Path(__file__).parent / "crate"
+
+
+def queue_crate() -> Path:
+    """The folder of the template of a queue discipline in Rust, and CoDel as a worked example.
+
+    >>> from tailback import examples
+    >>> sorted(each.name for each in examples.queue_crate().iterdir())
+    ['Cargo.toml', 'codel.rs', 'src']
+    """
+    return Path(__file__).parent / "queue_crate"
 
 
 def _folder() -> Traversable:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, queues, suites
+from tailback import _core, crates, queues, suites
 from tailback.algorithms import factories, is_reference, load, registered
 from tailback.candidate import candidate as examined
 from tailback.candidate import table as parsed
@@ -42,6 +42,8 @@ __all__ = [
 ]
 
 Window = tuple[float | None, float | None]
+#: Of the link at which a candidate is tried to see which parameters it reads.
+_RATE_BPS = 10_000_000
 
 
 class NotApplicable(TailbackError):
@@ -552,6 +554,13 @@ def _queue_taken(candidate: suites.Candidate, allow_code: bool) -> dict[str, Any
     """Name and parameters; "my.py:MyQueue" is a class of the user's own. One that takes no limit gets none."""
     table = parsed(candidate, "discipline", "pie,target=20ms") if isinstance(candidate, str) else dict(candidate)
     name = str(table.get("discipline", ""))
+    if name.endswith(crates.MANIFEST):
+        table["discipline"] = name = crates.written(name)
+    if allow_code and crates.is_source(name):
+        given = {key: value for key, value in table.items() if key not in ("discipline", "limit")}
+        return (
+            table if "limit" in table or crates.about_queue(name, given, _RATE_BPS).limit else table | {"limit": None}
+        )
     own = registered().get(name)
     if own is None and (":" not in name or name.startswith("kernel:")):
         return table

@@ -41,8 +41,8 @@ pub enum Next {
 /// What a discipline does to a packet it holds, beyond giving it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deed {
-    /// It drops the packet of this number.
-    Drop(u64),
+    /// It drops the packet of this number, for this reason.
+    Drop(u64, DropReason),
     /// It marks it CE.
     Mark(u64),
 }
@@ -83,16 +83,26 @@ pub trait External: Debug + Send {
         now: Time,
         deeds: &mut Vec<Deed>,
     ) -> Result<Offer, Failure>;
-    /// The link is free.
-    fn dequeue(&mut self, now: Time, deeds: &mut Vec<Deed>) -> Result<Next, Failure>;
+    /// The link is free, and `held` wait.
+    fn dequeue(&mut self, held: Backlog, now: Time, deeds: &mut Vec<Deed>) -> Result<Next, Failure>;
+    /// How its author allows it what a field of [`Declared`] stands for, in an error.
+    fn declares(&self, field: &str) -> String {
+        format!("a class that means this says {field} = True")
+    }
 }
 
 /// Makes the queues of one discipline, one for each link.
 pub trait Maker: Debug + Send + Sync {
     /// Can it be made from these parameters, and what does it declare? If not, why, for people.
     fn check(&self, params: &Params, rate_bps: Option<u64>) -> Result<Declared, String>;
-    /// An empty queue from checked parameters. `seed` belongs to this queue alone.
-    fn make(&self, params: &Params, seed: u64, rate_bps: Option<u64>) -> Result<Box<dyn External>, Failure>;
+    /// An empty queue from checked parameters. `seed` belongs to this queue alone; `name` says in errors which it is.
+    fn make(
+        &self,
+        name: &str,
+        params: &Params,
+        seed: u64,
+        rate_bps: Option<u64>,
+    ) -> Result<Box<dyn External>, Failure>;
 }
 
 /// Disciplines by the name that scenarios use. Names of the registry stay the registry's.
@@ -151,15 +161,17 @@ impl Debug for Hosted {
 impl Clone for Hosted {
     /// An empty queue of the same recipe: the state of a discipline of the caller's own cannot be copied.
     fn clone(&self) -> Self {
-        let inner =
-            self.recipe.make().unwrap_or_else(|failure| self.fail("its constructor", Time::ZERO, failure));
+        let inner = self
+            .recipe
+            .make(&self.name)
+            .unwrap_or_else(|failure| self.fail("its constructor", Time::ZERO, failure));
         Hosted::around(self.name.clone(), self.recipe.clone(), self.declared, inner)
     }
 }
 
 impl Recipe {
-    fn make(&self) -> Result<Box<dyn External>, Failure> {
-        self.maker.make(&self.params, self.seed, self.rate_bps)
+    fn make(&self, name: &str) -> Result<Box<dyn External>, Failure> {
+        self.maker.make(name, &self.params, self.seed, self.rate_bps)
     }
 }
 
@@ -181,13 +193,13 @@ pub fn build(
     }
     let rate_bps = around.rate.map(|rate| rate.as_bps());
     let declared = maker.check(&spec.params, rate_bps).map_err(|problem| {
-        refuse(format!("it cannot be made: {problem}"), "Correct the parameters or the class")
+        refuse(format!("it cannot be made: {problem}"), "Correct the parameters or the queue")
     })?;
     let recipe = Recipe { maker: maker.clone(), params: spec.params.clone(), seed: around.seed, rate_bps };
-    let inner = recipe.make().map_err(|failure| {
-        refuse(format!("it cannot be made: {}", failure.what), "Correct the parameters or the class")
-    })?;
     let name = format!("{} at link {}", spec.discipline, around.link);
+    let inner = recipe.make(&name).map_err(|failure| {
+        refuse(format!("it cannot be made: {}", failure.what), "Correct the parameters or the queue")
+    })?;
     Ok(Some(Queue::Hosted(Box::new(Hosted::around(name, recipe, declared, inner)))))
 }
 
@@ -242,9 +254,9 @@ impl Hosted {
         let mut deeds = std::mem::take(&mut self.deeds);
         for deed in deeds.drain(..) {
             match deed {
-                Deed::Drop(number) => {
+                Deed::Drop(number, why) => {
                     let packet = self.take(number, hook, now, "it is dropped");
-                    fate.drop(packet, DropReason::Aqm);
+                    fate.drop(packet, why);
                 }
                 Deed::Mark(number) => self.mark(number, hook, now, fate),
             }
@@ -285,10 +297,10 @@ impl Hosted {
         let least = self.left[flow][conversation];
         if number < least && !self.declared.reorders {
             let what = format!(
-                "{}: it leaves after packet {} of the same flow, which came later; a class that means this says \
-                 reorders = True",
+                "{}: it leaves after packet {} of the same flow, which came later; {}",
                 shown(number, packet),
-                least - 1
+                least - 1,
+                self.inner.declares("reorders")
             );
             self.fail("dequeue", now, what.into());
         }
@@ -301,8 +313,8 @@ impl Hosted {
             (self.first..).zip(&self.ledger).find_map(|(number, kept)| Some((number, kept.as_ref()?)));
         if let Some((number, packet)) = oldest {
             let what = format!(
-                "{}: it was kept, and dequeue returns None although {} held: return one of them, or the time in \
-                 seconds to wait until",
+                "{}: it was kept, and dequeue returns None although {} held: return one of them, or the time to \
+                 wait until",
                 shown(number, packet),
                 if self.held.packets == 1 {
                     "1 packet is".into()
@@ -317,8 +329,7 @@ impl Hosted {
     #[cold]
     fn wait(&mut self, seconds: f64, now: Time) {
         if !self.declared.holds_back {
-            let what =
-                "it returns a time to wait until; a class that holds packets back says holds_back = True";
+            let what = format!("it returns a time to wait until; {}", self.inner.declares("holds_back"));
             self.fail("dequeue", now, what.into());
         }
         // A later time that is the same picosecond is the next one.
@@ -368,7 +379,7 @@ impl QueueDiscipline for Hosted {
 
     fn dequeue(&mut self, now: Time, fate: &mut Fate) -> Option<Packet> {
         self.waits_until = None;
-        let next = match self.inner.dequeue(now, &mut self.deeds) {
+        let next = match self.inner.dequeue(self.held, now, &mut self.deeds) {
             Ok(next) => next,
             Err(failure) => self.fail("dequeue", now, failure),
         };
@@ -431,7 +442,7 @@ mod tests {
         ) -> Result<Offer, Failure> {
             Ok(self.offers.get(number as usize).copied().unwrap_or(Offer::Keep))
         }
-        fn dequeue(&mut self, _: Time, deeds: &mut Vec<Deed>) -> Result<Next, Failure> {
+        fn dequeue(&mut self, _: Backlog, _: Time, deeds: &mut Vec<Deed>) -> Result<Next, Failure> {
             deeds.append(&mut self.does);
             Ok(self.gives.pop_front().unwrap_or(Next::Nothing))
         }
@@ -444,7 +455,7 @@ mod tests {
         fn check(&self, _: &Params, _: Option<u64>) -> Result<Declared, String> {
             Ok(Declared::default())
         }
-        fn make(&self, _: &Params, _: u64, _: Option<u64>) -> Result<Box<dyn External>, Failure> {
+        fn make(&self, _: &str, _: &Params, _: u64, _: Option<u64>) -> Result<Box<dyn External>, Failure> {
             Err("made by rote".into())
         }
     }
@@ -504,7 +515,7 @@ mod tests {
                 .contains("packet 0 (flow 0, 1500 bytes): it leaves after packet 1")
         );
         assert!(said(&[WaitUntil(1.0)], &[]).contains("holds_back = True"));
-        assert!(said(&[Give(0)], &[Deed::Drop(0)]).contains("packet 0: it is returned"));
+        assert!(said(&[Give(0)], &[Deed::Drop(0, DropReason::Aqm)]).contains("packet 0: it is returned"));
         assert!(said(&[Give(1)], &[Deed::Mark(0)]).contains("does not speak ECN"));
         let shaper = Declared { holds_back: true, ..plain };
         for until in [0.002, 0.0, f64::NAN, f64::INFINITY] {
@@ -518,14 +529,14 @@ mod tests {
         let declared = Declared { reorders: true, holds_back: true };
         let gives = [Next::WaitUntil(0.25), Next::Packet(3), Next::Packet(0)];
         let offers = [Offer::Keep, Offer::Drop, Offer::Mark, Offer::Keep];
-        let mut queue = hosted(declared, &offers, &gives, &[Deed::Drop(2)]);
+        let mut queue = hosted(declared, &offers, &gives, &[Deed::Drop(2, DropReason::Overlimit)]);
         let (mut fate, now) = (Fate::default(), Time::from_ms(1));
         (0..4).for_each(|slot| queue.enqueue(packet(slot, Ecn::Ect0), now, &mut fate));
         assert_eq!(fate.marks.iter().map(|packet| packet.slot).collect::<Vec<_>>(), [2]);
         assert!(queue.dequeue(now, &mut fate).is_none());
         assert_eq!(queue.ready_at(now), Some(Time::from_ms(250)));
         let drops: Vec<_> = fate.drops.iter().map(|(packet, why)| (packet.slot, *why)).collect();
-        assert_eq!(drops, [(1, DropReason::QueueFull), (2, DropReason::Aqm)]);
+        assert_eq!(drops, [(1, DropReason::QueueFull), (2, DropReason::Overlimit)]);
         assert_eq!(queue.dequeue(now, &mut fate).map(|packet| packet.slot), Some(3));
         assert_eq!(queue.backlog(), Backlog { packets: 1, bytes: 1500 });
         assert_eq!(queue.dequeue(now, &mut fate).map(|packet| packet.slot), Some(0));
