@@ -11,6 +11,7 @@ pub mod exec;
 pub mod ftp;
 pub mod game;
 pub mod media;
+pub mod nada;
 pub mod packmime;
 pub mod ping;
 pub mod registry;

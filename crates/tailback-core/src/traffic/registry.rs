@@ -80,7 +80,7 @@ applications! {
     voip_onoff::VoipOnOff,
     udp_cbr::UdpCbr,
     game::Game,
-    media::Media,
+    nada::Media,
     ping::Ping,
     tunnel::Tunnel,
 }
