@@ -10,6 +10,7 @@ pub mod draws;
 pub mod exec;
 pub mod ftp;
 pub mod game;
+pub mod gcc;
 pub mod media;
 pub mod nada;
 pub mod packmime;

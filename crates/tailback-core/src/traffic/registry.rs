@@ -81,6 +81,7 @@ applications! {
     udp_cbr::UdpCbr,
     game::Game,
     nada::Media,
+    gcc::MediaGcc,
     ping::Ping,
     tunnel::Tunnel,
 }
