@@ -10,18 +10,21 @@ use crate::time::{Duration, Time};
 const CARD: Card = Card {
     name: "media-gcc",
     title: "Rate-adaptive media (GCC)",
-    law: "frames and packets as `media` has them. Every 50 ms the receiver reports when each packet arrived. Packets sent \
-          within 5 ms are a group, with those that arrive within 5 ms of it and with less delay. A line through the \
-          smoothed delays (0.9) of 20 groups has a slope, and T = 4·slope·min(groups, 60) ms. Overuse: T > γ for more than 10 ms, \
-          and T does not fall. Underuse: T < −γ. γ ← γ + k·Δt·(|T| − γ), k = k_up (0.01; libwebrtc 0.0087) if |T| > γ, else k_down (0.00018; libwebrtc 0.039); γ stays \
-          while |T| > γ + 15 ms. At overuse A ← 0.85·r, r what arrived in 500 ms. At underuse A stays. Else A grows by 8 % a second; within three \
-          standard deviations of the mean r at overuse, by half a packet each rtt + 100 ms; never beyond 1.5·r. With more than 10 % \
-          lost B ← B·(1 − loss/2), with less than 2 % B ← 1.05·B, at most A. The rate is min(A, B)",
-    source: "draft-ietf-rmcat-gcc-02 (Holmer et al.); γ and its constants also in Carlucci et al., Analysis and Design of the \
-             Google Congestion Control, MMSys 2016. From libwebrtc (modules/congestion_controller/goog_cc): the line \
-             instead of the Kalman filter, its gain of 4, T and the interval of reports; bursts of at most 100 ms; \
-             the deviation, whose square is 0.4 to 2.5 kbit/s times the mean; decreases at least an RTT apart; losses of 20 \
-             packets; growth of at least 4 kbit/s a second; `start_rate`",
+    law: "frames and packets as `media` has them. Every 50 ms the receiver reports when each packet arrived. A \
+          group is what left within 5 ms, and what arrives in a burst: at most 5 ms after the last packet and \
+          with less delay. A line through the smoothed delays (0.9) of 20 groups has a slope, and T = \
+          4·slope·min(groups, 60) ms. Overuse: T > γ for more than 10 ms, and T does not fall. Underuse: T < \
+          −γ. γ ← γ + k·Δt·(|T| − γ), between 6 and 600 ms, with k = k_up (0.01; libwebrtc 0.0087) if |T| > γ, \
+          else k_down (0.00018; libwebrtc 0.039); γ stays while |T| > γ + 15 ms. At overuse A ← 0.85·r, r what \
+          arrived in 500 ms. At underuse A stays. Else A grows by 8 % a second; while r is within three \
+          standard deviations of its mean at overuse, by half a packet each rtt + 100 ms; never beyond 1.5·r. \
+          With more than 10 % lost B ← B·(1 − loss/2), with less than 2 % B ← 1.05·B, at most A. The rate is \
+          min(A, B)",
+    source: "draft-ietf-rmcat-gcc-02 (Holmer et al.); γ also in Carlucci et al., Analysis and Design of the \
+             Google Congestion Control, MMSys 2016. From libwebrtc (modules/congestion_controller/goog_cc): the \
+             line instead of the Kalman filter and its gain of 4, bursts of at most 100 ms, the interval of \
+             reports, a variance of 0.4 to 2.5 kbit/s times the mean, decreases an RTT apart, losses counted over \
+             20 packets, growth of at least 4 kbit/s a second, and `start_rate`",
     differs: &[
         "the encoder gives exactly the rate it is asked for, and packets are spread over the frame, where WebRTC sends \
          bursts every 5 ms",
