@@ -46,6 +46,7 @@ def complaint(*words: object) -> str:
         ("dumbbell.queue=droptail", ["Use fifo"]),
         ("dumbbell.queue=fq-pie", ["Use fq_pie"]),
         ("flow.bulk.app=zoom", ['app = "media"', "two_way = true"]),
+        ("flow.bulk.app=webrtc", ['app = "media-gcc"', "two_way = true"]),
         ("flow.bulk.app=youtube", ['app = "video"']),
         ("flow.bulk.app=gaming", ['app = "game"', "two_way = true"]),
         ("flow.bulk.app=bluk", ['"bulk"']),

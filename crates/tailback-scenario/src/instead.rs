@@ -19,8 +19,6 @@ const APPLICATIONS: &[(&[&str], &str)] = &[
         &[
             "zoom",
             "teams",
-            "meet",
-            "webrtc",
             "facetime",
             "videocall",
             "video-call",
@@ -30,6 +28,10 @@ const APPLICATIONS: &[(&[&str], &str)] = &[
             "nada",
         ],
         "app = \"media\" with two_way = true: video whose rate adapts, in both directions",
+    ),
+    (
+        &["webrtc", "meet", "gcc"],
+        "app = \"media-gcc\" with two_way = true: video by WebRTC's congestion control, in both directions",
     ),
     (
         &["skype", "call", "voice", "phone", "telephone", "sip", "rtp"],

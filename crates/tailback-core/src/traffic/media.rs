@@ -1,109 +1,78 @@
-//! A video call's sender that adapts its rate to the path (NADA), and the receiver that reports to it.
+//! A video call whose rate adapts to the path: frames, packets and reports, the same for every rate control.
+//!
+//! A rate control is a file beside this one that implements [`RateControl`]; its row in `traffic/registry.rs` names it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Debug;
 
 use super::registry::Registered;
 use super::{Action, Actions, Application, Cue, Needs, Side, Transport};
-use crate::math;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
 
-const CARD: Card = Card {
-    name: "media",
-    title: "Rate-adaptive media (NADA)",
-    law: "`fps` frames a second, each cut into packets of at most `packet_bytes` that leave at equal intervals until \
-          the next frame. The receiver reports every 100 ms: x = d + 10 ms·(p_loss/1 %)² + 2 ms·(p_mark/1 %)², d the \
-          queueing delay, but at most 500 ms. While the last 500 ms had no loss and no delay of 10 ms: r ← max(r, (1+γ)·r_received), \
-          γ = min(0.5, 50 ms/(rtt + 220 ms)). Else r ← r·(1 − 0.5·δ/τ·(x − priority·10 ms·max_rate/r)/τ − (x − x′)/τ), \
-          τ = 500 ms, δ the time since the last report and x′ its x. At rest x = priority·10 ms·max_rate/r",
-    source: "RFC 8698 section 4 (NADA), parameters of its table 2. What a delay beyond 50 ms counts after \
-             losses, filters, loss intervals and the bound of x are the authors' ns3-rmcat (cisco/ns3-rmcat, \
-             of draft-ietf-rmcat-nada-05). The parameters of marks are quoted from memory",
-    differs: &[
-        "the encoder gives exactly the rate it is asked for, so there is no rate-shaping buffer (section 5.2)",
-        "a report leaves with the first packet that arrives 100 ms after the last one, not by a timer of its own; while \
-         nothing arrives the rate stays",
-        "the base delay is the smallest ever seen: it is not forgotten after ten minutes",
-        "after a pause the rate begins at `min_rate` again",
-    ],
-    live_twin: Some("tailback socket application"),
-    params: &[
-        ParamSpec::whole(
-            "min_rate",
-            "bit/s",
-            150_000,
-            (1_000, 1_000_000_000),
-            "Smallest rate, and the first (RMIN).",
-        ),
-        ParamSpec::whole("max_rate", "bit/s", 1_500_000, (1_000, 1_000_000_000), "Largest rate (RMAX)."),
-        ParamSpec::whole("fps", "1/s", 30, (1, 1000), "Frames a second."),
-        ParamSpec::whole("packet_bytes", "B", 1200, (100, 65_535), "IP length of a packet, at most."),
-        ParamSpec::number("priority", "", 1.0, (0.01, 100.0), "Weight of the flow among others (PRIO)."),
-        ParamSpec::flag("ecn", false, "Its packets may be marked instead of dropped."),
-    ],
-};
+/// Largest rate, of every card.
+pub(super) const MAX_RATE: ParamSpec =
+    ParamSpec::whole("max_rate", "bit/s", 1_500_000, (1_000, 1_000_000_000), "Largest rate (RMAX).");
+/// Frames a second, of every card.
+pub(super) const FPS: ParamSpec = ParamSpec::whole("fps", "1/s", 30, (1, 1000), "Frames a second.");
+/// Size of packets, of every card.
+pub(super) const PACKET_BYTES: ParamSpec =
+    ParamSpec::whole("packet_bytes", "B", 1200, (100, 65_535), "IP length of a packet, at most.");
 
-// RFC 8698 table 2, in seconds where they are times.
-const XREF: f64 = 0.010;
-const KAPPA: f64 = 0.5;
-const ETA: f64 = 2.0;
-const TAU: f64 = 0.5;
-const DELTA: Duration = Duration::from_ms(100);
-const LOGWIN: Duration = Duration::from_ms(500);
-const QEPS: f64 = 0.010;
-const DFILT: f64 = 0.120;
-const GAMMA_MAX: f64 = 0.5;
-const QBOUND: f64 = 0.050;
-const MULTILOSS: f64 = 7.0;
-const QTH: f64 = 0.050;
-const LAMBDA: f64 = 0.5;
-const PLRREF: f64 = 0.01;
-const PMRREF: f64 = 0.01;
-const DLOSS: f64 = 0.010;
-const DMARK: f64 = 0.002;
-const ALPHA: f64 = 0.1;
-/// ns3-rmcat's bound of the signal. Without one the penalty of a third of all packets lost is 12 s, and its fading alone
-/// multiplies the rate by thousands.
-const XMAX: f64 = 0.5;
-/// Packets of which the smallest delay counts: 120 ms of a megabit.
-const TAPS: usize = 15;
 /// IPv4 and UDP headers, and RTP's.
 const HEADERS: f64 = 40.0;
-/// IPv4 20, UDP 8, RTCP's header and sender 8, the report's name and values 28 (section 5.3).
-const REPORT_BYTES: u32 = 64;
-/// Weights of the last loss intervals, the newest first (RFC 5348 section 5.4).
-const WEIGHTS: [f64; 8] = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
 /// A packet that is overtaken by more than this is never heard of.
 const REMEMBERED: usize = 4096;
 const PS_PER_SECOND: u64 = 1_000_000_000_000;
 
-/// What a report says.
+/// Finds the rate of a media flow: what its receiver reports, and what its sender makes of the reports.
+pub trait RateControl: Clone + Debug + Sized {
+    /// The card of the application.
+    const CARD: Card;
+    /// What a report says.
+    type Report: Clone + Debug;
+
+    /// A fresh one, whose rate stays between the bounds.
+    fn new(given: &Checked<'_>, bounds_bps: [f64; 2]) -> Self;
+    /// The flow starts, for the first time or again.
+    fn begin(&mut self, now: Time);
+    /// The rate at which the encoder produces.
+    fn rate_bps(&self) -> f64;
+    /// A packet has arrived for the first time. A report that leaves now, with its IP length.
+    fn on_packet(&mut self, packet: Arrival) -> Option<(u32, Self::Report)>;
+    /// A report has arrived at the sender.
+    fn on_report(&mut self, report: Self::Report, now: Time);
+    /// What the reports offer at least, in bit/s.
+    fn reports_bps(&self) -> f64;
+    /// Its packets may be marked instead of dropped.
+    fn ecn(&self) -> bool {
+        false
+    }
+}
+
+/// A packet at the receiver.
 #[derive(Clone, Copy, Debug)]
-struct Report {
-    /// The path is not full: the rate may jump.
-    is_free: bool,
-    /// The congestion signal, in seconds.
-    signal: f64,
-    /// What arrives, in bit/s.
-    received_bps: f64,
-    /// When the packet that it answers was sent.
-    sent: Time,
+pub struct Arrival {
+    /// When it arrived.
+    pub at: Time,
+    /// When it left.
+    pub sent: Time,
+    /// Its number in the flow.
+    pub number: u64,
+    /// Its IP length.
+    pub bytes: u32,
+    /// A queue marked it.
+    pub is_marked: bool,
 }
 
 /// A media flow: its sender, its receiver, and what their packets say, which the host moves by number.
 #[derive(Clone, Debug)]
-pub struct Media {
+pub struct MediaFlow<C: RateControl> {
     min_bps: f64,
-    max_bps: f64,
     fps: u64,
     packet_bytes: f64,
-    priority: f64,
-    ecn: bool,
-    // The sender. Its rate, and the signal and the time of the last report.
-    rate_bps: f64,
-    signal: f64,
-    updated: Time,
+    control: C,
     // Frames since the start; what is left of the one under way, and what the next one inherits.
     start: Time,
     frames: u64,
@@ -114,28 +83,23 @@ pub struct Media {
     // What packets and reports say. Packets by number from `first_stamp`; one that has arrived says nothing more.
     stamps: VecDeque<Time>,
     first_stamp: u64,
-    reports: BTreeMap<u64, Report>,
-    receiver: Receiver,
+    reports: BTreeMap<u64, C::Report>,
+    reported: u64,
 }
 
-impl Registered for Media {
-    const CARD: Card = CARD;
+impl<C: RateControl> Registered for MediaFlow<C> {
+    const CARD: Card = C::CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         let (min_bps, max_bps) = (given.whole("min_rate") as f64, given.whole("max_rate") as f64);
         if min_bps > max_bps {
             return Err(given.refuse("min_rate", "above max_rate", "Give at most max_rate"));
         }
-        Ok(Media {
+        Ok(MediaFlow {
             min_bps,
-            max_bps,
             fps: given.whole("fps"),
             packet_bytes: given.whole("packet_bytes") as f64,
-            priority: given.number("priority"),
-            ecn: given.flag("ecn"),
-            rate_bps: min_bps,
-            signal: 0.0,
-            updated: Time::NEVER,
+            control: C::new(given, [min_bps, max_bps]),
             start: Time::NEVER,
             frames: 0,
             packets: 0,
@@ -145,12 +109,12 @@ impl Registered for Media {
             stamps: VecDeque::new(),
             first_stamp: 0,
             reports: BTreeMap::new(),
-            receiver: Receiver::default(),
+            reported: 0,
         })
     }
 }
 
-impl Application for Media {
+impl<C: RateControl> Application for MediaFlow<C> {
     fn step(&mut self, side: Side, cue: Cue, now: Time, actions: &mut Actions) {
         match (side, cue) {
             (Side::Client, Cue::Start) => self.begin(now),
@@ -158,7 +122,7 @@ impl Application for Media {
             (Side::Client, Cue::Wake) => {}
             (Side::Client, Cue::Datagram { number, .. }) => return self.on_report(number, now),
             (Side::Server, Cue::Datagram { number, bytes, is_marked }) => {
-                return self.on_packet(Arrival { at: now, number, bytes, is_marked }, actions);
+                return self.on_packet(Arrival { at: now, sent: now, number, bytes, is_marked }, actions);
             }
             _ => return,
         }
@@ -176,16 +140,16 @@ impl Application for Media {
 
     fn needs(&self) -> Needs {
         // Its smallest rate, and reports as long as anything arrives.
-        let reports = 8.0 * f64::from(REPORT_BYTES) / DELTA.as_secs_f64();
-        Needs { datagrams: true, ecn: self.ecn, load_bps: [self.min_bps, reports], ..Needs::default() }
+        let load_bps = [self.min_bps, self.control.reports_bps()];
+        Needs { datagrams: true, ecn: self.control.ecn(), load_bps, ..Needs::default() }
     }
 }
 
-impl Media {
+impl<C: RateControl> MediaFlow<C> {
     fn begin(&mut self, now: Time) {
-        (self.start, self.updated) = (now, now);
+        self.start = now;
         (self.frames, self.packets, self.packets_of_frame, self.left_over) = (0, 0, 0, 0.0);
-        self.rate_bps = self.min_bps;
+        self.control.begin(now);
     }
 
     /// When the next packet is due, or the next frame: frame n is due n/fps after the start, its packets share the time until
@@ -209,7 +173,7 @@ impl Media {
     fn send(&mut self, now: Time, actions: &mut Actions) {
         if self.packets == self.packets_of_frame {
             self.frames += 1;
-            self.frame_bytes = self.rate_bps / 8.0 / self.fps as f64 + self.left_over;
+            self.frame_bytes = self.control.rate_bps() / 8.0 / self.fps as f64 + self.left_over;
             self.packets = 0;
             // What would be headers alone waits for the next frame.
             self.packets_of_frame = if self.frame_bytes <= HEADERS {
@@ -241,10 +205,10 @@ impl Media {
         if sent == Time::NEVER {
             return; // A wire's copy.
         }
-        if let Some(report) = self.receiver.on_packet(packet, sent) {
-            self.reports.insert(self.receiver.reported, report);
-            actions.push(Action::Reply { number: self.receiver.reported, bytes: REPORT_BYTES });
-            self.receiver.reported += 1;
+        if let Some((bytes, report)) = self.control.on_packet(Arrival { sent, ..packet }) {
+            self.reports.insert(self.reported, report);
+            actions.push(Action::Reply { number: self.reported, bytes });
+            self.reported += 1;
         }
     }
 
@@ -255,133 +219,6 @@ impl Media {
         if self.start == Time::NEVER {
             return;
         }
-        let delta = now.since(self.updated).as_secs_f64();
-        self.rate_bps = if report.is_free {
-            self.jumped(&report, now.since(report.sent).as_secs_f64())
-        } else {
-            self.adjusted(report.signal, delta)
-        };
-        self.rate_bps = self.rate_bps.min(self.max_bps).max(self.min_bps);
-        (self.signal, self.updated) = (report.signal, now);
-    }
-
-    /// Equations 3 and 4.
-    fn jumped(&self, report: &Report, rtt: f64) -> f64 {
-        let gamma = GAMMA_MAX.min(QBOUND / (rtt + DELTA.as_secs_f64() + DFILT));
-        self.rate_bps.max((1.0 + gamma) * report.received_bps)
-    }
-
-    /// Equations 5 to 7.
-    fn adjusted(&self, signal: f64, delta: f64) -> f64 {
-        let offset = signal - self.priority * XREF * self.max_bps / self.rate_bps;
-        let change = signal - self.signal;
-        self.rate_bps * (1.0 - KAPPA * (delta / TAU) * (offset / TAU) - KAPPA * ETA * (change / TAU))
-    }
-}
-
-/// A packet at the receiver.
-#[derive(Clone, Copy, Debug)]
-struct Arrival {
-    at: Time,
-    number: u64,
-    bytes: u32,
-    is_marked: bool,
-}
-
-/// What the receiver knows.
-#[derive(Clone, Debug, Default)]
-struct Receiver {
-    /// Of the last 500 ms, with the delay of each.
-    recent: VecDeque<(Arrival, f64)>,
-    /// The number after the highest one that left `recent`, or the first one.
-    oldest: u64,
-    /// The number after the highest that arrived.
-    expected: Option<u64>,
-    base_delay: f64,
-    loss: f64,
-    marks: f64,
-    /// Packets since the last loss, and between those before, the newest first; the oldest since the first packet.
-    intervals: VecDeque<u64>,
-    /// When the next report is due, and how many there were.
-    due: Time,
-    reported: u64,
-}
-
-impl Receiver {
-    fn on_packet(&mut self, packet: Arrival, sent: Time) -> Option<Report> {
-        let delay = packet.at.since(sent).as_secs_f64();
-        let Some(expected) = self.expected else {
-            (self.oldest, self.expected, self.base_delay) = (packet.number, Some(packet.number + 1), delay);
-            self.due = packet.at + DELTA;
-            self.intervals.push_back(1);
-            self.recent.push_back((packet, delay));
-            return None;
-        };
-        self.base_delay = self.base_delay.min(delay);
-        self.count_interval(expected, packet.number);
-        self.expected = Some(expected.max(packet.number + 1));
-        self.recent.push_back((packet, delay));
-        while self.recent.front().is_some_and(|(old, _)| old.at + LOGWIN <= packet.at) {
-            let (old, _) = self.recent.pop_front().expect("there is a front");
-            self.oldest = self.oldest.max(old.number + 1);
-        }
-        if packet.at < self.due {
-            return None;
-        }
-        self.due = if self.due + DELTA > packet.at { self.due + DELTA } else { packet.at + DELTA };
-        Some(self.report(packet.at, sent))
-    }
-
-    /// A gap begins a new interval, as in ns3-rmcat: RFC 5348 would take the losses of an RTT together.
-    fn count_interval(&mut self, expected: u64, number: u64) {
-        if number > expected {
-            self.intervals.push_front(1);
-            self.intervals.truncate(WEIGHTS.len() + 1);
-        } else if number == expected {
-            self.intervals[0] += 1;
-        }
-    }
-
-    fn report(&mut self, now: Time, sent: Time) -> Report {
-        let (first, delays) = (self.recent.front().expect("the packet is there").0, self.recent.iter());
-        let received = self.recent.len() as f64;
-        let sent_of_them = self.expected.map_or(0, |next| next.saturating_sub(self.oldest)) as f64;
-        let lost = (sent_of_them - received).max(0.0);
-        let marked = delays.clone().filter(|(packet, _)| packet.is_marked).count() as f64;
-        self.loss += ALPHA * (lost / (lost + received) - self.loss);
-        self.marks += ALPHA * (marked / received - self.marks);
-        // The first one's bytes came before the time that is counted.
-        let bytes: f64 = delays.clone().skip(1).map(|(packet, _)| f64::from(packet.bytes)).sum();
-        let span = now.since(first.at).as_secs_f64();
-        let is_free = lost == 0.0 && delays.clone().all(|(_, delay)| delay - self.base_delay < QEPS);
-        let least = delays.rev().take(TAPS).fold(f64::INFINITY, |least, (_, delay)| least.min(*delay));
-        let signal = self.warped(least - self.base_delay)
-            + DLOSS * (self.loss / PLRREF) * (self.loss / PLRREF)
-            + DMARK * (self.marks / PMRREF) * (self.marks / PMRREF);
-        let received_bps = if span > 0.0 { 8.0 * bytes / span } else { 0.0 };
-        Report { is_free, signal: signal.min(XMAX), received_bps, sent }
-    }
-
-    /// Equation 1: beside senders that fill the queue until it overflows, a long delay counts less, for seven mean loss
-    /// intervals after a loss; over one more it counts fully again.
-    fn warped(&self, delay: f64) -> f64 {
-        if delay < QTH || self.intervals.len() < 2 {
-            return delay;
-        }
-        let (current, mean) = (self.intervals[0] as f64, self.mean_interval());
-        let warped = QTH * math::exp(-LAMBDA * (delay - QTH) / QTH);
-        let full = ((current - MULTILOSS * mean) / mean).clamp(0.0, 1.0);
-        full * delay + (1.0 - full) * warped
-    }
-
-    /// RFC 5348 section 5.4: of the intervals that ended, or with the one under way, if that makes it longer.
-    fn mean_interval(&self) -> f64 {
-        let ended = self.intervals.len() - 1;
-        let weighed = |skip: usize| -> f64 {
-            let pairs = self.intervals.iter().skip(skip).take(ended).zip(WEIGHTS);
-            pairs.map(|(packets, weight)| *packets as f64 * weight).sum()
-        };
-        let total: f64 = WEIGHTS.iter().take(ended).sum();
-        weighed(0).max(weighed(1)) / total
+        self.control.on_report(report, now);
     }
 }

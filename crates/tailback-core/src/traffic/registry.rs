@@ -80,7 +80,8 @@ applications! {
     voip_onoff::VoipOnOff,
     udp_cbr::UdpCbr,
     game::Game,
-    media::Media,
+    nada::Media,
+    gcc::MediaGcc,
     ping::Ping,
     tunnel::Tunnel,
 }
