@@ -327,7 +327,7 @@ fn offered(specs: &[LinkSpec], is_late: bool) -> Vec<Vec<(Time, u32)>> {
 
 #[test]
 fn late_wakes_change_no_fate_on_any_medium() {
-    for which in ["adsl", "hsdpa", "dch", "wifi", "homeplug"] {
+    for which in ["adsl", "docsis", "hsdpa", "dch", "leo", "wifi", "homeplug"] {
         let params: &[(&str, Value)] = match which {
             "wifi" => &[("frame_error", number(0.2)), ("rate_control", name("arf"))],
             "hsdpa" => &[("bler", number(0.3))],

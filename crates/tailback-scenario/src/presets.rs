@@ -3,6 +3,7 @@
 //! Flows run from `left` to `right` unless they say otherwise: from the server to the user. Numbers are those of the
 //! papers where they print them; the rest is marked "chosen" and explained in docs/links/.
 
+mod access;
 mod home;
 
 use crate::node::{Node, Value};
@@ -621,6 +622,8 @@ pub static PRESETS: &[Preset] = &[
         flows: no_flows,
     },
     home::HOME,
+    access::CABLE,
+    access::LOW_ORBIT,
 ];
 
 /// The preset of this name; the problem proposes the nearest if there is none.

@@ -6,6 +6,7 @@ use crate::capacity::stepped::Stepped;
 use crate::capacity::trace::Trace;
 use crate::medium::registry::Private;
 use crate::packet::Packet;
+use crate::queue::Backlog;
 use crate::scenario::{LinkSpec, ScenarioError, StepSpec};
 use crate::time::{Duration, Rate, Time};
 
@@ -134,14 +135,17 @@ impl Pacer {
         Ok(Some(Self::new(kind, &spec.schedule)))
     }
 
-    /// As [`Pace::serve`]; `was_idle`: the link had nothing to send before.
-    pub fn serve(&mut self, at: Time, packet: &Packet, was_idle: bool) -> Time {
+    /// As [`Pace::serve`]; `was_idle`: the link had nothing to send before. `behind` waits behind the packet.
+    pub fn serve(&mut self, at: Time, packet: &Packet, was_idle: bool, behind: Backlog) -> Time {
         let continues = !was_idle && at == self.ended;
         self.began = at;
         self.ended = match &mut self.kind {
             Kind::Stepped(pace) => pace.serve(at, packet, continues),
             Kind::Trace(pace) => pace.serve(at, packet, continues),
-            Kind::Medium(pace) => pace.serve(at, packet, continues),
+            Kind::Medium(pace) => {
+                pace.behind(behind);
+                pace.serve(at, packet, continues)
+            }
         };
         self.ended
     }

@@ -90,7 +90,7 @@ impl Serial {
                 of.busy += transmission;
                 ticks.depart_at(at, packet.bytes, self.serialiser.rate)
             }
-            Clock::Paced(pacer) => pacer.serve(at, &packet, self.step == Time::NEVER),
+            Clock::Paced(pacer) => pacer.serve(at, &packet, self.step == Time::NEVER, of.queued),
         };
         self.serving = Some(packet);
     }

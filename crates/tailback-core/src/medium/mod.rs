@@ -7,8 +7,10 @@
 pub mod access;
 pub mod adsl;
 pub mod dch;
+pub mod docsis;
 pub mod homeplug;
 pub mod hsdpa;
+pub mod leo;
 pub mod registry;
 pub mod stalls;
 pub mod tti;

@@ -4,13 +4,16 @@ use super::Registered;
 use super::access::{Access, Air, Frame, Rules};
 use super::adsl::Adsl;
 use super::dch::Dch;
+use super::docsis::Docsis;
 use super::homeplug::HomePlug;
 use super::hsdpa::Hsdpa;
+use super::leo::Leo;
 use super::tunnel::TunnelStream;
 use super::wifi::Wifi;
 use crate::capacity::Pace;
 use crate::packet::Packet;
 use crate::params::{Card, Checked, unknown_name};
+use crate::queue::Backlog;
 use crate::rng::Stream;
 use crate::scenario::{MediumSpec, ScenarioError};
 use crate::time::{Duration, Rate, Time};
@@ -40,12 +43,15 @@ macro_rules! media {
     };
 }
 
-media!(Private, "A medium that serves one direction alone.", PRIVATE, NEW_PRIVATE, each_private: Adsl, Hsdpa, Dch);
+media!(Private, "A medium that serves one direction alone.", PRIVATE, NEW_PRIVATE, each_private: Adsl, Docsis, Hsdpa, Dch, Leo);
 media!(Shared, "A station's way onto a medium it shares.", SHARED, NEW_SHARED, each_shared: Wifi, HomePlug);
 
 impl Pace for Private {
     fn serve(&mut self, at: Time, packet: &Packet, continues: bool) -> Time {
         each_private!(self, state => state.serve(at, packet, continues))
+    }
+    fn behind(&mut self, backlog: Backlog) {
+        each_private!(self, state => state.behind(backlog))
     }
     fn nominal(&self) -> Rate {
         each_private!(self, state => state.nominal())
