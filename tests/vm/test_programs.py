@@ -295,3 +295,19 @@ def test_files_that_are_too_much_or_nowhere_are_refused(tmp_path: Path, monkeypa
     monkeypatch.undo()
     assert "absent: No such file" in refusal(exec_("true", params={"files": "absent"}), tmp_path)
     assert "../x leaves its folder" in refusal(exec_("true", params={"files": "../x"}), tmp_path)
+
+
+def test_a_program_names_modules_of_the_guests_kernel(tmp_path: Path) -> None:
+    one = scenario(exec_("true", params={"files": "kernel:veth kernel:sch_netem"}))
+    out = gather(one, one.resolve(live=True), tmp_path, [])
+    assert out is not None
+    assert out.modules == dict.fromkeys(("veth", "sch_netem"), "flows[0].app.params.files")
+
+
+@boots
+def test_a_module_that_the_kernel_lacks_is_refused_and_one_it_has_is_loaded() -> None:
+    shown = exec_("cat /proc/modules", params={"files": "kernel:sch_netem"})
+    result = vm.run(scenario(shown), allow_code=True)
+    assert b"sch_netem " in result.files[f"{result.flow_names[0]}/client.out"]
+    with pytest.raises(tb.ScenarioError, match="no module sch_nettem"):
+        vm.run(scenario(exec_("true", params={"files": "kernel:sch_nettem"})), allow_code=True)

@@ -1,10 +1,11 @@
-//! The networks of the papers, and a home line, ready made: links, queues and competing flows under one name.
+//! The networks of the papers, a home line and shapes of networks, ready made: links, queues and competing flows under one name.
 //!
 //! Flows run from `left` to `right` unless they say otherwise: from the server to the user. Numbers are those of the
 //! papers where they print them; the rest is marked "chosen" and explained in docs/links/.
 
 mod access;
 mod home;
+mod shapes;
 
 use crate::node::{Node, Value};
 use crate::part::{Kind, Name, read};
@@ -624,6 +625,8 @@ pub static PRESETS: &[Preset] = &[
     home::HOME,
     access::CABLE,
     access::LOW_ORBIT,
+    shapes::PARKING_LOT,
+    shapes::TREE,
 ];
 
 /// The preset of this name; the problem proposes the nearest if there is none.

@@ -33,7 +33,7 @@ from tailback.vm.archive import Entry, archive
 from tailback.vm.kernels import Kernel, KernelError, fetch, fetched
 from tailback.vm.machine import GuestError, LostRun, VmError
 from tailback.vm.own import OwnModule
-from tailback.vm.programs import Programs, gather
+from tailback.vm.programs import MODULE, Programs, gather
 from tailback.vm.scratch import scratch
 
 __all__ = [
@@ -352,7 +352,13 @@ def _files(job: _Job, bpf: list[tuple[str, bytes]], found: Programs | None) -> d
     # What the kernel counts of programs' connections.
     counts = [] if found is None else ["tcp_diag"]
     needed = [name for row in job.own for name in row.module.depends]
-    loaded = job.kernel.loads(["tun", *map(kernels.module_of, names), *queues, *counts, *needed])
+    of_programs = {} if found is None else found.modules
+    for name, place in of_programs.items():
+        if not job.kernel.has_module(name):
+            lack = f"the kernel {job.kernel.name} ({job.kernel.release}) has no module {name}"
+            fix = "Correct the name, or take another kernel: tailback vm kernels"
+            raise job.scenario.complaint(place, f"{MODULE}{name}", lack, fix)
+    loaded = job.kernel.loads(["tun", *map(kernels.module_of, names), *queues, *counts, *needed, *of_programs])
     described: dict[str, Any] = {
         "modules": [f"modules/{name}.ko" for name, _ in loaded],
         "twins": job.twins,

@@ -163,13 +163,21 @@ class Kernel:
         have = ["bbr3" if name == "bbr" and self._states(module_of(name), b"version=3") else name for name in have]
         return sorted({"reno", *have})
 
+    def has_module(self, name: str) -> bool:
+        """Whether it has the module, as a file or built in."""
+        return name in self._modules or any(stated.startswith(f"{name}.".encode()) for stated in self._built_in)
+
     def _states(self, module: str, line: bytes) -> bool:
         """Whether a module, built in or not, says this of itself (`modinfo`)."""
         if file := self._modules.get(module):
             return b"\0" + line + b"\0" in _unpacked(file)
+        return module.encode() + b"." + line in self._built_in
+
+    @cached_property
+    def _built_in(self) -> list[bytes]:
+        """What the modules that are built in say of themselves, each line after the module's name."""
         files = (self.modules / _BUILT_IN, self.modules.parent / _BUILT_IN)
-        stated = next((file.read_bytes() for file in files if file.is_file()), b"")
-        return module.encode() + b"." + line in stated.split(b"\0")
+        return next((file.read_bytes().split(b"\0") for file in files if file.is_file()), [])
 
     def demand_queues(self, resolved: Mapping[str, Any]) -> list[str]:
         """The kernel's own queues that a resolved scenario asks for; `ScenarioError` if one is not in this kernel."""

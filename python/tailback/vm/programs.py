@@ -22,10 +22,12 @@ from tailback.vm.archive import Entry
 if TYPE_CHECKING:
     from tailback.scenario import Scenario
 
-__all__ = ["HERE", "IMAGE", "Programs", "gather"]
+__all__ = ["HERE", "IMAGE", "MODULE", "Programs", "gather"]
 
 #: In `files`: a container image, which is the guest's root file system.
 IMAGE = "image:"
+#: In `files`: a module of the guest's kernel, loaded before the programs start.
+MODULE = "kernel:"
 
 #: Where the scenario's folder is in a guest, whatever it is here.
 HERE = "/here"
@@ -68,6 +70,8 @@ class Programs:
     surroundings: Mapping[str, Any]
     #: The root file system is an image's: what the guest's own program loads lies apart.
     has_image: bool = False
+    #: Modules of the kernel's that the programs use, each with the field that names it.
+    modules: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -129,7 +133,17 @@ def gather(scenario: Scenario, resolved: Mapping[str, Any], here: Path, librarie
         "here": HERE,
         "largest_file": LARGEST_FILE_MB << 20,
     }
-    return Programs(closure.entries, surroundings, closure.image is not None)
+    return Programs(closure.entries, surroundings, closure.image is not None, _modules(flows))
+
+
+def _modules(flows: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, str]:
+    """Modules of the kernel's by name, each with the field that names it first."""
+    out: dict[str, str] = {}
+    for number, flow in flows:
+        for word in str((flow["app"].get("params") or {}).get("files") or "").split():
+            if word.startswith(MODULE):
+                out.setdefault(word.removeprefix(MODULE), f"flows[{number}].app.params.files")
+    return out
 
 
 def _take_image(closure: _Closure, scenario: Scenario, flows: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
@@ -211,7 +225,7 @@ class _Closure:
     def files(self, text: str) -> None:
         """Files and folders by path, relative to the scenario's folder."""
         for word in _words(text):
-            if word.startswith(IMAGE):
+            if word.startswith((IMAGE, MODULE)):
                 continue
             path = PurePosixPath(self._filled(word))
             if ".." in path.parts:

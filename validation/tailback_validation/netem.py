@@ -1,0 +1,357 @@
+"""The wire against the kernel's netem: each cell as `tailback export --as netem` writes it, run whole in a guest.
+
+In the guest nothing of tailback's carries a packet: hosts, routers, tbf, netem and iperf3 are the kernel's and its
+tools'. Cells and the rule were written down before the first run. `python -m tailback_validation.netem debian-6.1`
+runs what `truth/netem-debian-6.1.json` does not have yet, and writes the page; a third word is for how many seconds
+guests may begin.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tailback as tb
+from tailback import metrics
+from tailback.files import write_text
+from tailback_validation.cake import read
+from tailback_validation.truth import FOLDER
+
+__all__ = ["BOUND", "CELLS", "LEAST", "Judged", "NetemCell", "judged", "nulls", "page", "simulated"]
+
+BOUND = 0.02
+"""Largest relative difference of the mean goodput of all flows together."""
+LEAST = 11
+"""Of twelve cells, as many must be within the bound."""
+DURATION_S = 30
+SIM_SEEDS = tuple(range(1, 25))
+"""Simulated runs that the kernel's are compared with."""
+DRAWS = 6
+"""Draws of the null: as many groups of simulated runs, each in the place of the kernel's."""
+PAGE = FOLDER.parent / "docs" / "validation-netem.md"
+#: Programs start one after another, and a busy host holds packets for some microseconds.
+NOISE = {"start_spread": "10ms", "processing_jitter": "20us"}
+_MODULES = ("veth", "sch_tbf", "sch_netem")
+_TOOLS = "ip tc sysctl iperf3 sh head id kill grep sleep ls mkdir true"
+#: Setting up, iperf3's own ends, and what waits in queues.
+_SPARE_S = 6
+#: And so much where its control connection loses packets, too: it waits for timeouts at both ends of the run.
+_SPARE_LOSSY_S = 30
+
+
+@dataclass(frozen=True)
+class NetemCell:
+    """A path and its flows."""
+
+    name: str
+    label: str
+    rate_mbps: int = 20
+    flows: tuple[str, ...] = ("cubic", "cubic")
+    queue: str = "20packets"
+    rtt_ms: int = 40
+    wire: Mapping[str, Any] = field(default_factory=dict)
+    back_wire: Mapping[str, Any] = field(default_factory=dict)
+    schedule: tuple[Mapping[str, str], ...] = ()
+    #: Runs in guests, with as many seeds of the kernel's random numbers: more where chance decides more.
+    runs: int = 2
+
+    def scenario(self) -> tb.Scenario:
+        """What is exported and simulated."""
+        return tb.dumbbell(
+            name=self.name,
+            rate=f"{self.rate_mbps}mbit",
+            rtt=f"{self.rtt_ms}ms",
+            queue=self.queue,
+            back_queue="1000packets",
+            wire=dict(self.wire),
+            back_wire=dict(self.back_wire),
+            schedule=[dict(step) for step in self.schedule],
+            flows=[tb.bulk(cc, name=f"flow-{number}") for number, cc in enumerate(self.flows)],
+            duration=f"{DURATION_S}s",
+        )
+
+
+#: 2 % of packets meet a burst, of five packets on average, and half of those are lost.
+_BURSTS = {"burst_start": 0.00408, "burst_end": 0.2, "burst_loss": 0.5}
+_CORRELATED = {"netem_jitter": {"jitter": "5ms", "correlation": 0.5}}
+_CHANGES = ({"at": "8s", "rate": "10mbit"}, {"at": "15s", "rate": "20mbit"}, {"at": "22s", "delay": "60ms"})
+_LOSSY: dict[str, Any] = {"rate_mbps": 50, "rtt_ms": 20, "flows": ("cubic",) * 4, "queue": "100packets", "runs": 4}
+CELLS = (
+    NetemCell("pfifo", "a queue of 100 packets", queue="100packets"),
+    NetemCell("pfifo-reno", "Reno", flows=("reno", "reno")),
+    NetemCell("bytes", "10 Mbit/s, a queue of 20 kB", rate_mbps=10, queue="20kB"),
+    NetemCell("uniform", "jitter ±5 ms, uniform", wire={"netem_jitter": "5ms"}),
+    NetemCell("normal", "jitter 2 ms, normal", wire={"netem_jitter": {"jitter": "2ms", "distribution": "normal"}}),
+    NetemCell("pareto", "jitter 2 ms, pareto", wire={"netem_jitter": {"jitter": "2ms", "distribution": "pareto"}}),
+    NetemCell("correlated", "jitter ±5 ms, correlation 50 %", wire=_CORRELATED),
+    NetemCell("loss", "1 % lost; 50 Mbit/s, 20 ms, four flows", **_LOSSY, wire={"loss": 0.01}),
+    NetemCell("bursts", "as many lost in bursts; 50 Mbit/s, 20 ms, four flows", **_LOSSY, wire=_BURSTS),
+    NetemCell("duplicate", "2 % duplicated", wire={"duplicate": 0.02}),
+    NetemCell("lost-acks", "20 % of acknowledgements lost", back_wire={"loss": 0.2}),
+    NetemCell("changes", "10 Mbit/s from 8 s, 20 from 15 s, 80 ms from 22 s", schedule=_CHANGES),
+)
+
+
+def _file(kernel: str, way: str = "netem") -> Path:
+    return FOLDER / "truth" / f"{way}-{kernel}.json"
+
+
+def _key(cell: NetemCell, seed: int) -> str:
+    return f"{cell.name} {seed}"
+
+
+def _tables() -> Path:
+    """The folder of iproute2's tables of distributions."""
+    tc = shutil.which("tc")
+    places = [Path(top) for top in ("/usr/lib/tc", "/usr/lib/x86_64-linux-gnu/tc", "/usr/lib64/tc", "/usr/share/tc")]
+    found = next((place for place in places if (place / "normal.dist").is_file()), None)
+    if tc is None or found is None:
+        raise FileNotFoundError("tc and its tables of distributions are not installed: apt-get install iproute2")
+    return found
+
+
+def in_guest(cell: NetemCell, seed: int, kernel: str) -> dict[str, Any]:
+    """Run the exported script as the one program of a guest; what iperf3 and tc say of it."""
+    from tailback import vm
+
+    with tempfile.TemporaryDirectory() as folder:
+        tb.export(cell.scenario(), "netem").save(Path(folder) / "cell.sh")
+        files = " ".join([str(_tables()), *(f"kernel:{name}" for name in _MODULES)])
+        spare = _SPARE_LOSSY_S if cell.back_wire.get("loss") else _SPARE_S
+        # The guest's own path carries nothing.
+        path = Path(folder) / "scenario.toml"
+        made = tb.dumbbell(
+            name=cell.name,
+            seed=seed,
+            rate="10mbit",
+            rtt="20ms",
+            duration=f"{DURATION_S + spare}s",
+            flows=[
+                tb.flow(
+                    "exec",
+                    name="script",
+                    client="sh {here}/cell.sh {dir}",
+                    params={"needs": _TOOLS, "files": files, "collect": "*.json *.txt"},
+                )
+            ],
+        )
+        path.write_text(made.to_toml())
+        result = vm.run(tb.Scenario.from_toml(path), kernel=kernel, allow_code=True)
+    if notes := result.meta["notes"]:
+        raise RuntimeError(f"{_key(cell, seed)}: the script did not end as it should: {notes}")
+    kept = {name.rpartition("/")[2]: text for name, text in result.files.items()}
+    ends = [json.loads(kept[f"flow-{number}.json"])["end"] for number in range(len(cell.flows))]
+    count = re.compile(r"Sent (\d+) bytes (\d+) pkt \(dropped (\d+), overlimits")
+    return {
+        "goodput": [end["sum_received"]["bits_per_second"] / 1e6 for end in ends],
+        "retransmits": [end["sum_sent"]["retransmits"] for end in ends],
+        "dropped": sum(int(row[2]) for text in kept.values() for row in count.findall(text.decode())),
+        "kernel": result.meta["kernel"],
+    }
+
+
+def over_our_wire(cell: NetemCell, seed: int, kernel: str) -> dict[str, Any]:
+    """Run the scenario itself in a guest: the kernel's TCP over tailback's emulator, so that only the path differs."""
+    from tailback import vm
+
+    # Four flows act at one instant: a processor twice as fast keeps them punctual.
+    dilation = 2 if len(cell.flows) > 2 else 1
+    result = vm.run(cell.scenario().with_(seed=seed, randomness=NOISE), kernel=kernel, dilation=dilation)
+    return {
+        "goodput": [metrics.goodput(result, name) / 1e6 for name in result.flow_names],
+        "retransmits": result.column("flows", "segments_retransmitted").tolist(),
+        "notes": result.meta["notes"],
+        "kernel": result.meta["kernel"],
+    }
+
+
+#: How a cell is run on a kernel, by the prefix of its file of rows.
+WAYS: dict[str, Callable[[NetemCell, int, str], dict[str, Any]]] = {"netem": in_guest, "netem-ours": over_our_wire}
+
+
+def run_missing(
+    kernel: str, way: str = "netem", *, seconds: float = math.inf, report: Callable[[str], object] = lambda _: None
+) -> dict[str, dict[str, Any]]:
+    """Run in guests what is not kept yet; none begins after `seconds`. Returns all that is kept."""
+    from tailback import vm
+
+    file = _file(kernel, way)
+    rows, until = read(file), time.monotonic() + seconds
+    for seed in range(1, max(cell.runs for cell in CELLS) + 1):
+        for cell in CELLS:
+            key = _key(cell, seed)
+            if seed > cell.runs or key in rows or time.monotonic() > until:
+                continue
+            try:
+                rows[key] = WAYS[way](cell, seed, kernel)
+            except vm.LostRun as error:
+                report(f"{key}: lost, the next call tries again: {error}")
+                continue
+            write_text(file, json.dumps(rows, indent=1) + "\n")
+            report(f"{len(rows)} of {sum(cell.runs for cell in CELLS)}: {key}")
+    return rows
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A cell with the goodput of all flows together, in Mbit/s, by run."""
+
+    cell: NetemCell
+    sim: tuple[float, ...]
+    kernel: tuple[float, ...]
+    #: The kernel's TCP over tailback's wire.
+    ours: tuple[float, ...] = ()
+    #: Segments sent again, of all flows: the means of the simulator's runs, of those with netem, and of `ours`.
+    again: tuple[float, ...] = ()
+
+    @property
+    def error(self) -> float:
+        """The simulator's mean against the kernel's, relative."""
+        return _mean(self.sim) / _mean(self.kernel) - 1.0
+
+    @property
+    def path_error(self) -> float:
+        """Tailback's wire against netem under the kernel's TCP, relative; NaN if that was not run."""
+        return _mean(self.ours) / _mean(self.kernel) - 1.0 if self.ours else math.nan
+
+    @property
+    def is_within(self) -> bool:
+        """Whether that is within the bound."""
+        return abs(self.error) <= BOUND
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def simulated(cell: NetemCell) -> list[dict[str, float]]:
+    """Goodput of all flows together and segments sent again, by seed."""
+    made = cell.scenario().with_(randomness=NOISE)
+    return tb.run_many([made.with_(seed=seed) for seed in SIM_SEEDS], then=_measured, progress=False)
+
+
+def _measured(result: tb.Result) -> dict[str, float]:
+    goodput = sum(metrics.goodput(result, name) for name in result.flow_names) / 1e6
+    return {"goodput": goodput, "again": float(result.column("flows", "segments_retransmitted").sum())}
+
+
+def judged(kernel: str) -> list[Judged]:
+    """Every cell that `kernel` has run, with today's simulator beside it."""
+    out = []
+    for cell in CELLS:
+        netem, ours = (_kept(kernel, way, cell) for way in WAYS)
+        if netem:
+            sim = simulated(cell)
+            means = (_mean([run["again"] for run in sim]), *_again(netem), *_again(ours))
+            rates = [tuple(sum(row["goodput"]) for row in way) for way in (netem, ours)]
+            out.append(Judged(cell, tuple(run["goodput"] for run in sim), rates[0], rates[1], means))
+    return out
+
+
+def _kept(kernel: str, way: str, cell: NetemCell) -> list[dict[str, Any]]:
+    rows = read(_file(kernel, way))
+    return [rows[key] for seed in range(1, cell.runs + 1) if (key := _key(cell, seed)) in rows]
+
+
+def _again(rows: Sequence[Mapping[str, Any]]) -> list[float]:
+    return [_mean([sum(row["retransmits"]) for row in rows])] if rows else []
+
+
+def nulls(found: Sequence[Judged]) -> list[int]:
+    """By draw: cells within the bound, were as many simulated runs the kernel's, and compared with the others."""
+
+    def is_within(each: Judged, draw: int) -> bool:
+        first, last = draw * each.cell.runs, (draw + 1) * each.cell.runs
+        return Judged(each.cell, each.sim[:first] + each.sim[last:], each.sim[first:last]).is_within
+
+    return [sum(is_within(each, draw) for each in found) for draw in range(DRAWS)]
+
+
+def page(kernel: str, found: Sequence[Judged]) -> str:
+    """The page of these cells beside their nulls."""
+    builds = {row["kernel"]["digest"]: row["kernel"] for row in read(_file(kernel)).values()}
+    whose = "; ".join(f"{each['release']} {each['build']} ({each['digest']})" for each in builds.values())
+    within, by_chance = sum(each.is_within for each in found), nulls(found)
+    head = _HEAD.format(
+        kernel=kernel,
+        cells=len(found),
+        all=len(CELLS),
+        duration=DURATION_S,
+        runs=min(cell.runs for cell in CELLS),
+        most=max(cell.runs for cell in CELLS),
+        sims=len(SIM_SEEDS),
+        bound=f"{100 * BOUND:g}",
+        least=LEAST,
+        whose=whose,
+        verdict="met" if within >= LEAST else "**missed**",
+        within=within,
+        ours=sum(abs(each.path_error) <= BOUND for each in found),
+        groups=len(by_chance),
+        counts=", ".join(map(str, sorted(by_chance))),
+    )
+    lines = [
+        "| cell | simulator (Mbit/s) | netem | difference | kernel's TCP, tailback's wire | difference | sent again |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for each in found:
+        parts = [each.cell.label, f"{_mean(each.sim):.2f}", _spread(each.kernel), _percent(each.error)]
+        parts += [_spread(each.ours), _percent(each.path_error), ", ".join(f"{count:.0f}" for count in each.again)]
+        lines.append(f"| {' | '.join(parts)} |")
+    return "\n\n".join([head, "\n".join(lines), _LEFT]) + "\n"
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{_mean(values):.2f} ({min(values):.2f} to {max(values):.2f})" if values else "–"
+
+
+def _percent(error: float) -> str:
+    if math.isnan(error):
+        return "–"
+    text = f"{100 * error:+.1f} %"
+    return text if abs(error) <= BOUND else f"**{text}**"
+
+
+_HEAD = """# The wire against the kernel's netem
+
+`python -m tailback_validation.netem {kernel}` writes this page. {cells} of {all} cells were run: each is a scenario,
+simulated, and the script that `tailback export --as netem` writes of it, run whole in a guest. There hosts, routers,
+`tbf`, `netem` and iperf3 carry everything; tailback's emulator carries nothing. What is not said is 20 Mbit/s, 40 ms,
+two flows of CUBIC and a queue of 20 packets.
+
+The rule, written before the first run: the goodput of all flows over {duration} s, mean of {runs} runs in guests or of
+{most} where packets are lost at random, differs from the mean of {sims} simulated runs by {bound} % at most, in {least}
+of {all} cells. The rule is {verdict}: {within} of {cells} cells are within.
+
+The null: as many simulated runs in the place of the kernel's, compared with the other simulated ones. In {groups} such
+draws {counts} cells were within. Kernel and simulator draw different random numbers, so no exact model does better.
+
+What is the TCP's, and what the path's? The kernel's TCP was also run over tailback's own wire in guests. Under it netem
+and that wire are within {bound} % of each other in {ours} of {cells} cells. Segments sent again are the means of
+simulator, netem and tailback's wire.
+
+Whose runs these are: {whose}."""
+
+_LEFT = """Not compared: netem's `reorder`, `corrupt`, `slot`, `rate` and correlated losses, which the export does not
+write."""
+
+
+def main(kernel: str, seconds: float = math.inf) -> None:
+    """Run what is missing, write the page."""
+    for way in WAYS:
+        run_missing(kernel, way, seconds=seconds, report=lambda text: print(text, flush=True))
+    found = judged(kernel)
+    write_text(PAGE, page(kernel, found))
+    print(f"{sum(each.is_within for each in found)} of {len(found)} within {100 * BOUND:g} %")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(float, sys.argv[2:3]))
