@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1] / "python"
 
 #: From the lowest to the highest, each with its modules; a folder counts with everything in it.
 LAYERS = {
-    "units and errors": "_core checksums errors extras files git numbers progress units views",
+    "units and errors": "_core checksums errors extras files git numbers progress terminal units views",
     "scenario": """algorithms bpf candidate compiled consent crates examples isolated modules native presets queues
         registry scenario traces""",
     "result": "result",

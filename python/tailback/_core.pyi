@@ -513,6 +513,9 @@ def scenario_resolve(scenario: Any, host: Any) -> dict[str, Any]:
 def scenario_translate(scenario: Any, path: str, value: str, problem: str, fix: str) -> Any:
     """Maps an engine error back to the user's field."""
 
+def engine_problem(path: str, value: str, problem: str, fix: str) -> Any:
+    """An engine error as it is, about the engine's form of a scenario."""
+
 def scenario_unresolve(resolved: Any) -> dict[str, Any]:
     """The general network of a resolved description, as a file would hold it."""
 

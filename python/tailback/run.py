@@ -22,7 +22,6 @@ from tailback.errors import (
     Cancelled,
     EngineError,
     Interrupted,
-    Problem,
     ScenarioError,
     TailbackError,
 )
@@ -65,8 +64,7 @@ def _prepare(what: Runnable, algorithms: Algorithms | None, allow_code: bool) ->
         try:
             _core.check(json.dumps(resolved), used)
         except _core.ScenarioError as error:
-            field, value, problem, fix = error.args
-            raise ScenarioError([Problem(field, value, problem, fix)]) from None
+            raise ScenarioError([_core.engine_problem(*map(str, error.args))]) from None
         toml = Scenario.from_resolved(resolved).to_toml()
         return _Prepared(resolved, toml, toml, used, sources(resolved, algorithms))
     scenario = what if isinstance(what, Scenario) else Scenario.from_toml(what)

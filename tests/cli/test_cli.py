@@ -267,6 +267,9 @@ def test_plot_and_report_write_files(tailback: Any, saved: Path, tmp_path: Path)
     assert ran.code == 0, ran.err
     assert [Path(file).name for file in ran.data["files"]] == ["figure.png"]
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    # Without --out a picture lies beside its result under its name, so that it takes no other's place.
+    named = [tailback("plot", *given, "--json").data["files"][0] for given in ([saved], [saved, tmp_path / "full"])]
+    assert named == [str(tmp_path / "kept-overview.png"), str(tmp_path / "kept-full-overview.png")]
     ran = tailback("report", tmp_path / "full", "--out", tmp_path / "page.html", "--json")
     assert ran.code == 0, ran.err
     assert "<html" in (tmp_path / "page.html").read_text()

@@ -189,5 +189,5 @@ def test_media_follow_their_reports_over_real_sockets() -> None:
     late = (rows["sent_s"] >= 6.0) & (rows["sent_s"] < 8.0)
     assert 0.2 < 8e-6 * rows["bytes"][late].sum() / 2.0 < 0.75
     marked = call.with_({"flow[0].params": {"ecn": True}})
-    with pytest.raises(tb.TailbackError, match="live applications send datagrams without ECN"):
+    with pytest.raises(tb.TailbackError, match="on a kernel applications send datagrams without ECN"):
         live.run(marked)

@@ -168,6 +168,19 @@ def test_it_shows_itself(result: Result) -> None:
     assert "5 s simulated, seed 1" in repr(result)
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_on_a_narrow_terminal_every_number_is_whole(result: Result, width: int) -> None:
+    """What does not fit goes into a further table, which names the flows again."""
+    console = Console(width=width, file=io.StringIO(), force_terminal=True, color_system=None)
+    console.print(result)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= width
+    wide = str(result).partition("\ntables:")[0]
+    for word in wide.split():
+        assert word in shown.split(), word
+
+
 def test_goodput_is_delivered_payload_over_active_time() -> None:
     flows = [tb.bulk("reno", start="1s", stop="3s"), tb.voip()]
     rows = tb.run(tb.dumbbell(rate="10mbit", rtt="10ms", queue="100kB", flows=flows, duration="10s")).flow_summary()

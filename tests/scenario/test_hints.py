@@ -50,6 +50,9 @@ def complaint(*words: object) -> str:
         ("flow.bulk.app=youtube", ['app = "video"']),
         ("flow.bulk.app=gaming", ['app = "game"', "two_way = true"]),
         ("flow.bulk.app=bluk", ['"bulk"']),
+        ("link.return.queue=fq_codel", ["dumbbell.back_queue"]),
+        ("link.bottleneck.queue.limit=2bdp", ["dumbbell.queue.limit"]),
+        ("link.return.tick_hz=100", ["dumbbell.back_queue"]),
     ],
 )
 def test_a_well_known_name_without_a_model_is_answered_with_what_to_use(
@@ -91,3 +94,39 @@ def test_a_run_takes_the_place_of_its_own_scenarios_result_and_of_no_other(file:
     assert "of the scenario mine" in found
     assert "yours" in found
     assert (out / "resolved.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        # From the resolver, from the core, and from Python; the last stands in the engine's form alone.
+        ('dumbbell.queue={discipline="nosuch"}', 'dumbbell.queue.discipline = "nosuch":'),
+        ('dumbbell.queue={discipline="kernel:fq_codel"}', 'dumbbell.queue = "kernel:fq_codel":'),
+        ('dumbbell.queue={discipline="codel", target="-1ms"}', "dumbbell.queue.target ="),
+        ('dumbbell.queue={discipline="prio", bands=[{flows=["who"]},{}]}', "dumbbell.queue.bands[0].flows"),
+        ('flow.bulk.cc="bpf:nosuch.c"', 'flow[0].cc = "bpf:nosuch.c":'),
+    ],
+)
+def test_the_value_found_has_one_pair_of_quotes(file: Path, change: str, shown: str) -> None:
+    found = complaint("run", file, "--set", change)
+    assert shown in found
+    assert '""' not in found
+
+
+def test_an_error_in_the_engines_own_form_has_one_pair_of_quotes() -> None:
+    resolved = tb.Scenario.parse_toml(SCENARIO).resolve()
+    resolved["flows"][0]["tcp"]["cc"] = "nosuch"
+    with pytest.raises(tb.ScenarioError, match=r'cc = "nosuch": ') as caught:
+        tb.run(resolved)
+    assert '""' not in str(caught.value)
+    resolved["flows"][0]["tcp"] |= {"cc": "reno", "mtu": 1}
+    with pytest.raises(tb.ScenarioError, match=r"mtu = 1: "):
+        tb.run(resolved)
+
+
+def test_an_example_is_run_by_its_name_and_a_missing_file_is_answered_with_the_copy(tmp_path: Path) -> None:
+    assert CliRunner().invoke(cli.app, ["check", "gallery/sawtooth"]).exit_code == 0
+    missing = tmp_path / "gallery" / "sawtooth.toml"
+    assert f"tailback examples gallery/sawtooth --out {missing}" in complaint("run", missing)
+    assert "examples grids/pairs --out" in complaint("sweep", tmp_path / "grids/pairs.toml")
+    assert "`tailback sweep`" in complaint("run", "grids/pairs")

@@ -7,6 +7,8 @@ import pytest
 
 from tailback.vm import KernelError, linux_source
 
+MAKEFILE = "VERSION = 7\nPATCHLEVEL = 3\nSUBLEVEL = 4\n"
+
 
 @pytest.fixture
 def tarball(tmp_path: Path) -> Path:
@@ -14,7 +16,7 @@ def tarball(tmp_path: Path) -> Path:
     folder = tmp_path / "linux-source-7.3/net/sched"
     folder.mkdir(parents=True)
     (folder / "sch_one.c").write_text("one\n")
-    (folder.parents[1] / "Makefile").write_text("VERSION = 7\n")
+    (folder.parents[1] / "Makefile").write_text(MAKEFILE)
     out = tmp_path / "linux-source-7.3.tar.xz"
     subprocess.run(["tar", "-C", str(tmp_path), "-cJf", str(out), "linux-source-7.3"], check=True)
     return out
@@ -24,6 +26,7 @@ def test_files_are_written_by_their_last_names(tarball: Path, tmp_path: Path) ->
     (written,) = linux_source.extract(tarball, ["net/sched/sch_one.c"], tmp_path / "here")
     assert written == tmp_path / "here/sch_one.c"
     assert written.read_text() == "one\n"
+    assert linux_source.version(tarball) == "7.3.4"
     with pytest.raises(
         KernelError, match=r"linux-source-7\.3.* has no file net/sched/sch_two\.c.*from the source's top"
     ):
@@ -46,7 +49,7 @@ def test_a_whole_source_needs_room(tarball: Path, tmp_path: Path, monkeypatch: p
     into.mkdir()
     monkeypatch.setattr(linux_source, "_UNPACKED_BYTES", 1)
     linux_source.unpack(tarball, into)
-    assert (into / "Makefile").read_text() == "VERSION = 7\n"
+    assert (into / "Makefile").read_text() == MAKEFILE
     monkeypatch.setattr(linux_source, "_UNPACKED_BYTES", 1 << 62)
     with pytest.raises(KernelError, match="MB are free"):
         linux_source.unpack(tarball, into)

@@ -69,6 +69,14 @@ def test_a_name_that_the_kernel_has_built_in_is_refused(kernel: kernels.Kernel, 
         vm.run(path(f"module:{source}"), kernel=kernel.name, allow_code=True)
 
 
+@boots
+def test_a_file_called_like_a_module_of_the_kernels_is_to_be_renamed(kernel: kernels.Kernel, tmp_path: Path) -> None:
+    source = tmp_path / "tcp_cubic.c"
+    source.write_text(SOURCE.read_text())
+    with pytest.raises(tb.ScenarioError, match=r"has a module called tcp_cubic already\. Rename the file"):
+        vm.run(path(f"module:{source}"), kernel=kernel.name, allow_code=True)
+
+
 def test_a_module_of_another_release_is_refused_with_both(tmp_path: Path) -> None:
     image = tmp_path / "none"
     mine = kernels.Kernel("mine", image, image, image)
@@ -110,8 +118,8 @@ def test_a_modules_files_are_kept_as_one_text(tmp_path: Path) -> None:
 
 
 def test_parameters_are_those_the_module_has() -> None:
-    module = build.Module(b"\0vermagic=6.1.0 SMP \0parmtype=window:int\0parmtype=beta:uint\0")
-    assert module.release == "6.1.0"
+    module = build.Module(b"\0name=tcp_x\0vermagic=6.1.0 SMP \0parmtype=window:int\0parmtype=beta:uint\0")
+    assert (module.name, module.release) == ("tcp_x", "6.1.0")
     assert build.parameters("module:x.c", module, {"window": 5.0, "beta": True}) == "window=5 beta=1"
     with pytest.raises(build.BuildError, match=r'no parameter windw.*beta, window.*"window"'):
         build.parameters("module:x.c", module, {"windw": 5})

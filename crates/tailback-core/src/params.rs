@@ -288,7 +288,7 @@ impl<'a> Checked<'a> {
 
     /// An error at parameter `name` that the card alone cannot express, such as contradictory switches.
     pub fn refuse(&self, name: &str, problem: &str, fix: &str) -> ScenarioError {
-        let value = self.params.get(name).map_or_else(|| "the default".into(), value_text);
+        let value = self.params.get(name).map_or_else(|| "the default".into(), Value::to_string);
         ScenarioError {
             field: format!("{}.{name}", self.field_path),
             value,
@@ -338,7 +338,7 @@ impl<'a> Checked<'a> {
         };
         ScenarioError {
             field: format!("{}.{name}", self.field_path),
-            value: value_text(value),
+            value: value.to_string(),
             problem: format!("{} has no parameter {name}", self.card.name),
             fix: format!("{fix} (source: {})", self.card.main_source()),
         }
@@ -349,7 +349,7 @@ impl<'a> Checked<'a> {
 pub fn unknown_name(kind: &str, found: &str, field_path: &str, known: &[&str]) -> ScenarioError {
     ScenarioError {
         field: field_path.into(),
-        value: format!("\"{found}\""),
+        value: format!("{found:?}"),
         problem: format!("there is no {kind} named \"{found}\""),
         fix: format!("There are {}{}", known.join(", "), did_you_mean(found, known)),
     }
@@ -398,14 +398,6 @@ fn common(a: &[char], b: &[char]) -> usize {
 
 fn did_you_mean(found: &str, known: &[&str]) -> String {
     nearest(found, known).map_or_else(String::new, |name| format!("; did you mean \"{name}\"?"))
-}
-
-fn value_text(value: &Value) -> String {
-    match value {
-        Value::Flag(flag) => flag.to_string(),
-        Value::Number(number) => number.to_string(),
-        Value::Name(name) => format!("\"{name}\""),
-    }
 }
 
 #[cfg(test)]

@@ -24,6 +24,17 @@ pub enum Value {
     Name(String),
 }
 
+/// As a scenario file writes it: a name in quotes.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Flag(flag) => flag.fmt(f),
+            Value::Number(number) => number.fmt(f),
+            Value::Name(name) => write!(f, "{name:?}"),
+        }
+    }
+}
+
 /// Parameters by name, in name order.
 pub type Params = BTreeMap<String, Value>;
 
@@ -463,7 +474,8 @@ pub struct Instruments {
 pub struct ScenarioError {
     /// Path of the field: `links[0].queue.params.limit_bytes`.
     pub field: String,
-    /// The value found, as text.
+    /// The value found, as a scenario file writes it: a text in quotes, a number and a switch without. Other words
+    /// (`nothing`, `a tcp section`) stand for what is no single value.
     pub value: String,
     /// What is wrong.
     pub problem: String,

@@ -70,7 +70,7 @@ fn more_rows_than_allowed_are_refused_before_time_zero() {
     scenario.instruments.polls = vec!["bulk".into()];
     scenario.instruments.poll_interval_ps = 1;
     let error = refused(&scenario);
-    assert_eq!((error.field.as_str(), error.value.as_str()), ("instruments.poll_interval_ps", "1 ps"));
+    assert_eq!((error.field.as_str(), error.value.as_str()), ("instruments.poll_interval_ps", "\"1 ps\""));
     assert!(error.problem.contains("2.00e12 rows") && error.fix.contains("most_rows"), "{error}");
     scenario.instruments.poll_interval_ps = MS;
     Simulation::build(&scenario).expect("2,000 rows");
@@ -117,7 +117,7 @@ fn a_queue_that_grows_beyond_the_memory_of_a_run_ends_it() {
     };
     scenario.instruments.most_memory = Some(4_000_000);
     let error = ends(&scenario).unwrap_err();
-    assert_eq!((error.field.as_str(), error.value.as_str()), ("instruments.most_memory", "4000000 B"));
+    assert_eq!((error.field.as_str(), error.value.as_str()), ("instruments.most_memory", "\"4000000 B\""));
     assert!(error.problem.contains("connections at once, about 4"), "{error}");
     assert!(error.fix.contains("raise instruments.most_memory"), "{error}");
     scenario.instruments.most_memory = Some(100_000_000);

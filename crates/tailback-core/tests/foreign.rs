@@ -339,7 +339,7 @@ fn more_connections_than_a_run_has_of_foreign_stacks_end_it() {
     };
     assert_eq!(outcome(MOST_FOREIGN), Ok(true));
     let error = outcome(MOST_FOREIGN + 1).expect_err("one too many");
-    assert_eq!((error.field.as_str(), error.value.as_str()), ("flows[10000].tcp.transport", "fake"));
+    assert_eq!((error.field.as_str(), error.value.as_str()), ("flows[10000].tcp.transport", "\"fake\""));
     assert!(error.problem.contains("flow their10000 wanted connection 10001"), "{error}");
     assert!(error.fix.contains("Open fewer at once"), "{error}");
 }

@@ -188,7 +188,7 @@ pub fn plan(scenario: &Scenario, manner: &Manner<'_>) -> Result<Plan, LiveError>
         return Err(LiveError::refuse(
             "flows",
             scenario.flows.len(),
-            format!("a live run has addresses for {MOST_FLOWS} flows"),
+            format!("a run on a kernel has addresses for {MOST_FLOWS} flows"),
             "Describe fewer.",
         ));
     }
@@ -249,7 +249,7 @@ fn plan_flow(
         return Err(LiveError::refuse(
             format!("{path}.app.kind"),
             format!("{:?}", flow.app.kind),
-            "the packets of a live run's links cannot travel in a connection of the kernel's",
+            "where flows are a kernel's, a link's packets cannot travel in one of their connections",
             "Describe the tunnel's links by their rate and delay, or run it with --engine sim.",
         ));
     }
@@ -299,7 +299,7 @@ fn check_needs(needs: &Needs, packet: Option<u32>, path: &str) -> Result<(), Liv
         return Err(LiveError::refuse(
             format!("{path}.app.params.read_rate"),
             rate.as_bps(),
-            "live applications read whatever has arrived, at once",
+            "on a kernel applications read whatever has arrived, at once",
             "Leave read_rate out, or run it with --engine sim.",
         ));
     }
@@ -307,7 +307,7 @@ fn check_needs(needs: &Needs, packet: Option<u32>, path: &str) -> Result<(), Liv
         return Err(LiveError::refuse(
             format!("{path}.app.params.ecn"),
             true,
-            "live applications send datagrams without ECN",
+            "on a kernel applications send datagrams without ECN",
             "Leave ecn out, or run it with --engine sim.",
         ));
     }
@@ -435,7 +435,7 @@ fn host(plan: &mut Plan, node: &str) -> usize {
 
 /// What the machine lacks for this plan, as a refusal.
 fn machine(plan: &Plan) -> Result<(), LiveError> {
-    let lack = |problem: &str, fix: &str| Err(LiveError::refuse("engine", "live", problem, fix));
+    let lack = |problem: &str, fix: &str| Err(LiveError::refuse("engine", "\"live\"", problem, fix));
     if !sys::is_root() {
         return lack(
             "making namespaces and TUN devices needs root",

@@ -82,6 +82,8 @@ struct OwnModule {
     field: String,
     /// Its file below the folder.
     file: String,
+    /// What the kernel calls the module itself, which is the name of its source.
+    module: String,
     /// "name=value name=value".
     params: String,
 }
@@ -169,9 +171,16 @@ fn load(own: &OwnModule, folder: &Path, log: &mut KernelLog) -> Result<String, L
     let before = twins::in_kernel();
     let file = fs::File::open(folder.join(&own.file)).doing("opening a module of your own")?;
     let params = CString::new(own.params.as_str()).unwrap_or_default();
-    let refuse =
-        |problem: String, fix: &str| Err(LiveError::refuse(own.field.clone(), &own.name, problem, fix));
+    let refuse = |problem: String, fix: &str| {
+        Err(LiveError::refuse(own.field.clone(), format!("{:?}", own.name), problem, fix))
+    };
     if let Err(error) = sys::load_module(&file, &params) {
+        // The kernel refuses a second module of one name before it runs any of its code: EEXIST beside a loaded one,
+        // EINVAL beside a built-in one that has parameters.
+        if Path::new("/sys/module").join(&own.module).exists() {
+            let problem = format!("the guest's kernel has a module called {} already", own.module);
+            return refuse(problem, "Rename the file: a module is called as its source is");
+        }
         let fix = match error.raw_os_error() {
             Some(libc::EEXIST) if own.queue.is_some() => {
                 "The kernel has a queue discipline of that name loaded or built in: give yours another .id"

@@ -57,7 +57,12 @@ pub fn wanted(scenario: &Scenario) -> Result<Vec<Wanted>, LiveError> {
         let refuse = |part: &str, problem: &str| {
             let fix =
                 "Take a queue of tailback's at this link, or give the link a fixed rate and nothing else";
-            Err(LiveError::refuse(format!("{at}{part}"), &link.queue.discipline, problem, fix))
+            Err(LiveError::refuse(
+                format!("{at}{part}"),
+                format!("{:?}", link.queue.discipline),
+                problem,
+                fix,
+            ))
         };
         let is_plain = link.medium.is_none() && link.trace.is_none() && link.schedule.is_empty();
         let Some(rate_bps) = link.rate_bps.filter(|_| is_plain) else {

@@ -64,7 +64,7 @@ impl Lease {
         }
         Err(LiveError::refuse(
             "engine",
-            "live",
+            "\"live\"",
             "no free mark for this run's objects was found in a hundred tries",
             "Remove what dead runs have left: tailback doctor --clean",
         ))

@@ -122,6 +122,17 @@ pub fn name_in_kernel(cc: &str) -> &str {
     if cc == "bbr3" { "bbr" } else { cc }
 }
 
+/// Which kernel has a congestion control that those of kernel.org lack, as a sentence; nothing for the others.
+fn kernel_with(cc: &str) -> &'static str {
+    match cc {
+        "bbr3" => {
+            "A kernel with Google's BBRv3 patch has it (docs/validation-bbr3.md): \
+             tailback vm patch bbr3.patch --on linux-source-6.12. "
+        }
+        _ => "",
+    }
+}
+
 /// How a scenario's congestion control is had live.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
@@ -171,7 +182,7 @@ pub fn choose(
             let (name, _) = asked[0];
             return Err(LiveError::refuse(
                 format!("{field}.cc_params.{name}"),
-                format!("{:?}", params[name]),
+                &params[name],
                 format!("the kernel's own {cc} takes no parameters"),
                 "Leave its parameters out, or run it with --engine sim.",
             ));
@@ -183,7 +194,7 @@ pub fn choose(
             format!("{field}.cc"),
             format!("{cc:?}"),
             "neither this kernel nor tailback's BPF programs have this congestion control",
-            format!("Live there are: {}. With --engine sim it runs.", have.join(", ")),
+            format!("{}There are: {}. With --engine sim it runs.", kernel_with(cc), have.join(", ")),
         ));
     };
     let mut macros = Vec::new();
@@ -199,7 +210,7 @@ pub fn choose(
             let takes = if takes.is_empty() { "none".into() } else { takes.join(", ") };
             return Err(LiveError::refuse(
                 format!("{field}.cc_params.{name}"),
-                format!("{value:?}"),
+                value,
                 format!("the BPF twin of {cc} is Linux' variant and does not take this"),
                 format!("It takes: {takes}. With --engine sim everything works."),
             ));
@@ -208,7 +219,7 @@ pub fn choose(
     }
     if twin.owns_window && kernel.release < OWNS_WINDOW_SINCE {
         let (place, value) = match params.iter().find(|(name, _)| *name != "variant") {
-            Some((name, value)) => (format!("{field}.cc_params.{name}"), format!("{value:?}")),
+            Some((name, value)) => (format!("{field}.cc_params.{name}"), value.to_string()),
             None => (format!("{field}.cc"), format!("{cc:?}")),
         };
         let ((major, minor), (from, since)) = (kernel.release, OWNS_WINDOW_SINCE);
@@ -288,7 +299,7 @@ pub fn candidate(cc: &str, text: &str, params: &Params, field: &str) -> Result<S
             _ => {
                 return Err(LiveError::refuse(
                     format!("{field}.cc_params.{name}"),
-                    format!("{value:?}"),
+                    value,
                     "the parameters of a BPF source are whole numbers",
                     "Write for example 8.",
                 ));
@@ -416,5 +427,8 @@ mod tests {
             panic!("accepted")
         };
         assert!(error.fix.contains("htcp"), "{}", error.fix);
+        assert!(error.fix.starts_with("A kernel with Google's BBRv3 patch has it"), "{}", error.fix);
+        assert!(!error.fix.contains("Live"), "{}", error.fix);
+        assert_eq!(error.value, "\"bbr3\"");
     }
 }

@@ -288,6 +288,18 @@ pub fn scenario_translate<'py>(
     problem_object(scenario.py(), &said)
 }
 
+/// An engine error as it is, about the engine's form of a scenario.
+#[pyfunction]
+pub fn engine_problem<'py>(
+    py: Python<'py>,
+    path: &str,
+    value: &str,
+    problem: &str,
+    fix: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    problem_object(py, &Problem::engine(path, value, problem, fix))
+}
+
 /// The general network of a resolved description, as a file would hold it.
 #[pyfunction]
 pub fn scenario_unresolve<'py>(resolved: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

@@ -95,6 +95,18 @@ from! {
     Option<Node> => |it| it.map_or(Value::Null, |node| node.value),
 }
 
+/// The value that an engine error found, which it spells as a file does: `"cubic"`, `8`, `true`. Nothing for other
+/// words, such as `a tcp section`, which stand for what is no single value.
+pub fn literal(text: &str) -> Node {
+    let inside = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    match (from_json(text), inside) {
+        (Ok(node), _) => Node { at: None, ..node },
+        // Rust escapes some letters otherwise than JSON.
+        (Err(_), Some(inside)) => inside.into(),
+        (Err(_), None) => Value::Null.into(),
+    }
+}
+
 /// A table of these keys and values, in this order.
 #[macro_export]
 macro_rules! table {

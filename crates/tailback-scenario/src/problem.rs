@@ -4,7 +4,7 @@ use std::fmt;
 
 pub use tailback_core::params::nearest;
 
-use crate::node::{Node, Value};
+use crate::node::{Node, Value, literal};
 
 /// What is wrong with one value and what would be right, before anybody says where.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +40,13 @@ impl Problem {
         let end = if fault.fix.ends_with(['.', '?']) { "" } else { "." };
         let fix = format!("{}{end}", fault.fix);
         Problem { field: field.into(), value, problem: fault.problem, fix }
+    }
+}
+
+impl Problem {
+    /// An engine error as it is, about its own form of the scenario.
+    pub fn engine(path: &str, value: &str, problem: &str, fix: &str) -> Self {
+        Problem::new(path, Some(&literal(value)), fault(problem, fix))
     }
 }
 

@@ -13,7 +13,7 @@ use tailback_core::traffic::{self, Application, Rows, Transport};
 
 use crate::csv;
 use crate::instead;
-use crate::node::{Node, Value};
+use crate::node::{Node, Value, literal};
 use crate::part::{Form, Kind as _, Name, Params, Reader};
 use crate::presets;
 use crate::problem::{Fault, Problem, choices, fault};
@@ -74,7 +74,7 @@ impl Host for Anything {
 pub fn translate(scenario: &Scenario, [path, value, problem, fix]: [&str; 4]) -> Problem {
     match resolve(scenario, &Anything) {
         Ok(resolved) => resolved.translate(path, value, problem, fix),
-        Err(_) => Problem::new(path, Some(&value.into()), fault(problem, fix)),
+        Err(_) => Problem::engine(path, value, problem, fix),
     }
 }
 
@@ -127,7 +127,7 @@ impl Resolved {
         let is_short = self.written.look_up(place).is_none()
             && self.written.look_up(parent).is_some_and(|node| node.as_text().is_some());
         let place = if is_short { parent } else { place };
-        let given = Node::from(value);
+        let given = literal(value);
         Problem::new(place, Some(self.written.look_up(place).unwrap_or(&given)), fault(problem, fix))
     }
 }
@@ -449,7 +449,8 @@ impl<'a> Resolver<'a> {
             let fix = if names.is_empty() {
                 "It has no parameters: remove it".into()
             } else {
-                choices(key, &names)
+                let spelled: Vec<&str> = names.iter().map(|name| as_written(name, &names)).collect();
+                choices(key, &spelled)
             };
             self.problem_with(place, value, fault(format!("{} has no parameter {key}", card.name), fix));
             return;
@@ -483,6 +484,12 @@ fn matching<'a>(key: &str, names: &[&'a str]) -> Option<&'a str> {
     };
     let exact = names.iter().find(|name| **name == key);
     exact.or_else(|| names.iter().find(|name| with_unit(name).is_some())).copied()
+}
+
+/// How people write the parameter `name`: without the unit at its end, which stands in the value ("10ms").
+fn as_written<'a>(name: &'a str, names: &[&'a str]) -> &'a str {
+    let stem = name.rsplit_once('_').map_or(name, |(stem, _)| stem);
+    if matching(stem, names) == Some(name) { stem } else { name }
 }
 
 /// A text or nothing.

@@ -142,10 +142,21 @@ fn places_are_known_in_both_formats() {
 fn the_engines_complaints_are_said_of_the_scenario() {
     let problem =
         resolved(HELLO).translate("links[0].queue.params.limit_bytes", "100000", "too small", "Give more.");
-    assert_eq!(problem.to_string(), "dumbbell.queue.limit_bytes = \"100000\": too small. Give more.");
+    assert_eq!(problem.to_string(), "dumbbell.queue.limit_bytes = 100000: too small. Give more.");
     let problem = resolved(&HELLO.replace("rtt", "queue = \"1bdp\"\nrtt"));
     let problem = problem.translate("links[0].queue.params.limit_bytes", "100000", "too small", "Give more.");
     assert_eq!(problem.field, "dumbbell.queue.limit_bytes");
+    // A text has one pair of quotes; what is no single value is left out.
+    for (found, shown) in [
+        ("\"x\"", " = \"x\""),
+        ("true", " = true"),
+        ("\"\\u{1}\"", " = \"\\u{1}\""),
+        ("a tcp section", ""),
+        ("[1]", ""),
+    ] {
+        let problem = resolved(HELLO).translate("flows[0].nowhere", found, "wrong", "Remove it.");
+        assert_eq!(problem.to_string(), format!("flow[0].nowhere{shown}: wrong. Remove it."));
+    }
     assert_eq!(resolved(HELLO).translate("duration_ps", "1", "too long", "Less.").field, "duration");
 }
 
@@ -250,6 +261,26 @@ fn a_queue_of_time_holds_what_the_link_sends_in_it() {
     let said = complaint(wireless);
     assert!(said.starts_with("link[0].queue = \"100ms\": the rate of this link varies"), "{said}");
     assert!(said.ends_with("Give its queue in bytes or packets."), "{said}");
+}
+
+#[test]
+fn a_limit_of_another_kind_is_refused_at_its_place_with_what_to_write() {
+    let with = |queue: &str| complaint(&HELLO.replace("rtt", &format!("queue = {queue}\nrtt")));
+    let said = with(r#"{ discipline = "fq_codel", limit = "2bdp" }"#);
+    assert!(said.starts_with("dumbbell.queue.limit = \"2bdp\": fq_codel has no limit in bytes."), "{said}");
+    assert!(said.contains("Write \"2bdp packets\""), "{said}");
+    resolved(&HELLO.replace("rtt", "queue = { discipline = \"fq_codel\", limit = \"2bdp packets\" }\nrtt"));
+    let said = with(r#"{ discipline = "token_bucket", rate = "1mbit", limit = "9packets" }"#);
+    assert!(said.contains("has no limit in packets. Write for example \"1bdp\""), "{said}");
+    let said = with(r#"{ limit = "100B" }"#);
+    assert!(said.starts_with("dumbbell.queue.limit = \"100B\": the queue holds 100 bytes"), "{said}");
+}
+
+#[test]
+fn parameters_are_listed_as_people_write_them() {
+    let said = complaint(&HELLO.replace("rtt", "queue = { discipline = \"codel\", wrong = 1 }\nrtt"));
+    assert!(said.contains("target, interval,"), "{said}");
+    assert!(!said.contains("_ms"), "{said}");
 }
 
 #[test]

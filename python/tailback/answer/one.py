@@ -28,6 +28,8 @@ _MOST = 4
 _NOTICED_MS = 30.0
 #: A class of satisfaction is ten points of R wide (ITU-T G.107 Annex B).
 _CLASS = 10.0
+#: The one-way delay, in ms, that a conversation bears (ITU-T G.114: up to 150 ms leaves most of them as they are).
+_CONVERSATION_MS = 150.0
 #: The share of updates of a game that come late enough to suffer from.
 _LATE = 0.01
 #: Requests suffer that take this much longer.
@@ -36,8 +38,6 @@ _LONGER = 1.5
 _SHARE = 0.5
 #: Periods are the same if one is this share of the other.
 _SAME = 0.95
-#: R of G.711 over a path without delay and loss (ITU-T G.107 section 7.7).
-_BEST_R = 93.2
 #: A period shorter than this, in seconds, is too short to measure in.
 _SHORTEST_S = 2.0
 
@@ -45,9 +45,10 @@ _SHORTEST_S = 2.0
 def answer(result: Any) -> Answer:
     """Who gains, who suffers, by how much, and how certain it is, in at most ten sentences.
 
-    A call suffers if users of its quality are not satisfied, or if it loses a class of G.107. A game suffers if one
-    update in a hundred comes later than 100 ms, a film if it stands still. Requests suffer if they take half as long
-    again; pings and other packets if they wait 30 ms in queues; a transfer if it gets less than half of an equal share.
+    A call suffers if one packet in twenty takes over 150 ms (ITU-T G.114), or if users of its quality are not satisfied
+    (R below 80, ITU-T G.107). A game suffers if one update in a hundred comes later than 100 ms, a film if it stands
+    still. Requests suffer if they take half as long again; pings and other packets if they wait 30 ms in queues; a
+    transfer if it gets less than half of an equal share.
 
     >>> import tailback as tb
     >>> from tailback.answer import answer
@@ -346,27 +347,32 @@ def _call(rows: Rows, flow: str, on: Period | None, off: Period | None, words: t
     )
     if now is None or rated[0] is None:
         return None
-    best = _BEST_R if rated[1] is None else rated[1].value
-    harm = max((best - rated[0].value) / _CLASS, 1.0 + (SATISFACTION[0][0] - rated[0].value) / _CLASS)
-    if before is None or rated[1] is None:
-        text = f"its quality is {now} (users are {_users(rated[0].value)})"
-    else:
-        text = (
-            f"its quality is {now} (users are {_users(rated[0].value)}){words[0]}, "
-            f"and {before} ({_users(rated[1].value)}){words[1]}"
-        )
-    text = _judged(flow, harm >= 1.0, text)
+    late, early = _pair(
+        "delay_quantiles", flow, "ms", on, off, "95 %",
+        lambda start, end: 1e3 * float(metrics.delay_quantiles(rows, flow, (0.95,), start, end, induced=False)[0]),
+    )  # fmt: skip
+    is_rated_badly = rated[0].value < SATISFACTION[0][0]
+    is_late = late is not None and late.value > _CONVERSATION_MS
+    harm = max(1.0 + (SATISFACTION[0][0] - rated[0].value) / _CLASS, late.value / _CONVERSATION_MS if late else 0.0)
+    suffers = is_rated_badly or is_late
+    # What users say of its quality stands only where it does not contradict the verdict.
+    of_now = f"{now} (users are {_users(rated[0].value)})" if is_rated_badly or not suffers else f"{now}"
+    text = f"its quality is {of_now}{words[0]}"
+    if before is not None and rated[1] is not None:
+        of_before = f"{before} ({_users(rated[1].value)})" if is_rated_badly or not suffers else f"{before}"
+        text = f"{text}, and {of_before}{words[1]}"
+    text = _judged(flow, suffers, text)
     known = [each for each in (now, before) if each is not None]
-    wait = _waits(rows, flow, 0.5, "median, induced", on, None)[0]
-    if harm >= 1.0 and wait is not None and wait.value >= _NOTICED_MS:
-        text += f" Half of its packets wait over {wait} in queues{words[0]}."
-        known.append(wait)
-    elif harm >= 1.0:
+    if is_late and late is not None:
+        usual = "" if early is None else f", {early}{words[1]}"
+        text += f" One packet in twenty takes over {late}{words[0]}{usual}; a conversation bears 150 ms (ITU-T G.114)."
+        known += [each for each in (late, early) if each is not None]
+    elif suffers:
         lost = _pair("flow_loss_rate", flow, "%", on, None, "", lambda start, end: _lost(rows, flow, start, end))[0]
         if lost is not None:
             text += f" The network loses {lost} of its packets{words[0]}."
             known.append(lost)
-    return Person(flow, "quality of the call", now, before, harm >= 1.0, harm, text, tuple(known))
+    return Person(flow, "quality of the call", now, before, suffers, harm, text, tuple(known))
 
 
 def _lost(rows: Rows, flow: str, start: float | None, end: float | None) -> float:

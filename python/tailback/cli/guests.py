@@ -33,7 +33,7 @@ def _row(kernel: Any) -> dict[str, Any]:
 
 @vm.command()
 def kernels(as_json: AsJson = False) -> None:
-    """List the kernels that are here, and those that can be fetched.
+    """List the kernels that are here. Those that can be fetched: `tailback vm fetch --list`.
 
     For example `tailback vm kernels`
     """
@@ -98,12 +98,12 @@ def source(
     """
     from tailback.vm import tree as trees
 
-    written = trees.source(name, files, out)
+    version, written = trees.source(name, files, out)
     if as_json:
-        emit({"files": [str(file) for file in written]})
+        emit({"version": version, "files": [str(file) for file in written]})
         return
     for file in written:
-        say(f"{escape(str(file))}: {file.stat().st_size:,} bytes, under the licence it names")
+        say(f"{escape(str(file))}: {file.stat().st_size:,} bytes, of Linux {version}, under the licence it names")
 
 
 @vm.command()
@@ -128,7 +128,7 @@ def build(
 @vm.command()
 def patch(
     series: Annotated[Path, typer.Argument(metavar="SERIES", help="A patch, or a folder of patches.")],
-    on: Annotated[str, typer.Option("--on", help="Debian's source of Linux, such as linux-source-7.3.")],
+    on: Annotated[str, typer.Option("--on", help="Debian's source of Linux, such as linux-source-6.12.")],
     name: Annotated[str | None, typer.Option(help="What --kernel takes; by default patched- and the version.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -136,7 +136,7 @@ def patch(
 
     A folder's file `series` names its patches in order; without one they are taken by name.
 
-    For example `tailback vm patch bbr3.patch --on linux-source-7.3`
+    For example `tailback vm patch bbr3.patch --on linux-source-6.12`, the version that Google's BBRv3 is for
     """
     from tailback.vm import tree as trees
 
@@ -313,7 +313,7 @@ def bisect(
     git tree (--tree); or a series of patches (--series, --on), where 0 is the source itself. What does not build or
     boot is skipped.
 
-    For example `tailback vm bisect debian-6.1 debian-7.3 scenarios/first.toml --expect 'bulk.goodput_mbps > 9'`
+    For example `tailback vm bisect debian-6.1 debian-7.3 voip-and-bulk --expect 'bulk.goodput_mbps > 9'`
     """
     from tailback import suites
     from tailback.report import bisected as search

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Sequence
 from enum import StrEnum
 from importlib import import_module
@@ -110,7 +111,8 @@ def plot(
     ],
     figure: Annotated[str | None, typer.Option(help="Name of the figure; `--list` shows them.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A .png, .pdf or .svg file; without suffix .png and .pdf. Default: its name.")
+        Path | None,
+        typer.Option(help="A .png, .pdf or .svg file; without suffix .png and .pdf. Default: RESULT-FIGURE."),
     ] = None,
     start: Annotated[float | None, typer.Option("--from", help="Seconds: draw only what comes after.")] = None,
     end: Annotated[float | None, typer.Option("--until", help="Seconds: draw only what comes before.")] = None,
@@ -177,8 +179,23 @@ def plot(
         raise BadInput(f"--from, --until: the figure {name} is of the whole run. These take a window: {fits}")
     _demand_window(start, end, max(rows.duration_s for rows in opened.values()))
     drawn = plots.get(name)(opened, **window)
-    saved = plots.save(plots.titled(drawn, title) if title else drawn, out or Path(name), width=inches)
+    saved = plots.save(plots.titled(drawn, title) if title else drawn, out or _named(results, name), width=inches)
     _print_figure(name, saved, as_json)
+
+
+#: Letters of the results' names in a picture's, beyond which a digest stands for the rest.
+_LONGEST_NAME = 80
+
+
+def _named(results: Sequence[Path], figure: str) -> Path:
+    """A picture's place beside its first result. Its name says which results it shows, so it replaces no other's."""
+    folders = [result.absolute() for result in results]
+    names = "-".join(folder.name for folder in folders)
+    if len(names) > _LONGEST_NAME or len({folder.parent for folder in folders}) > 1:
+        digest = hashlib.sha256("\n".join(map(str, folders)).encode()).hexdigest()[:8]
+        names = f"{names[:_LONGEST_NAME]}-{digest}"
+    first = results[0] if results[0].name else folders[0]
+    return first.with_name(f"{names}-{figure}")
 
 
 def _inches(width: str | None) -> float | None:
@@ -244,7 +261,7 @@ def _plot_store(
     chosen = {"metric": metric, "axis": axis, "by": by, "flow": flows[0] if flows else None}
     drawn = sweeps.draw(name, open_store(folder).frame(), **chosen, labels=names, title=title)
     out, width = where
-    _print_figure(name, save(drawn, out or Path(name), width=width), as_json)
+    _print_figure(name, save(drawn, out or _named([folder], name), width=width), as_json)
 
 
 def _list_figures(rows: list[dict[str, str]], as_json: bool) -> None:

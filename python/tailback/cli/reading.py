@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tailback import examples
 from tailback.algorithms import load
 from tailback.cli._common import BadInput
 from tailback.scenario import Scenario
@@ -67,8 +68,9 @@ def read_scenario(file: Path, settings: Sequence[str] | None, seed: int | None) 
     changes = dict(setting(text) for text in settings or ())
     if seed is not None:
         changes["seed"] = seed
-    if file.exists():
-        scenario = Scenario.from_toml(file)
+    place = examples.located(file)
+    if place.exists():
+        scenario = Scenario.from_toml(place)
     else:
         # It may be a suite's; what reads those takes longer to load than a run.
         from tailback import suites

@@ -32,6 +32,7 @@ from tailback.cli._common import (
 from tailback.cli.reading import AllowCode, Own, Set, labels_of, own, read_scenario
 from tailback.consent import asked_for
 from tailback.numbers import written
+from tailback.terminal import Unbroken
 from tailback.units import to_unit
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ PAIRS = 60
 _Seed = Annotated[int | None, typer.Option(help="Seed instead of the scenario's.")]
 
 
-_File = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario in TOML; see docs/scenario.md.")]
+_File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A scenario in TOML (docs/scenario.md), or an example's name.")
+]
 
 
 @app.command()
@@ -117,7 +120,7 @@ def run(
         for place in [out] if len(chosen) == 1 else [out / each.name for each in chosen]:
             _demand_same_scenario(place, scenario.name)
     # Names of files, not where they lie: a result may be given away.
-    words = ["tailback run", file.name, *(f"--set {text}" for text in settings or ())]
+    words = ["tailback run", file.name if file.exists() else str(file), *(f"--set {text}" for text in settings or ())]
     words += [f"--seed {seed}"] if seed is not None else []
     words += [f"--{option} {given}" for option, given in (("as", test), ("client", client)) if given is not None]
     words += [f"--most-rows {most_rows}"] if most_rows is not None else []
@@ -289,7 +292,7 @@ def _print_comparison(rows: Sequence[Any]) -> None:
             text for label in others for text in (written(row.values[label], missing="-"), change(row.change(label)))
         ]
         table.add_row(row.metric, escape(row.of), row.unit, written(row.values[base], missing="-"), *values)
-    console().print(table)
+    console().print(Unbroken(table, repeated=3))
 
 
 @app.command()
@@ -505,7 +508,7 @@ def _print_pairs(found: Any, everything: bool) -> None:
     if not shown:
         say("no metric is seen to differ")
     else:
-        console().print(table)
+        console().print(Unbroken(table))
     _say_the_rest(len(rows) - len(shown))
     if nothing and everything:
         console().print(f"0 in every run of both: {escape(', '.join(row.metric for row in nothing))}", soft_wrap=True)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from tailback import examples
 from tailback.cli._app import app
 from tailback.cli._common import (
     FAILED,
@@ -44,7 +45,9 @@ class _Keep(StrEnum):
 
 @app.command()
 def sweep(
-    file: Annotated[Path, typer.Argument(metavar="GRID", help="A sweep in TOML; see docs/sweeps.md.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="GRID", help="A sweep in TOML (docs/sweeps.md), or an example's name.")
+    ],
     store: Annotated[
         Path | None,
         typer.Option("--store", help="The folder of runs. [default: results/store, or results/store-3-of-8]"),
@@ -81,7 +84,7 @@ def sweep(
 
     from tailback.experiment import Shard, Store, read_sweep, sweep
 
-    wanted = read_sweep(file)
+    wanted = read_sweep(examples.located(file))
     if shard is not None:
         wanted = replace(wanted, shard=Shard.of_text(shard))
     if store is None:

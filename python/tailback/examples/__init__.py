@@ -7,7 +7,9 @@ True
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import tomllib
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -15,7 +17,7 @@ from itertools import takewhile
 from pathlib import Path
 from posixpath import dirname, join, normpath
 
-__all__ = ["about", "crate", "data", "names", "needs", "queue_crate", "read"]
+__all__ = ["about", "copying", "crate", "data", "located", "names", "needs", "queue_crate", "read"]
 
 
 def crate() -> Path:
@@ -62,6 +64,32 @@ def read(name: str) -> str:
     if name not in names():
         raise KeyError(name)
     return _folder().joinpath(*f"{name}.toml".split("/")).read_text(encoding="utf-8")
+
+
+def located(path: str | os.PathLike[str]) -> Path:
+    """A path as it is if something is there; else, if it is an example's name, the example's file."""
+    given = Path(path)
+    name = given.as_posix().removesuffix(".toml")
+    if given.exists() or name not in names():
+        return given
+    return Path(__file__).parent.joinpath("scenarios", *f"{name}.toml".split("/"))
+
+
+def copying(path: str | os.PathLike[str]) -> str | None:
+    """The command that puts an example at a path that ends in its name; `None` if no name fits.
+
+    >>> from tailback import examples
+    >>> examples.copying("scenarios/household.toml")
+    'tailback examples household --out scenarios/household.toml'
+    """
+    parts = Path(path).with_suffix("").parts
+    for at in range(len(parts)):
+        name = "/".join(parts[at:])
+        if name in names():
+            # What needs others is copied with them, into a folder.
+            out = Path(path).with_suffix(".toml") if not needs(name) else Path(*parts[:at])
+            return f"tailback examples {name} --out {shlex.quote(str(out))}"
+    return None
 
 
 def about(name: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tailback import examples
 from tailback.errors import Problem, ScenarioError, nearest
 from tailback.experiment.design import Design, Span, grid, latin_hypercube, refuse, single, sobol, table, zipped
 from tailback.experiment.run_metrics import RunMetrics
@@ -30,7 +31,10 @@ def read_sweep(path: str | os.PathLike[str]) -> Sweep:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        problem = Problem("", None, f"cannot be read: {error.strerror}", "Give the path of a sweep file", file)
+        fix = "Give the path of a sweep file"
+        if isinstance(error, FileNotFoundError) and (command := examples.copying(path)):
+            fix = f"Copy it from those that come with tailback: `{command}`"
+        problem = Problem("", None, f"cannot be read: {error.strerror}", fix, file)
         raise ScenarioError([problem]) from None
     except UnicodeDecodeError:
         raise ScenarioError([Problem("", None, "is not UTF-8 text", "Save it as UTF-8", file)]) from None

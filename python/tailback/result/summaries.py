@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tailback.numbers import written
+from tailback.terminal import Unbroken
 from tailback.views import view
 
 from . import schema, totals
@@ -135,7 +136,7 @@ def as_text(result: Result) -> RenderableType:
             shown.add_column(head.replace("_", " "), justify="left" if words else "right")
         for row in rows:
             shown.add_row(*(_cell(value) for value in row.values()))
-        parts += [Text(""), shown]
+        parts += [Text(""), Unbroken(shown)]
     recorded = ", ".join(f"{name} ({result.rows(name):,})" for name in result.tables)
     return Group(*parts, Text(""), *map(Text, _controls(result)), Text(f"tables: {recorded}"))
 
@@ -178,12 +179,14 @@ def _built_of(source: Mapping[str, Any]) -> str:
         changed = f" and {source['changed_files']} changed files" if source["changed_files"] else ""
         parts.append(f"commit {source['commit'][:12]}{changed}")
     parts += [f"{row['name']} ({row['sha256'][:12]})" for row in source.get("patches", ())]
-    return ", ".join([*parts, f"files {source['sha256'][:12]}"])
+    return ", ".join([*parts, f"SHA-256 of its files {source['sha256'][:12]}"])
 
 
 def _whose(row: Mapping[str, str]) -> str:
     if "sha256" in row:
-        return f'your own module, registered as "{row["registered"]}", source {row["sha256"][:12]}'
+        return (
+            f'your own module, registered as "{row["registered"]}", SHA-256 of its source as kept {row["sha256"][:12]}'
+        )
     return _WHOSE[row["by"]]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, traces
+from tailback import _core, examples, traces
 from tailback.algorithms import Factory, factories, is_reference, referenced
 from tailback.consent import without_references
 from tailback.errors import Problem, ScenarioError, TailbackError, UnitError
@@ -67,6 +67,8 @@ class Scenario(ScenarioFields):
             text = Path(path).read_text(encoding="utf-8-sig")
         except OSError as error:
             fix = "Give a scenario file; `tailback examples` lists and copies those that come with tailback"
+            if isinstance(error, FileNotFoundError) and (command := examples.copying(path)):
+                fix = f"Copy it from those that come with tailback: `{command}`"
             raise ScenarioError([Problem("", None, f"cannot be read: {error.strerror}", fix, file)]) from None
         except UnicodeDecodeError:
             raise ScenarioError([Problem("", None, "is not UTF-8 text", "Save it as UTF-8", file)]) from None
@@ -76,6 +78,10 @@ class Scenario(ScenarioFields):
     def parse_toml(cls, text: str, *, file: str | None = None) -> Scenario:
         """Read a scenario from TOML text; `file` is the name errors give it."""
         data, places = toml_read(text, file, "docs/scenario.md")
+        if "base" in data:
+            fix = "Run it with `tailback sweep`, or give the scenario that it is based on"
+            problem = Problem("base", data["base"], "this is a sweep of scenarios, not a scenario", fix, file)
+            raise ScenarioError([problem]).located(file, places)
         try:
             return cls.from_dict(data)._keep(file, places, frozenset(), text)
         except ScenarioError as error:
@@ -157,6 +163,8 @@ class Scenario(ScenarioFields):
             raise refuse("this names no field", 'Write for example "dumbbell.rate"')
         if steps[0] in ("flows", "links"):
             steps[0] = steps[0][:-1]
+        if steps[0] == "link" and len(steps) > 1 and "link" not in data and "dumbbell" in data:
+            raise refuse("a dumbbell has no list of links", _in_dumbbell(steps[1:]))
         here: Any = data
         at = 0
         while at < len(steps) - 1:
@@ -262,7 +270,7 @@ class Scenario(ScenarioFields):
         return out
 
     def complaint(self, path: str, value: str, problem: str, fix: str) -> ScenarioError:
-        """Maps an engine error back to the user's field."""
+        """Maps an engine error back to the user's field. `value` is spelled as in a file: a text has quotes."""
         translated = _core.scenario_translate(self, path, value, problem, fix)
         return ScenarioError([translated]).located(self._file, self._places)
 
@@ -280,6 +288,21 @@ class Scenario(ScenarioFields):
 
     def __str__(self) -> str:
         return self.to_toml()
+
+
+#: What a dumbbell says of its link `return`, and of its link `bottleneck`.
+_BACK = ("rate", "delay", "queue", "wire")
+_THERE = (*_BACK, "tick_hz", "policer", "schedule")
+
+
+def _in_dumbbell(steps: list[str]) -> str:
+    """Where a dumbbell says what `link.return.queue` and its like mean, as a sentence."""
+    name, field, *below = [*steps, ""] if len(steps) == 1 else steps
+    if name == "bottleneck" and field in _THERE:
+        return f"Write {'.'.join(['dumbbell', field, *below])}"
+    if name == "return" and field in _BACK:
+        return f"Write {'.'.join(['dumbbell', f'back_{field}', *below])}"
+    return "Write dumbbell.queue for its link bottleneck, dumbbell.back_queue for its link return"
 
 
 class _Outside:

@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tailback import examples
 from tailback.candidate import flow_fields
 from tailback.errors import Problem, ScenarioError, TailbackError
 from tailback.experiment.sweepfile import read_sweep
@@ -154,7 +155,7 @@ def cases(file: Path) -> list[Case]:
 
 
 def read(path: str | os.PathLike[str]) -> Scenario:
-    """A scenario by its file, or by the path or the suite's name under which a case goes.
+    """A scenario by its file, an example's name, or the path or the suite's name under which a case goes.
 
     >>> read("prudentia/bbr-8mbit").name
     'bbr-8mbit'
@@ -212,8 +213,8 @@ def find(name: str) -> Suite:
 
 
 def located(path: str | os.PathLike[str]) -> Path:
-    """A path as it is if something is there; else, if it begins with a suite's name, that place in the suite."""
-    given = Path(path)
+    """A path as it is if something is there; else the place in a suite whose name it begins with, or an example's."""
+    given = examples.located(path)
     if given.exists() or given.is_absolute() or not given.parts or given.parts[0] not in names():
         return given
     inside = _home() / given

@@ -372,7 +372,14 @@ def _files(job: _Job, bpf: list[tuple[str, bytes]], found: Programs | None) -> d
     if job.own:
         rows = [(f"own/{number}.ko", row) for number, row in enumerate(job.own)]
         described["own"] = [
-            {"name": row.name, "queue": row.queue, "field": row.field, "file": file, "params": row.params}
+            {
+                "name": row.name,
+                "queue": row.queue,
+                "field": row.field,
+                "file": file,
+                "module": row.module.name,
+                "params": row.params,
+            }
             for file, row in rows
         ]
         out |= {f"/tailback/{file}": row.module.contents for file, row in rows}

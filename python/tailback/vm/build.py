@@ -55,6 +55,12 @@ class Module:
         return found[1].decode(errors="replace") if found else ""
 
     @property
+    def name(self) -> str:
+        """What the kernel calls it: its file's name."""
+        found = re.search(rb"(?<!\w)name=(\w+)\0", self.contents)
+        return found[1].decode() if found else ""
+
+    @property
     def parameters(self) -> list[str]:
         """Its parameters (`module_param`)."""
         return sorted(name.decode() for name in re.findall(rb"\0?parmtype=(\w+):", self.contents))

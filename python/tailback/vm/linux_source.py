@@ -12,7 +12,7 @@ from tailback.files import replaced, whole_folder
 from tailback.vm.debian import KernelError
 from tailback.vm.kernels import archive, cache
 
-__all__ = ["extract", "fetch", "unpack"]
+__all__ = ["extract", "fetch", "unpack", "version", "version_of"]
 
 _NAME = re.compile(r"(?:linux-source-|debian-)?(\d+\.\d+)")
 
@@ -45,22 +45,39 @@ def fetch(name: str) -> Path:
 
 def extract(tarball: Path, wanted: Sequence[str], into: Path) -> list[Path]:
     """Write single files of a source, such as "net/sched/sch_dualpi2.c", into a folder by their last names."""
-    root = tarball.name.removesuffix(".tar.xz")
     out = []
     for name in wanted:
-        inside = f"{root}/{name.strip('/')}"
-        said = subprocess.run(["tar", "-xOf", str(tarball), "--occurrence=1", inside], capture_output=True, check=False)
-        if said.returncode:
+        contents = _read(tarball, name)
+        if contents is None:
             raise KernelError(f"{tarball.name} has no file {name}. Name it from the source's top: net/ipv4/tcp_cubic.c")
         target = into / Path(name).name
         try:
             into.mkdir(parents=True, exist_ok=True)
             with replaced(target) as partial:
-                partial.write_bytes(said.stdout)
+                partial.write_bytes(contents)
         except OSError as error:
             raise KernelError(f"{target}: {error.strerror}") from None
         out.append(target)
     return out
+
+
+def version(tarball: Path) -> str:
+    """The version of Linux whose source it is, such as 7.3.4."""
+    return ".".join(version_of((_read(tarball, "Makefile") or b"").decode(errors="replace")))
+
+
+def version_of(makefile: str) -> list[str]:
+    """The numbers of a version, as the Makefile at the top of a tree has them."""
+    keys = ("VERSION", "PATCHLEVEL", "SUBLEVEL")
+    parts = [re.search(rf"^{key} = *(\S+)", makefile, re.MULTILINE) for key in keys]
+    return [part[1] for part in parts if part]
+
+
+def _read(tarball: Path, name: str) -> bytes | None:
+    """A file of a source by its place from the source's top; `None` if there is none."""
+    inside = f"{tarball.name.removesuffix('.tar.xz')}/{name.strip('/')}"
+    said = subprocess.run(["tar", "-xOf", str(tarball), "--occurrence=1", inside], capture_output=True, check=False)
+    return None if said.returncode else said.stdout
 
 
 def unpack(tarball: Path, into: Path) -> None:

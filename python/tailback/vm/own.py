@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +37,7 @@ def built(
     for field, name, given, is_queue in _named(resolved):
 
         def refused(problem: str, fix: str, at: str = field, what: str = name) -> ScenarioError:
-            return scenario.complaint(at, f'"{what}"', problem, fix)
+            return scenario.complaint(at, json.dumps(what), problem, fix)
 
         try:
             made = build.build(name, sources[name].text or "", kernel)
@@ -105,7 +106,7 @@ def _by_card(scenario: Scenario, field: str, queue: str, given: Mapping[str, Any
         first = error.problems[0]
         key = first.field.rpartition(".")[2]
         at = f"{field}.{key}" if key in given else field
-        raise scenario.complaint(at, str(first.value), first.problem, first.fix) from None
+        raise scenario.complaint(at, json.dumps(first.value, default=str), first.problem, first.fix) from None
     return next(dict(row["params"]) for row in rows if row.get("discipline") == asked["discipline"])
 
 

@@ -7,6 +7,7 @@ headers (elf(5), ld.so(8)), a script's interpreter from its first line (execve(2
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shlex
 import stat
@@ -105,7 +106,7 @@ def gather(scenario: Scenario, resolved: Mapping[str, Any], here: Path, librarie
             except _Absent as error:
                 fix = "Install it, or name the folder that has it in params.files" if name != "files" else "Correct it"
                 at = f"flows[{number}].app.params.{name}"
-                raise scenario.complaint(at, text, str(error), fix) from None
+                raise scenario.complaint(at, json.dumps(text), str(error), fix) from None
     try:
         if closure.image is not None:
             closure.add_shell(closure.image)
@@ -115,7 +116,7 @@ def gather(scenario: Scenario, resolved: Mapping[str, Any], here: Path, librarie
                 closure.add(library)
     except _Absent as error:
         fix = "Install it; every guest with programs needs it"
-        raise scenario.complaint("engine", "vm", str(error), fix) from None
+        raise scenario.complaint("engine", '"vm"', str(error), fix) from None
     # An image brings files of these names, which know no host of the scenario.
     for name in ("/etc/hosts", "/etc/resolv.conf", "/etc/hostname"):
         closure.entries.pop(name, None)
@@ -157,13 +158,15 @@ def _take_image(closure: _Closure, scenario: Scenario, flows: Sequence[tuple[int
             at = f"flows[{number}].app.params.files"
             if taken is not None:
                 fix = "Put both programs into one image, or run one of them from this machine in a run of its own"
-                raise scenario.complaint(at, word, f"the guest has one root file system, and it is {taken}", fix)
+                raise scenario.complaint(
+                    at, json.dumps(word), f"the guest has one root file system, and it is {taken}", fix
+                )
             taken = word
             try:
                 closure.image = images.read(closure.here / word.removeprefix(IMAGE), MOST_MB << 20)
             except images.ImageError as error:
                 fix = "Give an OCI layout, or what docker save or podman save wrote"
-                raise scenario.complaint(at, word, str(error), fix) from None
+                raise scenario.complaint(at, json.dumps(word), str(error), fix) from None
             closure.entries.update(closure.image.entries)
 
 

@@ -211,9 +211,14 @@ def held(place: Path, doing: str) -> Iterator[None]:
         yield
 
 
-def source(name: str, files: Sequence[str], into: Path) -> list[Path]:
-    """Write files of Debian's source of Linux ("linux-source-7.3") into a folder, by their last names."""
-    return linux_source.extract(linux_source.fetch(name), files, into)
+def source(name: str, files: Sequence[str], into: Path) -> tuple[str, list[Path]]:
+    """Write files of Debian's source of Linux ("linux-source-7.3") into a folder, by their last names.
+
+    Also returns the version of Linux that they are of.
+    """
+    tarball = linux_source.fetch(name)
+    written = linux_source.extract(tarball, files, into)
+    return linux_source.version(tarball), written
 
 
 def series(given: Path) -> list[Patch]:
@@ -245,15 +250,15 @@ def _version(tree: Path) -> str:
     """The version in a tree's Makefile; `KernelError` for what is no tree, or cannot be built beside."""
     makefile = tree / "Makefile"
     text = makefile.read_text(errors="replace") if is_plain(makefile) else ""
-    parts = [re.search(rf"^{key} = *(\S+)", text, re.MULTILINE) for key in ("VERSION", "PATCHLEVEL", "SUBLEVEL")]
-    if not all(parts[:2]) or not (tree / "arch/x86/Makefile").is_file():
+    parts = linux_source.version_of(text)
+    if len(parts) < 2 or not (tree / "arch/x86/Makefile").is_file():
         raise KernelError(f"{tree} is no tree of Linux: it lacks Makefile or arch/x86. Give the folder of a clone")
     if (tree / ".config").exists() or (tree / "include/config").exists():
         raise KernelError(
             f"{tree} was configured or built in place, which may be half done. Run its kernel as it is "
             f"(--kernel {tree}), or clean it: make mrproper"
         )
-    return ".".join(part[1] for part in parts if part)
+    return ".".join(parts)
 
 
 def _demand_tools() -> None:

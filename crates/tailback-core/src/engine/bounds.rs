@@ -84,7 +84,7 @@ pub fn most_rows(scenario: &Scenario, parts: &Parts) -> Result<u64, ScenarioErro
         return Ok(most);
     }
     let found = match field {
-        "poll_interval_ps" => format!("{} ps", wanted.poll_interval_ps),
+        "poll_interval_ps" => format!("\"{} ps\"", wanted.poll_interval_ps),
         "captures" => format!("{:?}", wanted.captures),
         "segments" => format!("{:?}", wanted.segments),
         "queues" => format!("{:?}", wanted.queues),

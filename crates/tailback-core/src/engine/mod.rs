@@ -123,7 +123,7 @@ impl Simulation {
     fn over_memory(&self, held: Held) -> ScenarioError {
         refuse(
             "instruments.most_memory",
-            format!("{} B", self.most_memory),
+            format!("\"{} B\"", self.most_memory),
             format!(
                 "after {} s the run had held {} packets and {} connections at once, about {} B",
                 self.now().as_secs_f64(),
@@ -140,7 +140,7 @@ impl Simulation {
         let stack = each!(&self.inner, network => network.foreign_of(flow));
         refuse(
             format!("flows[{flow}].tcp.transport"),
-            &stack.name,
+            format!("{:?}", stack.name),
             format!(
                 "after {} s flow {} wanted connection {} of those that QUIC stacks have open at once, and a run has at \
                  most {MOST_FOREIGN}",

@@ -108,7 +108,7 @@ fn check_numbers(spec: &LinkSpec, index: usize) -> Result<(), ScenarioError> {
 }
 
 fn refuse_queue(spec: &LinkSpec, index: usize, problem: &str, fix: &str) -> ScenarioError {
-    refusal(index, "queue.discipline", format!("\"{}\"", spec.queue.discipline), problem, fix)
+    refusal(index, "queue.discipline", format!("{:?}", spec.queue.discipline), problem, fix)
 }
 
 impl Served {
@@ -146,7 +146,7 @@ impl Served {
             (Served::Carried(_), Some(_)) | (_, None) => Ok(()),
             (_, Some(flow)) => {
                 let problem = format!("no flow carries the packets of {}", medium.name);
-                let value = format!("\"{flow}\"");
+                let value = format!("{flow:?}");
                 Err(refusal(index, "medium.flow", value, &problem, "Leave the flow out"))
             }
         }

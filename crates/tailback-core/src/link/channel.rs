@@ -86,7 +86,7 @@ pub fn build(specs: &[LinkSpec], links: &mut [Link], seed: u64) -> Result<Vec<Ch
         if channel.rules != rules {
             return Err(ScenarioError {
                 field: format!("links[{number}].medium.channel"),
-                value: format!("\"{name}\""),
+                value: format!("{name:?}"),
                 problem: "links that share a channel must agree on its timing".into(),
                 fix:
                     "Give them the same medium with the same slots, gaps, windows and beacon, or two channels"

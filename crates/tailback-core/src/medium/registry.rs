@@ -171,7 +171,7 @@ impl Medium {
             None => Ok(medium),
             Some(channel) => Err(ScenarioError {
                 field: format!("links[{index}].medium.channel"),
-                value: format!("\"{channel}\""),
+                value: format!("{channel:?}"),
                 problem: format!(
                     "no other station contends for {}: each direction has it to itself",
                     spec.name

@@ -117,27 +117,42 @@ fn members(
         if number < last && band.flows.is_empty() && band.dscp.is_empty() {
             let problem = "no packet joins this band: it names neither flows nor DSCPs";
             let fix = "Name some, for example flows = [\"call\"]; the last band takes what no other names";
-            return Err(refusal(format!("{at}.bands[{number}]"), "", problem, fix));
+            return Err(refusal(format!("{at}.bands[{number}]"), "nothing", problem, fix));
         }
         for flow in &band.flows {
             if let Some((_, other)) = named.iter().find(|(name, _)| name == flow) {
                 let problem = format!("bands[{other}] names this flow already");
-                return Err(refusal(place("flows"), flow, &problem, "Name each flow in one band"));
+                return Err(refusal(
+                    place("flows"),
+                    &format!("{flow:?}"),
+                    &problem,
+                    "Name each flow in one band",
+                ));
             }
             if !flows.is_empty() && !flows.iter().any(|known| dscp::is_called(&known.name, flow)) {
                 let problem = format!("there is no flow called {flow}");
-                return Err(refusal(place("flows"), flow, &problem, "Name flows of the scenario"));
+                return Err(refusal(
+                    place("flows"),
+                    &format!("{flow:?}"),
+                    &problem,
+                    "Name flows of the scenario",
+                ));
             }
             named.push((flow.clone(), number));
         }
         for word in &band.dscp {
             let Some(class) = dscp::named(word) else {
                 let fix = "Write a number below 64 or a name such as \"ef\", \"af41\" or \"cs1\"";
-                return Err(refusal(place("dscp"), word, "this is no DSCP", fix));
+                return Err(refusal(place("dscp"), &format!("{word:?}"), "this is no DSCP", fix));
             };
             if let Some((_, other)) = classes.iter().find(|(known, _)| *known == class) {
                 let problem = format!("bands[{other}] takes this DSCP already");
-                return Err(refusal(place("dscp"), word, &problem, "Name each DSCP in one band"));
+                return Err(refusal(
+                    place("dscp"),
+                    &format!("{word:?}"),
+                    &problem,
+                    "Name each DSCP in one band",
+                ));
             }
             classes.push((class, number));
         }
@@ -177,7 +192,12 @@ pub(super) trait Banded: Registered {
             let field = format!("{at}.bands[{number}].queue");
             let name = spec.bands[number].queue.as_ref().map_or("", |queue| &queue.discipline);
             let problem = format!("a band of {} must send when its turn comes", Self::CARD.name);
-            return Err(refusal(field, name, &problem, "Put the shaper around all bands, or use prio"));
+            return Err(refusal(
+                field,
+                &format!("{name:?}"),
+                &problem,
+                "Put the shaper around all bands, or use prio",
+            ));
         }
         self.put_bands(bands, &spec.bands);
         Ok(())

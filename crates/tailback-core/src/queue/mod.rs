@@ -159,11 +159,10 @@ pub fn refuse_too_small(
     // The queue inside has no room, unless it is the bucket that is too small.
     let takes = |value: &Value| matches!(value, Value::Number(burst) if *burst >= f64::from(bytes));
     let guilty = if spec.params.get("burst").is_none_or(takes) { inner.or(outer) } else { outer.or(inner) };
-    let value =
-        guilty.as_ref().map_or_else(String::new, |(spec, _, name)| format!("{:?}", spec.params[*name]));
+    let value = guilty.as_ref().map_or_else(String::new, |(spec, _, name)| spec.params[*name].to_string());
     Err(ScenarioError {
         field: guilty.map_or_else(|| field.to_string(), |(_, at, name)| format!("{at}.params.{name}")),
-        value: value.trim_start_matches("Number(").trim_end_matches(')').to_string(),
+        value,
         problem: format!("a packet of {bytes} bytes is dropped even by the empty queue"),
         fix: format!(
             "Give at least {bytes} bytes, or accept = \"below\", which takes a packet of any size when empty"

@@ -77,7 +77,7 @@ pub fn refusal(discipline: &str, field: &str) -> ScenarioError {
     if is_module(discipline) {
         return ScenarioError {
             field: field.into(),
-            value: format!("\"{discipline}\""),
+            value: format!("{discipline:?}"),
             problem: "a kernel module runs in a guest's kernel only".into(),
             fix: "Run it with --engine vm".into(),
         };
@@ -88,7 +88,7 @@ pub fn refusal(discipline: &str, field: &str) -> ScenarioError {
     };
     ScenarioError {
         field: field.into(),
-        value: format!("\"{discipline}\""),
+        value: format!("{discipline:?}"),
         problem: "this queue is the kernel's own, and the simulator has no kernel".into(),
         fix: format!("Run it with --engine vm, or take the model of it: {own}"),
     }

@@ -240,7 +240,7 @@ pub fn build(spec: &QueueSpec, field_path: &str, around: &Surroundings<'_>) -> R
         let at = format!("{field_path}.inner");
         let refusal = |problem: &str, fix: &str| ScenarioError {
             field: at.clone(),
-            value: inner.discipline.clone(),
+            value: format!("{:?}", inner.discipline),
             problem: problem.into(),
             fix: fix.into(),
         };

@@ -74,7 +74,7 @@ pub fn checked<'a>(params: &'a Params, field_path: &'a str) -> Result<Checked<'a
 pub fn refusal(field_path: &str) -> ScenarioError {
     ScenarioError {
         field: format!("{field_path}.kind"),
-        value: format!("\"{}\"", CARD.name),
+        value: format!("{:?}", CARD.name),
         problem: "real programs run only on a kernel, live or in a guest".into(),
         fix: "Run it with --engine live or vm. Nearest in the simulator: bulk for iperf3, web-probe for curl, ping for ping"
             .into(),

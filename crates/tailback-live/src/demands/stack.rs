@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use tailback_core::scenario::{TcpSpec, Value};
+use tailback_core::scenario::TcpSpec;
 use tailback_core::tcp::metrics::MetricsCache;
 use tailback_core::tcp::stack::{EcnMode, Frto, IdleRestart, Stack};
 use tailback_core::time::Duration;
@@ -139,7 +139,7 @@ pub fn wanted(spec: &TcpSpec, path: &str, is_here: bool) -> Result<Stack, LiveEr
         return Err(LiveError::refuse(
             format!("{path}.tcp.transport"),
             format!("{transport:?}"),
-            "live runs on this machine's own kernel, whose transport is TCP",
+            "this engine's connections are the kernel's own, whose transport is TCP",
             "Leave transport away, or run it with --engine sim.",
         ));
     }
@@ -149,7 +149,7 @@ pub fn wanted(spec: &TcpSpec, path: &str, is_here: bool) -> Result<Stack, LiveEr
             return Err(LiveError::refuse(
                 format!("{path}.tcp.{field}"),
                 format!("{stack:?}"),
-                "live runs on this machine's own kernel, which is none of the other stacks",
+                "this engine's connections are the kernel's own, and it is none of the other stacks",
                 format!("Write {field} = \"{STACK}\", or run it with --engine sim."),
             ));
         }
@@ -177,21 +177,13 @@ pub fn wanted(spec: &TcpSpec, path: &str, is_here: bool) -> Result<Stack, LiveEr
         follows(name, &stack, &profile, &has).map_err(|(problem, fix)| {
             LiveError::refuse(
                 format!("{path}.tcp.stack_params.{name}"),
-                text(value),
+                value,
                 problem,
                 format!("{fix}, or run it with --engine sim, where every field can be set."),
             )
         })?;
     }
     Ok(stack)
-}
-
-fn text(value: &Value) -> String {
-    match value {
-        Value::Flag(flag) => flag.to_string(),
-        Value::Number(number) => number.to_string(),
-        Value::Name(name) => format!("{name:?}"),
-    }
 }
 
 /// Does the kernel do what this field of the stack says? If not, the problem and the nearest thing that works.
@@ -321,7 +313,7 @@ pub fn settle(
         let differ = |field: &str, value: &str| {
             LiveError::refuse(
                 format!("{path}.tcp.stack_params.{field}"),
-                value.replace('\t', " "),
+                format!("{:?}", value.replace('\t', " ")),
                 format!("another flow of host {name} wants it otherwise, and a host has it once"),
                 "Give the flows different hosts, or the same stack and buffers.",
             )

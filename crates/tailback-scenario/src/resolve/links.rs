@@ -245,12 +245,17 @@ fn one_queue(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Node {
     }
     if let (Some(card), Some((key, _))) = (card, params.0.first()) {
         if card.param(key).is_none() {
+            let limit = queue.limit.map_or(String::new(), |limit| limit.to_string());
             let counted = key.trim_start_matches("limit_");
-            let names: Vec<&str> = card.params.iter().map(|spec| spec.name).collect();
-            let fix = format!("It has {}", names.join(", "));
-            let value = queue.limit.map_or(String::new(), |limit| limit.to_string());
+            let fix = if card.param("limit_packets").is_some() {
+                format!("Write \"{limit} packets\", as many of the largest as it holds, or \"100packets\"")
+            } else if card.param("limit_bytes").is_some() {
+                "Write for example \"1bdp\" or \"64kB\"".into()
+            } else {
+                "Leave it out".into()
+            };
             let found = fault(format!("{} has no limit in {counted}", card.name), fix);
-            resolver.problem_with(place, &value.into(), found);
+            resolver.problem_with(&limit_place(resolver, site), &limit.into(), found);
         }
     }
     if let Some(card) = card {
@@ -397,13 +402,20 @@ fn queue_param(
     }
 }
 
+/// Where the scenario gives a queue's limit: `queue = "1bdp"`, or `limit` in the queue's table.
+fn limit_place(resolver: &Resolver<'_>, site: &Site) -> String {
+    let below = format!("{}.limit", site.place);
+    if resolver.written.look_up(&below).is_some() { below } else { site.place.clone() }
+}
+
 /// The queue's limit as the parameter it is; a queue too short for the largest packet is reported.
 fn limit(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Option<(String, Node)> {
     let limit = queue.limit?;
     if limit.counts == Counts::Packets {
         return Some(("limit_packets".into(), Node::from(limit.amount as i128)));
     }
-    let size = in_bytes(resolver, &limit, site, &site.place)?;
+    let place = limit_place(resolver, site);
+    let size = in_bytes(resolver, &limit, site, &place)?;
     if limit.in_packets {
         let largest = if site.largest > 0 { site.largest } else { MTU };
         return Some(("limit_packets".into(), Node::from(i128::from((size / largest).max(1)))));
@@ -416,7 +428,7 @@ fn limit(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Option<(Str
         let fix = format!(
             "Give at least \"{largest}B\" or \"1packets\", or accept = \"below\" (a packet when empty)"
         );
-        resolver.problem_with(&site.place, &limit.to_string().into(), fault(problem, fix));
+        resolver.problem_with(&place, &limit.to_string().into(), fault(problem, fix));
     }
     Some(("limit_bytes".into(), size.into()))
 }

@@ -57,11 +57,7 @@ macro_rules! fields {
                 };
                 done.map_err(|(problem, fix)| ScenarioError {
                     field: field.to_string(),
-                    value: match value {
-                        Value::Flag(flag) => flag.to_string(),
-                        Value::Number(number) => number.to_string(),
-                        Value::Name(text) => format!("{text:?}"),
-                    },
+                    value: value.to_string(),
                     problem: problem.into(),
                     fix,
                 })
