@@ -171,6 +171,22 @@ def test_the_readme_counts_what_there_is() -> None:
     assert [text.format(found) for text, found in counts.items() if text.format(found) not in readme] == []
 
 
+def test_how_close_to_linux_is_what_the_sampled_page_says() -> None:
+    bounds = "within 5 % of {}goodput and 10 % of {}median delay"
+    beside, alone, of_linux = (
+        bounds.format(*of) for of in (("the kernel's ", "its "), ("", ""), ("Linux 6.1's ", "its "))
+    )
+    lead = rf"\*\*Of (\d+) cells ([\d.]+ %) are {beside}; 95 % were asked: (\w+)\."
+    found = re.search(lead, (ROOT / "docs/validation-sampled.md").read_text())
+    assert found
+    cells, share, verdict = found.groups()
+    readme, index = (" ".join((ROOT / page).read_text().split()) for page in ("README.md", "docs/index.md"))
+    paths = f"{cells} sampled paths with loss, AQM and reordering"
+    assert f"| {paths} | {share} {alone}; 95 % asked: [{verdict}]" in readme
+    said = f"Of {cells} sampled paths the simulator is {of_linux} in {share}."
+    assert f"{said} The rule asked for 95 %: [{verdict}]" in index
+
+
 def test_the_sizes_of_studies_are_those_of_their_grids() -> None:
     said = re.findall(r"tailback study (\S+) +# (\d+) cells × (\d+) seeds", "".join(map(Path.read_text, DOCUMENTS)))
     assert len(said) == 2

@@ -50,7 +50,11 @@ def whole(part: Mapping[str, Any]) -> dict[str, Any]:
             each |= {"from": ends["to"], "to": ends["from"]}
     elif not {"path", "dumbbell"} & set(rest):
         out["dumbbell"] = {"rate": "10mbit", "rtt": "40ms"}
-        out["dumbbell"] |= {"queue": rest.pop("queue")} if "queue" in rest else {}
+        if queue := rest.pop("queue", None):
+            out["dumbbell"]["queue"] = queue
+            # A queue of classes names the flows of each.
+            bands = queue.get("bands", []) if isinstance(queue, Mapping) else []
+            out["flow"] += [{"name": name} for band in bands for name in band.get("flows", [])]
     return out | rest
 
 

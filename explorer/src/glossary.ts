@@ -75,6 +75,22 @@ export const GLOSSARY = {
     forms: ['ACKs', 'ACK'],
     means: 'Acknowledgement: the receiver reports to the sender what has arrived.',
   },
+  goodput: {
+    forms: ['goodput'],
+    means: 'What arrived at the receiving application in a second. A byte that was sent twice counts once.',
+  },
+  jitter: {
+    forms: ['jitter'],
+    means: 'How much the delay changes from one packet to the next: the mean of the estimate of RFC 3550.',
+  },
+  bufferbloat: {
+    forms: ['bufferbloat'],
+    means: 'A queue so long, and so full, that everybody behind it waits a good part of a second.',
+  },
+  codelAlone: {
+    forms: ['CoDel'],
+    means: 'One queue for all. It drops or marks now and then as soon as packets have waited more than 5 ms for a tenth of a second.',
+  },
 } satisfies Record<string, Term>;
 
 export type Name = keyof typeof GLOSSARY;

@@ -207,6 +207,8 @@ def _page(
     yield from (
         "# Where the kernel and the simulator part",
         "",
+        f"**{len(carried)} of {len(cells())} cells have been run; {len(where)} of them part.**",
+        "",
         "`tailback validate --engine vm --standing` writes this page. Read it to see which algorithm's results to",
         "distrust, and where. Every algorithm runs alone, with a second flow of twice the round trip, and beside",
         f"CUBIC. Paths have 3, 25 and 200 Mbit/s, with queues of 0.1, 0.3 and 1 BDP of {RTT_MS} ms; for {DURATION_S}",
@@ -220,8 +222,6 @@ def _page(
         f"Whose runs these are: {'; '.join(about)}.",
         "",
         f"## The simulator against {kernel}",
-        "",
-        f"{len(carried)} of {len(cells())} cells have been run; {len(where)} of them part.",
         "",
         "| sender | cells | part |",
         "| --- | ---: | ---: |",

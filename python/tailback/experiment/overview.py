@@ -110,6 +110,12 @@ def markdown(results: Sequence[StudyResult], missing: Sequence[str] = ()) -> str
         "Written by `tailback study --overview` from the studies' result folders; do not edit. What failed comes "
         "first. Each study's report has the rules, all figures, and how each claim was measured.",
         "",
+        *_studies([*results, *ours]),
+        "",
+        *_words(),
+        "",
+        "## Totals",
+        "",
         *_totals(results),
         "",
         *_honesty(claims),
@@ -131,6 +137,32 @@ def markdown(results: Sequence[StudyResult], missing: Sequence[str] = ()) -> str
     lines += ["", "## Chosen with verdicts in view", "", *_chosen(results)]
     lines += ["", "## How this was run", "", *_runs(results)]
     return "\n".join(lines) + "\n"
+
+
+def _studies(results: Sequence[StudyResult]) -> list[str]:
+    """Each study in a line: what it is about, after which paper, and what its claims are called."""
+    lines = ["| study | about | paper | its claims |", "|---|---|---|---|"]
+    for result in results:
+        cells = [_link(result), result.title, result.paper, f"`{result.claims[0].id}` to `{result.claims[-1].id}`"]
+        lines.append("| " + " | ".join(map(_cell, cells)) + " |")
+    return lines
+
+
+def _words() -> list[str]:
+    """The words of the tables, before the first of them."""
+    aside = [f"- *{standing}*: {words[0].lower()}{words[1:]}" for standing, (_, words) in ASIDE.items()]
+    return [
+        "## Words",
+        "",
+        "`004-L3a` is part a of claim L3 of paper 004. Q is a sentence with a quantity in it, L one without. A claim's "
+        "*standing* says whether it counts:",
+        "",
+        "- *predicted*: rule and set-up were fixed before the run. Only these count.",
+        *aside,
+        "",
+        f"{CHANGED} marks a claim whose rule or measure was changed after results had been seen, {ALIKE} seeds that "
+        "hardly differ.",
+    ]
 
 
 def _totals(results: Sequence[StudyResult]) -> list[str]:

@@ -113,6 +113,8 @@ def markdown() -> str:
         "Every metric is a pure function of a result's rows; `tailback.metrics.get(name)` finds it and",
         "`tailback list metrics` prints this list. Those with a formula have their row and their arithmetic in the",
         "crate `tailback-measures`, so that Python, the command line and the explorer give one number.",
+        "`help(tailback.metrics.jain)` prints a metric's arguments. In tables and [conditions](ci.md#conditions)",
+        "`jain` is that of the goodputs of all flows over TCP, over the whole run unless a condition names a window.",
         "`scripts/metrics_page` writes this page from `metrics.markdown()`; a test holds the two equal.",
     ]
     for entry in catalogue():
