@@ -35,6 +35,15 @@ pub enum LinkLayer {
 impl LinkLayer {
     /// Each by the name a scenario has for it.
     pub const NAMES: [&str; 3] = ["ethernet", "atm", "ptm"];
+
+    /// That of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        [LinkLayer::Ethernet, LinkLayer::Atm, LinkLayer::Ptm].into_iter().find(|layer| layer.name() == name)
+    }
+
+    fn name(self) -> &'static str {
+        LinkLayer::NAMES[self as usize]
+    }
 }
 
 /// What a packet counts on a line.
@@ -58,6 +67,17 @@ impl Framing {
     /// Is it that of a link whose packets count their IP bytes?
     pub fn is_plain(&self) -> bool {
         *self == Framing::default()
+    }
+
+    /// The first field that adds something, with its value as a scenario writes it.
+    pub fn given(&self) -> Option<(&'static str, String)> {
+        let Framing { overhead, mpu, linklayer } = *self;
+        let fields = [
+            ("overhead", overhead != 0, overhead.to_string()),
+            ("mpu", mpu > 0, mpu.to_string()),
+            ("linklayer", linklayer != LinkLayer::Ethernet, format!("\"{}\"", linklayer.name())),
+        ];
+        fields.into_iter().find(|(_, is_given, _)| *is_given).map(|(field, _, value)| (field, value))
     }
 
     /// Bytes on the line for a packet of `ip` bytes.

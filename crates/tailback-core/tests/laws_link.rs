@@ -229,16 +229,17 @@ fn impossible_links_are_refused_by_field() {
     assert_eq!(refused(LinkSpec { framing: framed(257, 0), ..plain() }), "links[2].framing.overhead");
     assert_eq!(refused(LinkSpec { framing: framed(-65, 0), ..plain() }), "links[2].framing.overhead");
     assert_eq!(refused(LinkSpec { framing: framed(0, 257), ..plain() }), "links[2].framing.mpu");
-    let framed = LinkSpec { framing: CELLS, rate_bps: None, ..plain() };
+    let framing = Framing { overhead: 0, ..CELLS };
+    let framed = LinkSpec { framing, rate_bps: None, ..plain() };
     assert_eq!(refused(framed.clone()), "links[2].framing.linklayer");
     let trace = Some(TraceSpec { deliveries_ms: vec![1] });
     assert_eq!(refused(LinkSpec { trace, ..framed.clone() }), "links[2].framing.linklayer");
     let medium =
         |name: &str| MediumSpec { name: name.into(), params: Params::new(), channel: None, flow: None };
     for name in ["adsl", "wifi"] {
-        let framing = Framing { overhead: 14, ..Framing::default() };
+        let framing = Framing { mpu: 64, ..Framing::default() };
         let spec = LinkSpec { medium: Some(medium(name)), framing, ..framed.clone() };
-        assert_eq!(refused(spec), "links[2].framing.overhead");
+        assert_eq!(refused(spec), "links[2].framing.mpu");
     }
     let zero = queue("fifo", &[("limit_bytes", number(0.0))]);
     assert_eq!(refused(LinkSpec { queue: zero, ..plain() }), "links[2].queue.params.limit_bytes");

@@ -13,7 +13,7 @@ use super::service::{Gated, Link, Service};
 use super::steady::Steady;
 use super::tunnel::Tunnel;
 use super::wire::Wire;
-use crate::framing::{Framing, LinkLayer};
+use crate::framing::Framing;
 use crate::medium::access::Access;
 use crate::medium::registry::{Medium, Shared};
 use crate::medium::tunnel::TunnelStream;
@@ -124,9 +124,7 @@ fn check_framing(spec: &LinkSpec, index: usize) -> Result<(), ScenarioError> {
         let fix = format!("Give 0 to {} bytes", Framing::LARGEST_MPU);
         return Err(refusal(index, "framing.mpu", mpu, "out of range", &fix));
     }
-    if spec.framing.is_plain() || (spec.rate_bps.is_some() && spec.medium.is_none() && spec.trace.is_none()) {
-        return Ok(());
-    }
+    let Some((field, value)) = spec.framing.given() else { return Ok(()) };
     let (problem, fix) = match (&spec.medium, &spec.trace) {
         (Some(medium), _) => {
             let fix = "Leave it out, or give the link a rate in place of the medium";
@@ -136,17 +134,12 @@ fn check_framing(spec: &LinkSpec, index: usize) -> Result<(), ScenarioError> {
             let fix = "Leave it out, or give the link a schedule of rates in place of the trace";
             ("a trace has framing of its own: an opportunity carries one full packet".into(), fix)
         }
+        (None, None) if spec.rate_bps.is_some() => return Ok(()),
         (None, None) => {
             ("a link without rate takes no time for bytes".into(), "Give the link a rate, or leave this out")
         }
     };
-    let (part, value) = match spec.framing {
-        Framing { linklayer: LinkLayer::Atm, .. } => ("linklayer", "\"atm\"".into()),
-        Framing { linklayer: LinkLayer::Ptm, .. } => ("linklayer", "\"ptm\"".into()),
-        Framing { overhead: 0, mpu, .. } => ("mpu", mpu.to_string()),
-        Framing { overhead, .. } => ("overhead", overhead.to_string()),
-    };
-    Err(refusal(index, &format!("framing.{part}"), value, &problem, fix))
+    Err(refusal(index, &format!("framing.{field}"), value, &problem, fix))
 }
 
 fn refuse_queue(spec: &LinkSpec, index: usize, problem: &str, fix: &str) -> ScenarioError {
