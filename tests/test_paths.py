@@ -89,6 +89,81 @@ def test_an_export_reports_the_policer_that_it_leaves_out() -> None:
         assert "dumbbell.policer" in [row.field for row in tb.export(scenario, target).left_out]
 
 
+# -- framing
+
+CELLS = {"overhead": 10, "linklayer": "atm"}
+
+
+def test_a_framed_link_gives_ip_what_its_cells_leave() -> None:
+    # 1500 bytes of IP and 10 of PPPoA fill 32 cells of 53 bytes.
+    result = tb.run(_dumbbell(tb.bulk("cubic"), rate="10mbit", **CELLS))
+    assert result.link_summary()[0]["utilisation"] == pytest.approx(1.0, abs=0.02)
+    assert _goodput_mbps(result) == pytest.approx(10 * 1500 / (32 * 53) * PAYLOAD, rel=0.02)
+    assert result.ip_rate_bps("bottleneck") == 10_000_000 * 1500 // (32 * 53)
+    # A full packet waits for what lies before it at the rate that the line gives to IP.
+    rows = tb.metrics.Rows.of(result)
+    assert rows.carried_bps("bottleneck") == pytest.approx(10e6 * 1500 / (32 * 53), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("framing", "packet", "on_line"),
+    [(CELLS, 200, 5 * 53), ({"overhead": 18, "mpu": 64}, 40, 64), ({"linklayer": "ptm"}, 64, 65), ({}, 40, 40)],
+)
+def test_a_packet_alone_takes_the_time_of_its_bytes_on_the_line(
+    framing: dict[str, Any], packet: int, on_line: int
+) -> None:
+    flow = tb.flow("udp-cbr", params={"rate": "20kbit", "packet_bytes": packet})
+    path = {"rate": "1mbit", "rtt": "40ms"} | framing
+    result = tb.run(tb.dumbbell(flows=[flow], duration="1s", instruments={"packets": "all"}, **path))
+    packets = result.numpy("packets")
+    taken = (packets["received_s"] - packets["sent_s"])[:10]
+    assert taken == pytest.approx(0.02 + on_line * 8e-6, abs=1e-9)
+    assert tb.metrics.base_delay(result, 0) == pytest.approx(0.02 + on_line * 8e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("framing", "more", "place", "words"),
+    [
+        ({"overhead": 300}, {}, "dumbbell.overhead = 300", "Give a whole number from -64 to 256"),
+        ({"overhead": "44B"}, {}, "dumbbell.overhead", "not a whole number"),
+        ({"mpu": 300}, {}, "dumbbell.mpu = 300", "from 0 to 256"),
+        ({"linklayer": "adsl"}, {}, "dumbbell.linklayer", "ethernet, atm, ptm"),
+    ],
+)
+def test_framing_that_cannot_be_is_refused_with_its_place(
+    framing: dict[str, Any], more: dict[str, Any], place: str, words: str
+) -> None:
+    with pytest.raises(tb.ScenarioError) as caught:
+        tb.run(_dumbbell(tb.bulk("cubic"), **framing, **more))
+    assert place in str(caught.value)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        ({}, "a link without rate takes no time for bytes"),
+        ({"medium": "adsl"}, "the medium adsl has framing of its own"),
+        ({"medium": "wifi"}, "the medium wifi has framing of its own"),
+        ({"trace": [1, 2]}, "a trace has framing of its own"),
+    ],
+)
+def test_a_link_that_frames_by_itself_takes_no_framing(link: dict[str, Any], words: str) -> None:
+    path = tb.link("line", "a", "b", duplex=True, delay="10ms", mpu=64, **link)
+    with pytest.raises(tb.ScenarioError) as caught:
+        tb.run(tb.Scenario(links=[path], flows=[tb.bulk("cubic", from_="a", to="b")], duration="1s"))
+    assert "link[0].mpu = 64" in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_framing_survives_the_way_to_the_engine_and_back() -> None:
+    scenario = _dumbbell(tb.bulk("cubic"), overhead=-4, mpu=64, linklayer="ptm")
+    again = tb.Scenario.from_resolved(scenario.resolve())
+    assert [(link.overhead, link.mpu, link.linklayer) for link in again.links] == 2 * [(-4, 64, "ptm")]
+    assert again.to_json() == scenario.to_json()
+    assert "framing" not in _dumbbell(tb.bulk("cubic")).to_json()
+
+
 # -- bleaching
 
 

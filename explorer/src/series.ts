@@ -62,6 +62,7 @@ export interface Resolved {
   links: {
     name: string;
     rate_bps: number | null;
+    framing?: unknown;
     delay_ps: number;
     queue: { discipline: string; params: Record<string, unknown> };
   }[];
@@ -143,7 +144,7 @@ function queues(outcome: Outcome, scenario: Resolved): Panel {
   for (const [link, rows] of groups(polls, 'link')) {
     const spec = scenario.links[link];
     if (!spec) continue;
-    const carried = spec.rate_bps ?? carriedBy(outcome, link, scenario);
+    const carried = spec.framing ? sentAt(outcome, link) : (spec.rate_bps ?? carriedBy(outcome, link, scenario));
     const scale = carried > 0 ? 8e3 / carried : 0;
     const y = pick(backlog, rows, scale);
     let most = 0;
@@ -193,6 +194,13 @@ function carriedBy(outcome: Outcome, link: number, scenario: Resolved): number {
   const links = outcome.tables['links'];
   if (!links) return 0;
   return (8 * (numbers(links, 'delivered_bytes')[link] ?? 0)) / (scenario.duration_ps / 1e12);
+}
+
+/** IP bits a second of a link while it sends: what framing leaves of its rate. */
+function sentAt(outcome: Outcome, link: number): number {
+  const links = outcome.tables['links'];
+  const busy = links ? (numbers(links, 'busy_s')[link] ?? 0) : 0;
+  return links && busy > 0 ? (8 * (numbers(links, 'delivered_bytes')[link] ?? 0)) / busy : 0;
 }
 
 function windows(outcome: Outcome, scenario: Resolved): Panel[] {

@@ -543,5 +543,8 @@ def nearest(name: str, known: list[str]) -> str | None:
 def fewest_hops(links: list[tuple[str, str]], start: str, end: str) -> list[int]:
     """Numbers of the links, each given by its ends, that a flow without a route takes; none if there is no way."""
 
+def framed_bytes(ip: int, overhead: int, mpu: int, linklayer: str) -> int:
+    """Bytes that an IP packet occupies on a line with this framing."""
+
 def schema() -> dict[str, Any]:
     """Every part with its fields, every preset with its options, and the JSON Schema of scenario files."""

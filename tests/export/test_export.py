@@ -247,8 +247,26 @@ def test_a_change_of_rate_leaves_the_queue_its_limit() -> None:
     for queue, limit in (("50packets", 50), ("60kB", 60_000), ("codel", 1_000_000_000)):
         scenario = home(queue=queue).with_({"dumbbell.schedule": [{"at": "2s", "rate": "5mbit"}]})
         text = tb.export(scenario, "netem").text
-        change = f"later 2 q0-near tc qdisc change dev l01a root handle 1: tbf rate 5000000bit burst 3028 limit {limit}"
+        # A change without the stab would drop it, and count Ethernet headers from then on.
+        counted = "stab overhead -14 linklayer ethernet tbf rate 5000000bit"
+        change = f"later 2 q0-near tc qdisc change dev l01a root handle 1: {counted} burst 3028 limit {limit}"
         assert f"\n{change}\n" in text
+
+
+def test_the_shaper_counts_a_links_framing_and_the_queue_in_it_does_not() -> None:
+    def framed(**shape: Any) -> tb.Export:
+        return tb.export(home(**shape), "netem")
+
+    made = framed(overhead=10, linklayer="atm")
+    assert "stab overhead -14 linklayer ethernet tbf rate 10000000bit overhead 10 linklayer atm burst" in made.text
+    assert not differences(made)
+    made = framed(overhead=30, linklayer="ptm")
+    assert f" tbf rate {10_000_000 * 64 // 65}bit overhead 30 burst" in made.text
+    assert differences(made) == {"dumbbell.linklayer": "ptm"}
+    assert differences(framed(overhead=-20, mpu=64)) == {"dumbbell.overhead": -20, "dumbbell.mpu": 64}
+    given = {"overhead": 10, "linklayer": "atm"}
+    left = differences(tb.export(home(tb.bulk("bbr", "ns3-3.44"), **given), "ns3"))
+    assert left == {f"dumbbell.{key}": value for key, value in given.items()}
 
 
 def test_nothing_is_left_out_of_what_is_the_targets_own() -> None:

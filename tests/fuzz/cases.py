@@ -128,6 +128,11 @@ class Case:
             self.maybe(out, 0.3, key, self.span)
         return out
 
+    def framing(self, out: Table) -> None:
+        self.maybe(out, 0.1, "overhead", lambda: self.random.choice((-64, -14, 0, 44, 256, 300)))
+        self.maybe(out, 0.1, "mpu", lambda: self.random.choice((0, 64, 256, 300)))
+        self.maybe(out, 0.1, "linklayer", lambda: self.random.choice(("ethernet", "atm", "ptm", "adsl")))
+
     def signals(self, tables: Table) -> None:
         """Policers, and what wires do to ECN, delays and acknowledgements, on the links there are."""
         places = [(row, "wire") for row in tables.get("link", ())]
@@ -173,6 +178,7 @@ class Case:
         self.maybe(out, 0.8, "queue", self.queue)
         self.maybe(out, 0.3, "back_queue", self.queue)
         self.maybe(out, 0.1, "tick_hz", lambda: self.random.choice((1, 100, 1000, 1_000_000)))
+        self.framing(out)
         self.maybe(out, 0.3, "wire", self.wire)
         self.maybe(out, 0.15, "back_wire", self.wire)
         self.maybe(out, 0.15, "schedule", self.schedule)
@@ -212,6 +218,7 @@ class Case:
         self.maybe(out, 0.6, "queue", self.queue)
         self.maybe(out, 0.3, "wire", self.wire)
         self.maybe(out, 0.05, "tick_hz", lambda: self.random.choice((1, 1000)))
+        self.framing(out)
         return out
 
     # -- who uses it

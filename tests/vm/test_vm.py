@@ -603,6 +603,18 @@ def test_a_policer_and_thinned_acknowledgements_act_on_a_kernels_packets() -> No
 
 
 @boots
+def test_a_kernels_packets_take_the_time_of_their_cells() -> None:
+    path = {"rate": "10mbit", "rtt": "20ms", "queue": "1bdp", "overhead": 10, "linklayer": "atm"}
+    result = vm.run(tb.dumbbell(flows=[tb.bulk()], duration="3s", **path))
+    # 1500 bytes of IP and 10 of PPPoA fill 32 cells of 53 bytes.
+    rows = tb.metrics.Rows.of(result)
+    assert rows.carried_bps("bottleneck") == pytest.approx(10e6 * 1500 / (32 * 53), rel=0.01)
+    assert 0.85 < result.link_summary()[0]["utilisation"] <= 1.0
+    with pytest.raises(tb.ScenarioError, match=r"dumbbell\.overhead.*a rate of IP bytes"):
+        vm.run(tb.dumbbell(flows=[tb.bulk()], duration="1s", **path | {"queue": "kernel:codel"}))
+
+
+@boots
 def test_a_kernel_never_hears_of_marks_that_its_path_bleaches() -> None:
     path = {"rate": "20mbit", "rtt": "20ms", "wire": {"bleach": "ce"}}
     codel = {"discipline": "codel", "variant": "linux", "ecn": True}

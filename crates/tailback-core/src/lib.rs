@@ -8,6 +8,7 @@ pub mod capacity;
 pub mod cc;
 pub mod engine;
 pub mod foreign;
+pub mod framing;
 pub mod link;
 pub mod math;
 pub mod medium;

@@ -1,7 +1,7 @@
 //! A link in one direction: a queue, what serves it, then a pipe of propagation delay (dummynet's two pipes).
 //!
 //! Law: an arrival of L bytes that finds b bytes queued and r bytes of another packet still to be sent arrives
-//! 8(b + r + L)/C + D later.
+//! 8(b + r + L)/C + D later. Each packet's bytes count as its link's framing has them (`framing.rs`).
 //!
 //! Due time, not wake time: every step happens at its own due instant however late the host calls, so a
 //! sleeping real-time loop and the simulator give identical fates to identical arrivals. A link therefore need

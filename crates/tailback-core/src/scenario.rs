@@ -8,9 +8,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::framing::Framing;
 use crate::packet::Ecn;
 use crate::rng::Stream;
-use crate::time::Duration;
+use crate::time::{Duration, Rate};
 
 /// A parameter of an algorithm, queue, link model or application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,6 +85,9 @@ pub struct LinkSpec {
     /// Quantise departures to a timer of this frequency (dummynet under `kern.hz`).
     #[serde(default)]
     pub tick_hz: Option<u32>,
+    /// What a packet counts at `rate_bps`; the queue counts IP bytes.
+    #[serde(default, skip_serializing_if = "Framing::is_plain")]
+    pub framing: Framing,
     /// Queue in front of the serialiser.
     #[serde(default = "QueueSpec::unlimited")]
     pub queue: QueueSpec,
@@ -102,6 +106,14 @@ pub struct LinkSpec {
     /// Delivery opportunities instead of a rate: a recorded link.
     #[serde(default)]
     pub trace: Option<TraceSpec>,
+}
+
+impl LinkSpec {
+    /// What full IP packets get of `rate_bps`.
+    pub fn ip_rate_bps(&self) -> Option<u64> {
+        let line = Rate::from_bps(self.rate_bps.filter(|bps| *bps > 0)?);
+        Some(self.framing.ip_rate(line).as_bps())
+    }
 }
 
 /// A token bucket that drops what exceeds it, and holds nothing.

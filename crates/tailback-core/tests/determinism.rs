@@ -4,6 +4,7 @@ mod common;
 
 use common::{MS, SECOND, bits, bulk, by, column, dumbbell, flow, link, run, tcp};
 use tailback_core::engine::Simulation;
+use tailback_core::framing::{Framing, LinkLayer};
 use tailback_core::scenario::{FlowSpec, Instruments, Scenario, Value};
 
 fn busy() -> Scenario {
@@ -161,8 +162,16 @@ fn arrivals_taken_ahead_are_those_taken_one_by_one() {
     for (what, flows) in
         [("one way", one_way), ("both ways", both_ways), ("talking", talking), ("stopped", stopped)]
     {
-        for (queue, loss) in [("fifo", 0.0), ("fifo", 1e-4), ("codel", 0.0)] {
+        let cells = Framing { overhead: 10, mpu: 64, linklayer: LinkLayer::Atm };
+        for (queue, loss, framing) in [
+            ("fifo", 0.0, Framing::default()),
+            ("fifo", 1e-4, Framing::default()),
+            ("codel", 0.0, Framing::default()),
+            ("fifo", 0.0, cells),
+            ("codel", 0.0, cells),
+        ] {
             let mut scenario = dumbbell(100_000_000, 20 * MS, None, 3, flows.clone());
+            scenario.links.iter_mut().for_each(|link| link.framing = framing);
             scenario.links[0].queue.discipline = queue.into();
             scenario.links[0].wire.loss = loss;
             let names = |links: &[&str]| links.iter().map(|name| (*name).to_string()).collect();
@@ -175,7 +184,7 @@ fn arrivals_taken_ahead_are_those_taken_one_by_one() {
             let (ahead, calls) = singly(&scenario);
             scenario.instruments.segments = scenario.flows.iter().map(|flow| flow.name.clone()).collect();
             let (plain, plain_calls) = singly(&scenario);
-            assert_eq!(ahead, plain, "{what}, {queue}, loss {loss}");
+            assert_eq!(ahead, plain, "{what}, {queue}, loss {loss}, {framing:?}");
             saved.push(calls as f64 / plain_calls as f64);
         }
     }

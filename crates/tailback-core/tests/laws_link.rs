@@ -7,10 +7,11 @@ use links::{
     Event, Notebook, build, delivered, ms, number, packet, plain, queue, run, run_late, run_restless,
 };
 use proptest::prelude::*;
+use tailback_core::framing::{Framing, LinkLayer};
 use tailback_core::link::Link;
 use tailback_core::packet::{Ecn, Packet};
 use tailback_core::queue::{Backlog, DropReason, Fate};
-use tailback_core::scenario::{LinkSpec, WireSpec};
+use tailback_core::scenario::{LinkSpec, MediumSpec, Params, StepSpec, TraceSpec, WireSpec};
 use tailback_core::time::{Duration, Time};
 
 #[test]
@@ -25,6 +26,47 @@ fn fifo_delay_is_backlog_over_rate_exactly() {
     }
     // The last waited for 100 packets and was sent itself.
     assert_eq!(arrivals[100].0.since(ms(45)), Duration::from_us(80_800));
+}
+
+/// PPPoA over ATM, by VC-Mux.
+const CELLS: Framing = Framing { overhead: 10, mpu: 0, linklayer: LinkLayer::Atm };
+
+#[test]
+fn a_framed_link_sends_the_line_bytes_and_queues_those_of_ip() {
+    // 53·⌈1510/48⌉ = 1696 and 53·⌈50/48⌉ = 106 bytes at 10 Mbit/s: 1356.8 and 84.8 µs.
+    let steps = vec![StepSpec { at_ps: ms(50).as_ps(), rate_bps: Some(5_000_000), delay_ps: None }];
+    let limited = queue("fifo", &[("limit_bytes", number(3_000.0))]);
+    let marking = queue("codel", &[("limit_bytes", number(3_000.0))]);
+    let lossy = WireSpec { jitter_ps: 1, ..WireSpec::default() };
+    let plain = || LinkSpec { framing: CELLS, queue: limited.clone(), ..plain() };
+    for (what, spec) in [
+        ("foreseen", plain()),
+        ("steady", LinkSpec { queue: marking, ..plain() }),
+        ("serial", LinkSpec { wire: lossy, ..plain() }),
+        ("stepped", LinkSpec { schedule: steps, ..plain() }),
+    ] {
+        // One is sent while two wait: 3000 bytes of IP fit, 3392 of the line would not. The fourth is dropped.
+        let sizes = [(1, 1500), (1, 1500), (1, 1500), (1, 40), (40, 40)];
+        let burst: Vec<_> =
+            (0..).zip(sizes).map(|(slot, (at, bytes))| (ms(at), packet(slot, 0, bytes))).collect();
+        let mut link = build(&spec);
+        let (book, fate) = run(&mut link, &burst);
+        let got: Vec<_> = book.arrivals.iter().map(|(at, slot)| (at.as_ns() / 100, *slot)).collect();
+        let wanted = [(23_568, 0), (37_136, 1), (50_704, 2), (400_848, 4)];
+        assert_eq!(got, wanted, "{what}");
+        assert_eq!(fate.drops.len(), 1, "{what}");
+        assert_eq!(link.busy(), Duration::from_ns(100 * (3 * 13_568 + 848)), "{what}");
+        assert_eq!((link.count().delivered_bytes, link.backlog_max()), (4540, 3000), "{what}");
+        assert_eq!(link.nominal().unwrap().as_bps(), 10_000_000 * 1500 / 1696, "{what}");
+    }
+    // A step in the middle of a packet: half of it at each rate.
+    let step = StepSpec { at_ps: Time::from_ns(678_400).as_ps(), rate_bps: Some(5_000_000), delay_ps: None };
+    let spec = LinkSpec { schedule: vec![step], ..plain() };
+    assert_eq!(delivered(&spec, &[(ms(0), packet(0, 0, 1500))]), [(Time::from_ns(3 * 678_400), 0)]);
+    // dummynet's credit counts them too: 13568 bits are 1.36 ticks.
+    let spec = LinkSpec { tick_hz: Some(1000), ..plain() };
+    let burst: Vec<_> = (0..3).map(|i| (ms(0), packet(i, 0, 1500))).collect();
+    assert_eq!(delivered(&spec, &burst), [(ms(2), 0), (ms(3), 1), (ms(5), 2)]);
 }
 
 #[test]
@@ -183,6 +225,22 @@ fn impossible_links_are_refused_by_field() {
     assert_eq!(refused(LinkSpec { rate_bps: Some(u64::MAX), ..plain() }), "links[2].rate_bps");
     assert_eq!(refused(LinkSpec { delay_ps: u64::MAX, ..plain() }), "links[2].delay_ps");
     assert_eq!(refused(LinkSpec { tick_hz: Some(0), ..plain() }), "links[2].tick_hz");
+    let framed = |overhead, mpu| Framing { overhead, mpu, ..CELLS };
+    assert_eq!(refused(LinkSpec { framing: framed(257, 0), ..plain() }), "links[2].framing.overhead");
+    assert_eq!(refused(LinkSpec { framing: framed(-65, 0), ..plain() }), "links[2].framing.overhead");
+    assert_eq!(refused(LinkSpec { framing: framed(0, 257), ..plain() }), "links[2].framing.mpu");
+    let framing = Framing { overhead: 0, ..CELLS };
+    let framed = LinkSpec { framing, rate_bps: None, ..plain() };
+    assert_eq!(refused(framed.clone()), "links[2].framing.linklayer");
+    let trace = Some(TraceSpec { deliveries_ms: vec![1] });
+    assert_eq!(refused(LinkSpec { trace, ..framed.clone() }), "links[2].framing.linklayer");
+    let medium =
+        |name: &str| MediumSpec { name: name.into(), params: Params::new(), channel: None, flow: None };
+    for name in ["adsl", "wifi"] {
+        let framing = Framing { mpu: 64, ..Framing::default() };
+        let spec = LinkSpec { medium: Some(medium(name)), framing, ..framed.clone() };
+        assert_eq!(refused(spec), "links[2].framing.mpu");
+    }
     let zero = queue("fifo", &[("limit_bytes", number(0.0))]);
     assert_eq!(refused(LinkSpec { queue: zero, ..plain() }), "links[2].queue.params.limit_bytes");
     let fif = LinkSpec { queue: queue("fif", &[]), ..plain() };
@@ -209,7 +267,7 @@ fn traffic() -> impl Strategy<Value = Vec<(Time, Packet)>> {
 
 /// Links of all shapes, with this queue.
 fn shapes() -> impl Strategy<Value = LinkSpec> {
-    (0..7u32, prop_oneof![Just(0u64), Just(700), Just(20_000)]).prop_map(|(shape, delay_us)| {
+    (0..9u32, prop_oneof![Just(0u64), Just(700), Just(20_000)]).prop_map(|(shape, delay_us)| {
         let mut spec = LinkSpec { delay_ps: Duration::from_us(delay_us).as_ps(), ..plain() };
         match shape {
             1 => spec.rate_bps = None,
@@ -226,6 +284,8 @@ fn shapes() -> impl Strategy<Value = LinkSpec> {
             5 => spec.wire = WireSpec { loss: 0.1, duplicate: 0.2, jitter_ps: 5_000_000_000, ..spec.wire },
             // A rate that divides no picosecond evenly.
             6 => spec.rate_bps = Some(7_777_777),
+            7 => spec.framing = CELLS,
+            8 => (spec.framing, spec.tick_hz) = (CELLS, Some(1000)),
             _ => (),
         }
         spec

@@ -71,6 +71,9 @@ pub fn wanted(scenario: &Scenario) -> Result<Vec<Wanted>, LiveError> {
         if link.tick_hz.is_some() {
             return refuse(".tick_hz", "a kernel's queue is served at once, not on a timer");
         }
+        if let Some((field, _)) = link.framing.given() {
+            return refuse(&format!(".framing.{field}"), "a kernel's queue is served at a rate of IP bytes");
+        }
         let mut discipline = options::discipline(name, &link.queue, card, &field, rate_bps)?;
         discipline.is_own = outside::is_module(&link.queue.discipline);
         let params_path = format!("{field}.params");

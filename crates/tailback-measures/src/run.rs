@@ -295,7 +295,7 @@ impl<'a> Run<'a> {
         let way = self.scenario.flows.first().map_or(&[][..], |flow| &flow.route);
         let links = way.iter().filter_map(|name| self.link(name));
         let held = links.filter(|link| holds_queue(&self.scenario.links[*link]));
-        let rate = |link: usize| self.scenario.links[link].rate_bps.unwrap_or(0);
+        let rate = |link: usize| self.scenario.links[link].ip_rate_bps().unwrap_or(0);
         let least = |link: &usize| (std::cmp::Reverse(self.link_total("dropped", *link) as u64), rate(*link));
         held.min_by_key(least).unwrap_or(0)
     }
@@ -605,10 +605,10 @@ impl<'a> Run<'a> {
         seconds(self.scenario.flows[flow].start_ps)
     }
 
-    /// The smallest RTT that was polled, and the bottleneck's rate in bit/s, where both are known.
+    /// The smallest RTT that was polled, and what IP gets of the bottleneck's rate in bit/s, where both are known.
     fn base(&self, polls: &Of<'_>) -> Option<(f64, f64)> {
         let rtts: Vec<f64> = polls.get("rtt_min_s").into_iter().filter(|rtt| rtt.is_finite()).collect();
-        let rate = self.scenario.links[self.bottleneck()].rate_bps?;
+        let rate = self.scenario.links[self.bottleneck()].ip_rate_bps()?;
         (!rtts.is_empty()).then(|| (smallest(&rtts), rate as f64))
     }
 

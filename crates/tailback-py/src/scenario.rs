@@ -6,6 +6,7 @@ use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
+use tailback_core::framing::{Framing, LinkLayer};
 use tailback_scenario::node::{self, Node, Value};
 use tailback_scenario::part::{self, Form, Kind};
 use tailback_scenario::problem::{self, Fault, Problem, fault};
@@ -364,6 +365,14 @@ pub fn nearest(name: &str, known: Vec<String>) -> Option<String> {
 pub fn fewest_hops(links: Vec<(String, String)>, start: &str, end: &str) -> Vec<usize> {
     let numbered = links.iter().enumerate().map(|(number, (from, to))| (number, [&**from, &**to]));
     resolve::fewest_hops(numbered, start, end).unwrap_or_default()
+}
+
+/// Bytes that an IP packet occupies on a line with this framing.
+#[pyfunction]
+pub fn framed_bytes(ip: u32, overhead: i32, mpu: u32, linklayer: &str) -> PyResult<u32> {
+    let linklayer = LinkLayer::named(linklayer)
+        .ok_or_else(|| PyValueError::new_err(format!("there is no link layer {linklayer}")))?;
+    Ok(Framing { overhead, mpu, linklayer }.bytes(ip))
 }
 
 /// Every part with its fields, every preset with its options, and the JSON Schema of scenario files.

@@ -141,7 +141,7 @@ fn single(part: &str, field: &Field) -> Node {
         (_, _, "part") => reference(inner),
         (_, _, "flag") => table! { "type" => "boolean" },
         (_, _, "whole") => {
-            let (least, most) = range.unwrap_or((0, u64::MAX));
+            let (least, most) = range.unwrap_or((0, u64::MAX.into()));
             table! { "type" => "integer", "minimum" => least, "maximum" => most }
         }
         (_, _, "probability") => table! { "type" => "number", "minimum" => 0u64, "maximum" => 1u64 },

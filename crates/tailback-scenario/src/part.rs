@@ -22,7 +22,7 @@ pub struct Shape {
     /// May it be left out without a value standing in?
     pub is_optional: bool,
     /// Least and most of a whole number.
-    pub range: Option<(u64, u64)>,
+    pub range: Option<(i128, i128)>,
 }
 
 const fn shape(kind: &'static str) -> Shape {
@@ -376,7 +376,7 @@ kind!(Size, shape("size"), read: Size::field, write: |it| it.to_string().into())
 pub struct Whole<const LEAST: u64, const MOST: u64>(pub u64);
 
 impl<const LEAST: u64, const MOST: u64> Kind for Whole<LEAST, MOST> {
-    const SHAPE: Shape = Shape { range: Some((LEAST, MOST)), ..shape("whole") };
+    const SHAPE: Shape = Shape { range: Some((LEAST as i128, MOST as i128)), ..shape("whole") };
     fn read(node: &Node, reader: &mut Reader) -> Option<Self> {
         let refuse = |problem| Err(fault(problem, format!("Give a whole number from {LEAST} to {MOST}")));
         let read = match node.value {
@@ -390,6 +390,28 @@ impl<const LEAST: u64, const MOST: u64> Kind for Whole<LEAST, MOST> {
     }
     fn write(&self, _: Form) -> Node {
         self.0.into()
+    }
+}
+
+/// A whole number from `LEAST` to `MOST` that may be negative.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Signed<const LEAST: i32, const MOST: i32>(pub i32);
+
+impl<const LEAST: i32, const MOST: i32> Kind for Signed<LEAST, MOST> {
+    const SHAPE: Shape = Shape { range: Some((LEAST as i128, MOST as i128)), ..shape("whole") };
+    fn read(node: &Node, reader: &mut Reader) -> Option<Self> {
+        let refuse = |problem| Err(fault(problem, format!("Give a whole number from {LEAST} to {MOST}")));
+        let read = match node.value {
+            Value::Whole(number) => match i32::try_from(number) {
+                Ok(number) if (LEAST..=MOST).contains(&number) => Ok(Signed(number)),
+                _ => refuse("out of range"),
+            },
+            _ => refuse("this is not a whole number"),
+        };
+        reader.noted(node, read)
+    }
+    fn write(&self, _: Form) -> Node {
+        i128::from(self.0).into()
     }
 }
 

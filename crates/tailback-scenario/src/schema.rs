@@ -1,5 +1,6 @@
 //! The scenario, every field once.
 
+use tailback_core::framing::Framing;
 use tailback_core::queue;
 
 use crate::choices;
@@ -8,7 +9,7 @@ use crate::node::{Node, Value};
 use crate::part;
 use crate::part::{
     Bytes, CodeName, Declared, Form, Kind, Mtu, Name, Names, Params, Part, Positive, Probability, Rate,
-    Reader, Shape, Span, Text, Trace, Whole,
+    Reader, Shape, Signed, Span, Text, Trace, Whole,
 };
 use crate::problem::{Fault, fault, hint};
 use crate::quantity::{Counts, Size};
@@ -152,6 +153,16 @@ choices! {
     /// Which ECN codepoints are cleared.
     Bleach: tailback_core::scenario::Bleach::NAMES, "codepoint that can be bleached"
 }
+
+choices! {
+    /// How a link carries frames.
+    LinkLayer: tailback_core::framing::LinkLayer::NAMES, "link layer"
+}
+
+/// Bytes that a link adds to each packet.
+pub type Overhead = Signed<{ Framing::OVERHEAD.0 }, { Framing::OVERHEAD.1 }>;
+/// Least bytes that a link counts for a packet.
+pub type Mpu = Whole<0, { Framing::LARGEST_MPU as u64 }>;
 
 choices! {
     /// How netem's delays are distributed.
@@ -364,6 +375,12 @@ part! {
     back_queue: Option<Queue>, or "as `queue`";
     /// Departures happen on a timer of this frequency (dummynet under `kern.hz`).
     tick_hz: Option<Whole<1, { u32::MAX as u64 }>>, or "exactly when due";
+    /// [Framing](#framing), both ways: bytes added to each packet while it is sent, may be negative,
+    overhead: Overhead = Signed(0);
+    /// the least that a packet counts with them,
+    mpu: Mpu = Whole(0);
+    /// and how frames are carried: `"ethernet"` as they are, `"atm"` in cells, `"ptm"` 65 bytes for each 64.
+    linklayer: LinkLayer = LinkLayer("ethernet".into());
     /// A policer in front of the queue left to right, see [Policers](#policers).
     policer: Option<Policer>, or "none";
     /// Random impairments left to right, see [Wires](#wires),
@@ -403,6 +420,12 @@ part! {
     queue: Option<Queue>, or "a FIFO without limit";
     /// As in the dumbbell.
     tick_hz: Option<Whole<1, { u32::MAX as u64 }>>, or "exactly when due";
+    /// [Framing](#framing): bytes added to each packet while it is sent, may be negative,
+    overhead: Overhead = Signed(0);
+    /// the least that a packet counts with them,
+    mpu: Mpu = Whole(0);
+    /// and how frames are carried: `"ethernet"`, `"atm"` or `"ptm"`.
+    linklayer: LinkLayer = LinkLayer("ethernet".into());
     /// A policer in front of the queue, see [Policers](#policers); the link needs no rate for it.
     policer: Option<Policer>, or "none";
     /// Random impairments, see [Wires](#wires).

@@ -86,6 +86,7 @@ fn each(list: Option<&Node>, one: fn(&Node) -> Node) -> Node {
 
 fn link(link: &Node) -> Node {
     let nothing = table! {};
+    let framing = link.get("framing").unwrap_or(&nothing);
     let wire = link.get("wire").unwrap_or(&nothing);
     let is_finite = ["rate_bps", "medium", "trace"].iter().any(|key| link.get(key).is_some());
     let step = |step: &Node| {
@@ -101,6 +102,9 @@ fn link(link: &Node) -> Node {
         "rate" => quantity(Quantity::Rate, row(link, "rate_bps")),
         "delay" => set_span(link, "delay_ps"),
         "tick_hz" => row(link, "tick_hz"),
+        "overhead" => set_row(framing, "overhead"),
+        "mpu" => set_row(framing, "mpu"),
+        "linklayer" => framing.get("linklayer").filter(|name| name.as_text() != Some("ethernet")).cloned(),
         "queue" => link.get("queue").filter(|_| is_finite).map(queue),
         "policer" => link.get("policer").map(|given| lean(table! {
             "rate" => quantity(Quantity::Rate, row(given, "rate_bps")),

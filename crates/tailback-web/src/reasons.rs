@@ -47,7 +47,7 @@ fn queue_event(scenario: &Scenario, row: &Value) -> Option<Value> {
     let (event, reason) = (text(row, "event"), text(row, "reason"));
     let card = queue::registry::cards().iter().find(|card| card.name == link.queue.discipline)?;
     let (backlog, bytes) = (number(row, "backlog_bytes"), number(row, "bytes"));
-    let waits_ms = link.rate_bps.map_or(f64::NAN, |rate| 8e3 * backlog / rate as f64);
+    let waits_ms = link.ip_rate_bps().map_or(f64::NAN, |rate| 8e3 * backlog / rate as f64);
     let formula = match (event, reason) {
         ("drop", "wire") => wire(link),
         ("drop", "policer") => policer(link),

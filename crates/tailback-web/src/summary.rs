@@ -161,9 +161,10 @@ fn link(scenario: &Scenario, tables: &Tables, number: usize, spec: &LinkSpec) ->
     })
 }
 
-/// Rate of a link; of a medium or trace what it carried while it was sending.
+/// Rate of a link; of a medium, a trace or framing what it carried while it was sending.
 pub fn carried_bps(scenario: &Scenario, tables: &Tables, link: usize) -> f64 {
-    if let Some(rate) = scenario.links[link].rate_bps {
+    let spec = &scenario.links[link];
+    if let Some(rate) = spec.rate_bps.filter(|_| spec.framing.is_plain()) {
         return rate as f64;
     }
     let totals = Totals::of(tables, "links");

@@ -115,7 +115,7 @@ def _narrow(rows: Rows, ways: Sequence[int]) -> int | None:
     dropped = rows.tables["links"]["dropped"] if rows.has("links") else None
 
     def order(link: int) -> tuple[int, float]:
-        rate = rows.rate_bps(link)
+        rate = rows.ip_rate_bps(link)
         return (-int(dropped[link]) if dropped is not None else 0), (0.0 if math.isnan(rate) else rate)
 
     return min(ways, key=order, default=None)

@@ -264,9 +264,9 @@ def _slow_start_cwnd_bytes(result: Result, flow: str, *_: float | None) -> float
 def _ramp_ms(result: Result, flow: str, *_: float | None) -> float:
     """From the flow's start until its receiver first gets nine tenths of the bottleneck's rate over a base RTT."""
     polls = result.where_flow("polls", flow)
-    rate = result.link_spec(result.bottleneck).get("rate_bps")
+    rate = result.ip_rate_bps(result.bottleneck)
     rtt = polls["rtt_min_s"][np.isfinite(polls["rtt_min_s"])]
-    if not rate or not len(rtt):
+    if math.isnan(rate) or not len(rtt):
         return math.nan
     time, got, base = polls["t_s"], polls["bytes_received"].astype(float), float(rtt.min())
     # In IP bytes, as the link counts them: of a full segment.
@@ -329,7 +329,7 @@ def _polls_and_bdp(result: Result, flow: str, start_s: float | None, end_s: floa
     """The polls of a window of time, the rate of the flow's bottleneck times its smallest RTT, and that RTT."""
     polls = result.where_flow("polls", flow)
     rtt = float(np.nanmin(polls["rtt_min_s"])) if np.isfinite(polls["rtt_min_s"]).any() else math.nan
-    rate = result.link_spec(result.bottleneck).get("rate_bps") or math.nan
+    rate = result.ip_rate_bps(result.bottleneck)
     inside = _within(polls["t_s"], start_s, end_s)
     return {name: values[inside] for name, values in polls.items()}, rate / 8.0 * rtt, rtt
 

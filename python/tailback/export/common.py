@@ -6,6 +6,7 @@ What maps to what, target by target:
 | --- | --- | --- |
 | node | network namespace | `Node` |
 | link: rate and queue | `tbf` and the queue discipline in it, on a router | `DataRate` and a queue disc |
+| link: framing | `tbf overhead … linklayer atm` | left out |
 | link: delay | `netem delay` on the next router | `PointToPointChannel`, one delay for both ways |
 | wire: netem_jitter | `netem delay … distribution` | left out |
 | wire: loss | `netem loss`, in bursts `loss gemodel` | `RateErrorModel` |

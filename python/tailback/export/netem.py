@@ -181,11 +181,27 @@ class _Writer:
                 out.append(f"in_ns {here} ip route add {self.address(to)} via {via} dev {device}")
         return [*out, "", "# Queues and rates on the near routers, delays and losses on the far ones.", *queues]
 
+    def framing(self, index: int, link: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What tbf counts for a packet beside its IP bytes; what it cannot count is left out."""
+        given = dict(link.get("framing", {}))
+        own = "Packets take the time of their IP bytes"
+        if given.get("overhead", 0) < 0:
+            place, overhead = self.source.place(index, "overhead"), given.pop("overhead")
+            self.source.leave(place, overhead, "tbf cannot take bytes off a packet", own)
+        if given.get("mpu"):
+            why = "tbf knows no least size of a packet"
+            self.source.leave(self.source.place(index, "mpu"), given["mpu"], why, "Small packets take their own time")
+        if given.get("linklayer") == "ptm":
+            instead = "The rate is 64/65 of the link's, and no packet pays for its last block in full"
+            self.source.leave(self.source.place(index, "linklayer"), "ptm", "tbf knows no PTM", instead)
+        return given
+
     def link(self, index: int, near: str, device: str, far: str, far_device: str) -> list[str]:
         link, out = self.source.links[index], []
         if link["rate_bps"] is not None:
             out.append(f"# {link['name']}: bytes are IP bytes, hence the overhead.")
-            out.append(f"tc_in {near} qdisc add dev {device} root handle 1: {_tbf(link['rate_bps'], link['queue'])}")
+            tbf = _tbf(link["rate_bps"], link["queue"], self.framing(index, link))
+            out.append(f"tc_in {near} qdisc add dev {device} root handle 1: {tbf}")
             out += self.queue(near, device, index, link["queue"], "1:1", 10)
         words = self.wire(index, link)
         if words:
@@ -198,8 +214,9 @@ class _Writer:
                 self.source.leave(place, 0, "tbf has no rate of zero", "The link goes on at 8 bit/s")
             if step["rate_bps"] is not None:
                 rate = max(int(step["rate_bps"]), 8)
-                tbf = _tbf(rate, link["queue"]).split(" tbf ")[1]
-                self.changes.append(f"later {at} {near} tc qdisc change dev {device} root handle 1: tbf {tbf}")
+                # A change without its stab would drop it.
+                tbf = _tbf(rate, link["queue"], self.framing(index, link))
+                self.changes.append(f"later {at} {near} tc qdisc change dev {device} root handle 1: {tbf}")
             if step["delay_ps"] is not None:
                 words = self.wire(index, {**link, "delay_ps": step["delay_ps"]}) or "netem delay 0"
                 verb = "change" if self.wire(index, link) else "add"
@@ -420,10 +437,15 @@ def _us(value_ps: int) -> str:
     return f"{value_ps / 1e6:g}us"
 
 
-def _tbf(rate_bps: int, queue: Mapping[str, Any]) -> str:
+def _tbf(rate_bps: int, queue: Mapping[str, Any], framing: Mapping[str, Any]) -> str:
     """The shaper. It gives its own limit to a FIFO in it whenever it is changed, so it receives the FIFO's."""
     params = queue["params"] if queue["discipline"] == "fifo" else {}
     limit = params.get("limit_bytes", params.get("limit_packets", ENDLESS))
     # A millisecond's worth, so that a late timer costs no rate; at least two packets.
     burst = max(2 * 1514, rate_bps // 8000)
-    return f"stab overhead -{FRAME} linklayer ethernet tbf rate {rate_bps}bit burst {burst} limit {limit}"
+    if framing.get("linklayer") == "ptm":
+        rate_bps = rate_bps * 64 // 65
+    # The shaper alone counts these: the queue in it sees IP bytes.
+    counted = f" overhead {framing['overhead']}" if framing.get("overhead") else ""
+    counted += " linklayer atm" if framing.get("linklayer") == "atm" else ""
+    return f"stab overhead -{FRAME} linklayer ethernet tbf rate {rate_bps}bit{counted} burst {burst} limit {limit}"

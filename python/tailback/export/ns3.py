@@ -125,12 +125,20 @@ class _Writer:
                 out.append(f'{device}->SetAttribute("DataRate", StringValue("{rate}"));')
                 out += self.queue(device, at, which)
                 if at is not None:
+                    self.framing(at, which)
                     out += self.wire(f"{pair}.Get({1 - end})", at, which)
                     bps = "NONE" if which["rate_bps"] is None else f"{which['rate_bps']}"
                     watched.append(f"Watch({json.dumps(which['name'])}, {bps}, {device});")
                     self.schedule(device, at, which)
             out += [f"addresses.Assign({pair});", "addresses.NewNetwork();"]
         return [*out, "", *watched]
+
+    def framing(self, index: int, link: Mapping[str, Any]) -> None:
+        """A device sends what a packet has: no field adds to it."""
+        for key, value in link.get("framing", {}).items():
+            if value not in (0, "ethernet"):
+                why = "a device of ns-3 sends IP bytes and two of PPP"
+                self.source.leave(self.source.place(index, key), value, why, "Packets take the time of those")
 
     def wire(self, receiver: str, index: int, link: Mapping[str, Any]) -> list[str]:
         wire, place = link["wire"], self.source.place(index, "wire")

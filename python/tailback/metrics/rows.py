@@ -169,10 +169,10 @@ class Rows(Described):
         return float(np.nanmin(seen)) if np.isfinite(seen).any() else float("nan")
 
     def carried_bps(self, link: int | str) -> float:
-        """Rate of a link; of a medium or trace what it carried while it was sending, NaN if that was nothing."""
-        rate = self.rate_bps(link)
-        if not np.isnan(rate) or not self.has("links"):
-            return rate
+        """Rate of a link; of a medium, a trace or framing what it carried while it was sending, NaN if nothing."""
+        rate, is_framed = self.rate_bps(link), bool(self.link_spec(link).get("framing"))
+        if not self.has("links") or not (np.isnan(rate) or is_framed):
+            return self.ip_rate_bps(link)
         table = self.of_link("links", link)
         busy, carried = float(table["busy_s"][0]), 8.0 * float(table["delivered_bytes"][0])
         return carried / busy if busy else carried / self.duration_s or float("nan")

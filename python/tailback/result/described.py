@@ -12,6 +12,8 @@ from tailback import _core
 from tailback.errors import ResultError, nearest
 
 PS_PER_S = 1e12
+#: IP bytes of a full packet, unless a flow's MTU says otherwise.
+FULL_PACKET = 1500
 
 
 class UnknownName(ResultError, KeyError):
@@ -132,7 +134,7 @@ class Described:
             link = self.link_spec(index)
             total += float(link.get("delay_ps", 0)) / PS_PER_S
             if link.get("rate_bps"):
-                total += 8.0 * packet_bytes / float(link["rate_bps"])
+                total += 8.0 * _on_line(link, packet_bytes) / float(link["rate_bps"])
         return total
 
     def _propagation_s(self, links: Iterable[int]) -> float:
@@ -159,7 +161,7 @@ class Described:
         lost = np.zeros(len(self.link_names)) if dropped is None else np.asarray(dropped)
         return min(
             ways,
-            key=lambda link: (-int(lost[link]), float(self.link_spec(link).get("rate_bps") or 0.0)),
+            key=lambda link: (-int(lost[link]), float(np.nan_to_num(self.ip_rate_bps(link)))),
             default=None,
         )
 
@@ -173,6 +175,12 @@ class Described:
         rate = self.link_spec(link).get("rate_bps")
         return float("nan") if rate is None else float(rate)
 
+    def ip_rate_bps(self, link: int | str) -> float:
+        """What full IP packets get of a link's rate: less than it where the link adds framing."""
+        on_line = _on_line(self.link_spec(link), FULL_PACKET)
+        # A plain link's rate stays as it is, to the last bit.
+        return self.rate_bps(link) if on_line == FULL_PACKET else self.rate_bps(link) * FULL_PACKET // on_line
+
     def limit_bytes(self, link: int | str) -> float:
         """Capacity of a link's queue in bytes (packets count as the largest MTU); infinite when unlimited."""
         params = self.link_spec(link).get("queue", {}).get("params", {})
@@ -184,6 +192,12 @@ class Described:
             mtu = max((float(flow["tcp"].get("mtu", 1500)) for flow in flows if flow.get("tcp")), default=1500.0)
             limits.append(float(params["limit_packets"]) * mtu)
         return min(limits, default=float("inf"))
+
+
+def _on_line(link: Mapping[str, Any], packet_bytes: float) -> float:
+    """Bytes that a packet occupies on a link: its IP bytes, and the link's framing."""
+    framing = link.get("framing")
+    return float(_core.framed_bytes(int(packet_bytes), **framing)) if framing else packet_bytes
 
 
 def holds_queue(link: Mapping[str, Any]) -> bool:

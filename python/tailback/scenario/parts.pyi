@@ -99,6 +99,9 @@ class Dumbbell(Part):
         back_rate: str | Rate | None = ...,
         back_queue: str | Size | Queue | Mapping[str, Any] | None = ...,
         tick_hz: int | None = ...,
+        overhead: int = ...,
+        mpu: int = ...,
+        linklayer: str = ...,
         policer: Policer | Mapping[str, Any] | None = ...,
         wire: Wire | Mapping[str, Any] = ...,
         back_wire: Wire | Mapping[str, Any] = ...,
@@ -138,6 +141,18 @@ class Dumbbell(Part):
         """Departures happen on a timer of this frequency (dummynet under `kern.hz`)."""
 
     @property
+    def overhead(self) -> int:
+        """[Framing](#framing), both ways: bytes added to each packet while it is sent, may be negative,"""
+
+    @property
+    def mpu(self) -> int:
+        """the least that a packet counts with them,"""
+
+    @property
+    def linklayer(self) -> str:
+        """and how frames are carried: `"ethernet"` as they are, `"atm"` in cells, `"ptm"` 65 bytes for each 64."""
+
+    @property
     def policer(self) -> Policer | None:
         """A policer in front of the queue left to right, see [Policers](#policers)."""
 
@@ -162,6 +177,9 @@ class DumbbellFields(TypedDict, total=False):
     back_rate: str | Rate | None
     back_queue: str | Size | Queue | Mapping[str, Any] | None
     tick_hz: int | None
+    overhead: int
+    mpu: int
+    linklayer: str
     policer: Policer | Mapping[str, Any] | None
     wire: Wire | Mapping[str, Any]
     back_wire: Wire | Mapping[str, Any]
@@ -180,6 +198,9 @@ class Link(Part):
         delay: str | Duration = ...,
         queue: str | Size | Queue | Mapping[str, Any] | None = ...,
         tick_hz: int | None = ...,
+        overhead: int = ...,
+        mpu: int = ...,
+        linklayer: str = ...,
         policer: Policer | Mapping[str, Any] | None = ...,
         wire: Wire | Mapping[str, Any] = ...,
         medium: str | Medium | Mapping[str, Any] | None = ...,
@@ -217,6 +238,18 @@ class Link(Part):
         """As in the dumbbell."""
 
     @property
+    def overhead(self) -> int:
+        """[Framing](#framing): bytes added to each packet while it is sent, may be negative,"""
+
+    @property
+    def mpu(self) -> int:
+        """the least that a packet counts with them,"""
+
+    @property
+    def linklayer(self) -> str:
+        """and how frames are carried: `"ethernet"`, `"atm"` or `"ptm"`."""
+
+    @property
     def policer(self) -> Policer | None:
         """A policer in front of the queue, see [Policers](#policers); the link needs no rate for it."""
 
@@ -245,6 +278,9 @@ class LinkFields(TypedDict, total=False):
     delay: str | Duration
     queue: str | Size | Queue | Mapping[str, Any] | None
     tick_hz: int | None
+    overhead: int
+    mpu: int
+    linklayer: str
     policer: Policer | Mapping[str, Any] | None
     wire: Wire | Mapping[str, Any]
     medium: str | Medium | Mapping[str, Any] | None

@@ -1,9 +1,10 @@
 //! A rate that changes at given instants, zero included: an outage.
 //!
 //! Law: a packet of L bytes whose turn comes at t has left at the T for which ∫ C(s) ds from t to T is 8L. A step in
-//! the middle of a packet so slows or speeds the rest of it.
+//! the middle of a packet so slows or speeds the rest of it. L counts the link's framing.
 
 use super::Pace;
+use crate::framing::Framing;
 use crate::packet::Packet;
 use crate::scenario::StepSpec;
 use crate::time::{Duration, Rate, Time};
@@ -16,18 +17,19 @@ pub struct Stepped {
     steps: Vec<(Time, u64)>,
     /// The step now in force.
     current: usize,
+    framing: Framing,
 }
 
 impl Stepped {
     /// `rate` from the start, then what `schedule`, which is in order of time, says of rates.
-    pub fn new(rate: u64, schedule: &[StepSpec]) -> Self {
+    pub fn new(rate: u64, framing: Framing, schedule: &[StepSpec]) -> Self {
         let mut steps = vec![(Time::ZERO, rate)];
         for step in schedule {
             if let Some(rate) = step.rate_bps {
                 steps.push((Time::from_ps(step.at_ps), rate));
             }
         }
-        Stepped { steps, current: 0 }
+        Stepped { steps, current: 0, framing }
     }
 }
 
@@ -38,7 +40,7 @@ impl Pace for Stepped {
             self.current += 1;
         }
         // Bits times picoseconds a second, so that nothing is rounded before the end.
-        let mut left = u128::from(packet.bytes) * 8 * PS_PER_SECOND;
+        let mut left = u128::from(self.framing.bytes(packet.bytes)) * 8 * PS_PER_SECOND;
         let (mut from, mut step) = (at, self.current);
         loop {
             let (until, rate) = (end_of(step), u128::from(self.steps[step].1));

@@ -29,7 +29,11 @@ pub fn warnings(scenario: &Scenario, links: &[Link], flows: &[Flow], mut loads: 
                 "link {}: applications that do not adapt offer {:.3} Mbit/s of payload on average, more than {} {:.3}",
                 spec.name,
                 load / 1e6,
-                if spec.rate_bps.is_some() && spec.schedule.is_empty() { "its" } else { "its average of" },
+                match (spec.rate_bps, spec.schedule.is_empty()) {
+                    (Some(_), true) if !spec.framing.is_plain() => "what full packets get of it,",
+                    (Some(_), true) => "its",
+                    _ => "its average of",
+                },
                 capacity / 1e6
             ));
         }
@@ -63,7 +67,7 @@ fn spread(link: u32, load: f64, flows: &[Flow], loads: &mut [f64]) {
     }
 }
 
-/// bit/s on average; `None`: without limit, or decided by what is beneath.
+/// bit/s of IP on average; `None`: without limit, or decided by what is beneath.
 fn capacity(spec: &LinkSpec, link: &Link, duration_ps: u64) -> Option<f64> {
     let Some(first) = spec.rate_bps else { return link.nominal().map(|rate| rate.as_bps() as f64) };
     let (mut bits, mut rate, mut since) = (0.0, first, 0);
@@ -71,5 +75,7 @@ fn capacity(spec: &LinkSpec, link: &Link, duration_ps: u64) -> Option<f64> {
         bits += rate as f64 * (step.at_ps - since) as f64;
         (rate, since) = (step.rate_bps.unwrap_or(rate), step.at_ps);
     }
-    Some((bits + rate as f64 * (duration_ps - since) as f64) / duration_ps as f64)
+    let line = (bits + rate as f64 * (duration_ps - since) as f64) / duration_ps as f64;
+    // What the framing leaves of any rate.
+    Some(spec.ip_rate_bps().map_or(line, |rate| line * (rate as f64 / first as f64)))
 }

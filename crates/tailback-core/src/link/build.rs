@@ -13,6 +13,7 @@ use super::service::{Gated, Link, Service};
 use super::steady::Steady;
 use super::tunnel::Tunnel;
 use super::wire::Wire;
+use crate::framing::Framing;
 use crate::medium::access::Access;
 use crate::medium::registry::{Medium, Shared};
 use crate::medium::tunnel::TunnelStream;
@@ -57,7 +58,7 @@ impl Link {
                 "Give the link a rate, or leave its queue out",
             ));
         }
-        let rate = served.nominal();
+        let rate = served.nominal().map(|rate| spec.framing.ip_rate(rate));
         let seed_of_queue = Stream::named(seed, &format!("link/{}/queue", spec.name)).bits();
         let around = Surroundings { rate, seed: seed_of_queue, link: &spec.name, context };
         let queue = registry::build(&spec.queue, &format!("links[{index}].queue"), &around)?;
@@ -104,7 +105,37 @@ fn check_numbers(spec: &LinkSpec, index: usize) -> Result<(), ScenarioError> {
         let fix = "Give 1 to 1000000 Hz, or leave it out";
         return Err(refusal(index, "tick_hz", hz, "not a timer", fix));
     }
-    Ok(())
+    check_framing(spec, index)
+}
+
+/// An error if the link's framing is out of range, or nothing of its own counts it.
+fn check_framing(spec: &LinkSpec, index: usize) -> Result<(), ScenarioError> {
+    let Framing { overhead, mpu, .. } = spec.framing;
+    let (least, most) = Framing::OVERHEAD;
+    if !(least..=most).contains(&overhead) {
+        let fix = format!("Give {least} to {most} bytes");
+        return Err(refusal(index, "framing.overhead", overhead, "out of range", &fix));
+    }
+    if mpu > Framing::LARGEST_MPU {
+        let fix = format!("Give 0 to {} bytes", Framing::LARGEST_MPU);
+        return Err(refusal(index, "framing.mpu", mpu, "out of range", &fix));
+    }
+    let Some((field, value)) = spec.framing.given() else { return Ok(()) };
+    let (problem, fix) = match (&spec.medium, &spec.trace) {
+        (Some(medium), _) => {
+            let fix = "Leave it out, or give the link a rate in place of the medium";
+            (format!("the medium {} has framing of its own", medium.name), fix)
+        }
+        (None, Some(_)) => {
+            let fix = "Leave it out, or give the link a schedule of rates in place of the trace";
+            ("a trace has framing of its own: an opportunity carries one full packet".into(), fix)
+        }
+        (None, None) if spec.rate_bps.is_some() => return Ok(()),
+        (None, None) => {
+            ("a link without rate takes no time for bytes".into(), "Give the link a rate, or leave this out")
+        }
+    };
+    Err(refusal(index, &format!("framing.{field}"), value, &problem, fix))
 }
 
 fn refuse_queue(spec: &LinkSpec, index: usize, problem: &str, fix: &str) -> ScenarioError {
@@ -197,7 +228,7 @@ impl Served {
         match self {
             Served::Instantly => Service::Instant(Instant { ticks }),
             Served::At(rate) => {
-                let serialiser = Serialiser::new(rate);
+                let serialiser = Serialiser::new(rate, spec.framing);
                 let only_loses = wire.is_none_or(Wire::only_loses);
                 let tail_drop = match queue {
                     Queue::Fifo(fifo) if ticks.is_none() && only_loses => fifo.tail_drop(),
@@ -211,7 +242,7 @@ impl Served {
                 }
             }
             Served::Paced(pacer) => {
-                let serialiser = Serialiser::new(pacer.nominal());
+                let serialiser = Serialiser::new(pacer.nominal(), spec.framing);
                 Service::Serial(Serial::new(serialiser, Clock::Paced(pacer)))
             }
             Served::Shared(access) => Service::Outlet(Box::new(Outlet::new(access))),

@@ -1,5 +1,6 @@
 //! How long bytes take: at a rate, or on a timer.
 
+use crate::framing::Framing;
 use crate::time::{Bytes, Duration, Rate, Time};
 
 const PS_PER_SECOND: u64 = 1_000_000_000_000;
@@ -8,15 +9,21 @@ const PS_PER_SECOND: u64 = 1_000_000_000_000;
 #[derive(Clone, Debug)]
 pub(super) struct Serialiser {
     pub rate: Rate,
-    /// Picoseconds a byte where that is a whole number, as at all common rates; else 0.
+    framing: Framing,
+    /// Picoseconds an IP byte where that is a whole number, as at all common rates; else, and with framing, 0.
     per_byte: u64,
 }
 
 impl Serialiser {
-    pub fn new(rate: Rate) -> Self {
+    pub fn new(rate: Rate, framing: Framing) -> Self {
         let byte = 8 * PS_PER_SECOND;
-        let per_byte = if byte % rate.as_bps() == 0 { byte / rate.as_bps() } else { 0 };
-        Serialiser { rate, per_byte }
+        let is_whole = framing.is_plain() && byte % rate.as_bps() == 0;
+        Serialiser { rate, framing, per_byte: if is_whole { byte / rate.as_bps() } else { 0 } }
+    }
+
+    /// Bytes that a packet occupies on the line.
+    pub fn framed(&self, bytes: u32) -> u32 {
+        self.framing.bytes(bytes)
     }
 
     #[inline]
@@ -24,7 +31,7 @@ impl Serialiser {
         if self.per_byte > 0 {
             Duration::from_ps(u64::from(bytes) * self.per_byte)
         } else {
-            self.rate.time_for(Bytes::from(bytes))
+            self.rate.time_for(Bytes::from(self.framed(bytes)))
         }
     }
 }

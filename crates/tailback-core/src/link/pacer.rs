@@ -126,7 +126,7 @@ impl Pacer {
         let kind = match (&spec.trace, spec.rate_bps) {
             (Some(trace), _) => Kind::Trace(Trace::build(trace, &format!("links[{index}].trace"))?),
             (None, _) if spec.schedule.is_empty() => return Ok(None),
-            (None, Some(rate)) => Kind::Stepped(Stepped::new(rate, &spec.schedule)),
+            (None, Some(rate)) => Kind::Stepped(Stepped::new(rate, spec.framing, &spec.schedule)),
             (None, None) => {
                 let problem = "an infinitely fast link has nothing to keep in order while its delay changes";
                 return Err(refusal(index, "schedule", "delays", problem, "Give the link a rate"));

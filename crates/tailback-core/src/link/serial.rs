@@ -88,7 +88,7 @@ impl Serial {
             }
             Clock::Ticks(ticks) => {
                 of.busy += transmission;
-                ticks.depart_at(at, packet.bytes, self.serialiser.rate)
+                ticks.depart_at(at, self.serialiser.framed(packet.bytes), self.serialiser.rate)
             }
             Clock::Paced(pacer) => pacer.serve(at, &packet, self.step == Time::NEVER, of.queued),
         };

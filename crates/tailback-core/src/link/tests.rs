@@ -1,6 +1,7 @@
 //! What is known ahead of a queue's service, beside asking it at each departure.
 
 use super::{Host, Link, Watch};
+use crate::framing::{Framing, LinkLayer};
 use crate::packet::{Ecn, FlowId, Packet};
 use crate::queue::{Backlog, DropReason, Fate};
 use crate::scenario::{LinkSpec, Value, WireSpec};
@@ -47,6 +48,17 @@ impl Host for Book {
     }
 }
 
+/// Plain packets as often as framed ones.
+fn framings() -> impl Strategy<Value = Framing> {
+    let layer = prop::sample::select(&[LinkLayer::Ethernet, LinkLayer::Atm, LinkLayer::Ptm][..]);
+    let framed = (-64..=256i32, 0..=256u32, layer).prop_map(|(overhead, mpu, linklayer)| Framing {
+        overhead,
+        mpu,
+        linklayer,
+    });
+    prop_oneof![Just(Framing::default()), framed]
+}
+
 fn links() -> impl Strategy<Value = Link> {
     let rate = prop_oneof![Just(8_000_000u64), Just(7_777_777)];
     let limit = prop_oneof![
@@ -64,17 +76,19 @@ fn links() -> impl Strategy<Value = Link> {
         1 => Just(WireSpec { bit_error: 1e-4, duplicate: 0.3, ..WireSpec::default() }),
         1 => Just(WireSpec { burst_start: 0.2, burst_end: 0.3, burst_loss: 0.9, ..WireSpec::default() }),
     ];
-    (rate, delay, limit, rule, wire).prop_map(|(rate, delay_us, limit, (accept, in_service), wire)| {
-        let mut spec = LinkSpec { name: "link".into(), rate_bps: Some(rate), ..LinkSpec::default() };
-        spec.delay_ps = Duration::from_us(delay_us).as_ps();
-        spec.wire = wire;
-        spec.queue.params.insert("accept".into(), Value::Name(accept.into()));
-        spec.queue.params.insert("in_service".into(), Value::Name(in_service.into()));
-        if let Some((name, value)) = limit {
-            spec.queue.params.insert(name.into(), Value::Number(value));
-        }
-        Link::build(&spec, 0, 1).expect("a sound link")
-    })
+    (rate, delay, limit, rule, wire, framings()).prop_map(
+        |(rate, delay_us, limit, (accept, in_service), wire, framing)| {
+            let mut spec = LinkSpec { name: "link".into(), rate_bps: Some(rate), ..LinkSpec::default() };
+            spec.delay_ps = Duration::from_us(delay_us).as_ps();
+            (spec.wire, spec.framing) = (wire, framing);
+            spec.queue.params.insert("accept".into(), Value::Name(accept.into()));
+            spec.queue.params.insert("in_service".into(), Value::Name(in_service.into()));
+            if let Some((name, value)) = limit {
+                spec.queue.params.insert(name.into(), Value::Number(value));
+            }
+            Link::build(&spec, 0, 1).expect("a sound link")
+        },
+    )
 }
 
 /// A link at a steady rate, whose queue is any but a FIFO that only drops at the tail.
@@ -117,9 +131,10 @@ fn steady_links() -> impl Strategy<Value = Link> {
     let queue = prop_oneof![2 => codel, 1 => others];
     let rate = prop_oneof![Just(8_000_000u64), Just(7_777_777)];
     let delay = prop_oneof![Just(0u64), Just(700), Just(20_000)];
-    (rate, delay, queue).prop_map(|(rate, delay_us, (discipline, params))| {
+    (rate, delay, queue, framings()).prop_map(|(rate, delay_us, (discipline, params), framing)| {
         let mut spec = LinkSpec { name: "link".into(), rate_bps: Some(rate), ..LinkSpec::default() };
         spec.delay_ps = Duration::from_us(delay_us).as_ps();
+        spec.framing = framing;
         spec.queue.discipline = discipline.into();
         spec.queue.params = params.into_iter().collect();
         Link::build(&spec, 0, 1).expect("a sound link")

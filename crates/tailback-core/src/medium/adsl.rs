@@ -2,6 +2,7 @@
 
 use super::Registered;
 use crate::capacity::Pace;
+use crate::framing::{Framing, LinkLayer};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
@@ -44,12 +45,10 @@ const CARD: Card = Card {
     ],
 };
 
-const CELL: u32 = 53;
-const CELL_PAYLOAD: u32 = 48;
-const AAL5_TRAILER: u32 = 8;
+const AAL5_TRAILER: i32 = 8;
 
 /// Bytes before the AAL5 trailer: RFC 2684's header, bridged Ethernet with its pad and check, PPPoE, PPP.
-const ENCAPSULATIONS: [(&str, u32); 6] = [
+const ENCAPSULATIONS: [(&str, i32); 6] = [
     ("pppoe-llc", 10 + 14 + 6 + 2),
     ("pppoe-llc-fcs", 10 + 14 + 6 + 2 + 4),
     ("pppoe-vc", 2 + 14 + 6 + 2),
@@ -62,7 +61,7 @@ const ENCAPSULATIONS: [(&str, u32); 6] = [
 #[derive(Clone, Debug)]
 pub struct Adsl {
     sync: Rate,
-    overhead: u32,
+    framing: Framing,
     interleaving: Duration,
 }
 
@@ -75,26 +74,23 @@ impl Adsl {
     pub fn new(given: &Checked<'_>, _stream: &dyn Fn(&str) -> Stream) -> Result<Self, ScenarioError> {
         let encapsulation = given.choice("encapsulation");
         let known = ENCAPSULATIONS.iter().find(|(name, _)| *name == encapsulation);
+        let overhead = known.expect("the card lists the same names").1 + AAL5_TRAILER;
         Ok(Adsl {
             sync: Rate::from_bps(given.whole("sync_bps")),
-            overhead: known.expect("the card lists the same names").1,
+            framing: Framing { overhead, mpu: 0, linklayer: LinkLayer::Atm },
             interleaving: Duration::from_secs_f64(given.number("interleaving_ms") / 1e3),
         })
-    }
-
-    fn wire_bytes(&self, ip: u32) -> u32 {
-        (ip + self.overhead + AAL5_TRAILER).div_ceil(CELL_PAYLOAD) * CELL
     }
 }
 
 impl Pace for Adsl {
     fn serve(&mut self, at: Time, packet: &Packet, _continues: bool) -> Time {
-        at + self.sync.time_for(Bytes::from(self.wire_bytes(packet.bytes)))
+        at + self.sync.time_for(Bytes::from(self.framing.bytes(packet.bytes)))
     }
 
     fn nominal(&self) -> Rate {
         // What a full packet gets of the line.
-        Rate::from_bps(self.sync.as_bps() * 1492 / u64::from(self.wire_bytes(1492)))
+        Rate::from_bps(self.sync.as_bps() * 1492 / u64::from(self.framing.bytes(1492)))
     }
 
     fn detour(&mut self, _at: Time) -> Option<Duration> {
@@ -122,7 +118,7 @@ mod tests {
             let card: &'static Card = Box::leak(Box::new(Adsl::CARD));
             let given = Checked::new(card, &params, "p").unwrap();
             let line = Adsl::new(&given, &|name| Stream::named(1, name)).unwrap();
-            let got = [40, 52, 200, 1454, 1458, 1478, 1492, 1500].map(|ip| line.wire_bytes(ip) / 53);
+            let got = [40, 52, 200, 1454, 1458, 1478, 1492, 1500].map(|ip| line.framing.bytes(ip) / 53);
             assert_eq!(got, cells, "{encapsulation}");
         }
     }

@@ -6,6 +6,7 @@ use super::dscp::{self, EF, LE, VA};
 use super::parts::{Line, bucket_of};
 use super::registry::{Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
+use crate::framing::{Framing, LinkLayer};
 use crate::packet::{Ecn, Packet};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
@@ -48,14 +49,14 @@ const CARD: Card = Card {
             "overhead",
             "B",
             0.0,
-            (-64.0, 256.0),
+            (Framing::OVERHEAD.0 as f64, Framing::OVERHEAD.1 as f64),
             "Bytes that the shaper adds to each IP packet.",
         ),
         ParamSpec::whole(
             "mpu",
             "B",
             0,
-            (0, 256),
+            (0, Framing::LARGEST_MPU as u64),
             "Least size of a packet with its overhead, for the shaper.",
         ),
         ParamSpec::choice(
@@ -291,13 +292,6 @@ impl Isolation {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Framing {
-    None,
-    Atm,
-    Ptm,
-}
-
 /// The shaper's clock.
 #[derive(Clone, Debug)]
 struct Shaper {
@@ -320,8 +314,6 @@ pub struct Cake {
     tins: Vec<Tin>,
     current: usize,
     shaper: Option<Shaper>,
-    overhead: i64,
-    mpu: i64,
     framing: Framing,
     isolation: Isolation,
     is_ingress: bool,
@@ -487,17 +479,19 @@ impl Registered for Cake {
             Some(rate) => rate.bytes_in(Duration::from_ps(4 * rtt.as_ps())).max(4 << 20),
             None => Bytes::MAX,
         };
-        let framing = match given.choice("framing") {
-            "atm" => Framing::Atm,
-            "ptm" => Framing::Ptm,
-            _ => Framing::None,
+        let framing = Framing {
+            overhead: given.number("overhead") as i32,
+            mpu: given.whole("mpu") as u32,
+            linklayer: match given.choice("framing") {
+                "atm" => LinkLayer::Atm,
+                "ptm" => LinkLayer::Ptm,
+                _ => LinkLayer::Ethernet,
+            },
         };
         Ok(Cake {
             tins: layout.shares.iter().map(tin).collect(),
             current: 0,
             shaper: rate.map(|rate| Shaper { rate, next: Time::ZERO, failsafe: Time::ZERO }),
-            overhead: given.number("overhead") as i64,
-            mpu: given.whole("mpu") as i64,
             framing,
             isolation: Isolation::named(given.choice("isolation")),
             is_ingress: given.flag("ingress"),
@@ -649,12 +643,7 @@ impl Cake {
 
     /// Bytes that the shaper counts for a packet.
     fn counted(&self, packet: &Packet) -> Bytes {
-        let bytes = (i64::from(packet.bytes) + self.overhead).max(self.mpu).max(1) as Bytes;
-        match self.framing {
-            Framing::None => bytes,
-            Framing::Atm => bytes.div_ceil(48) * 53,
-            Framing::Ptm => bytes + bytes.div_ceil(64),
-        }
+        Bytes::from(self.framing.bytes(packet.bytes))
     }
 
     /// The tin that sends: shaped, of those due the one of highest priority, else the one that is due first.

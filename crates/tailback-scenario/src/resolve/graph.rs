@@ -12,7 +12,9 @@ use crate::part::Name;
 use crate::part::Trace;
 use crate::presets::ends;
 use crate::problem::{choices, fault};
-use crate::schema::{Dumbbell, Link, Medium, Policer, Queue, Scenario, Schedule, Step, Wire};
+use crate::schema::{
+    Dumbbell, Link, LinkLayer, Medium, Mpu, Overhead, Policer, Queue, Scenario, Schedule, Step, Wire,
+};
 
 /// Links there and links back, by number.
 pub type Routes = [Vec<usize>; 2];
@@ -27,6 +29,7 @@ pub struct Hop<'a> {
     pub rate: Option<u64>,
     pub delay: u64,
     pub tick_hz: Option<u64>,
+    pub framing: Option<Framing<'a>>,
     pub queue: Option<&'a Queue>,
     pub queue_place: String,
     pub policer: Option<&'a Policer>,
@@ -41,6 +44,21 @@ pub struct Hop<'a> {
     pub schedule: Cow<'a, [Step]>,
     pub schedule_file: Option<&'a str>,
     pub trace: Option<&'a Trace>,
+}
+
+/// What a link adds to packets while it sends them.
+pub struct Framing<'a> {
+    pub overhead: i32,
+    pub mpu: u64,
+    pub linklayer: &'a str,
+}
+
+impl<'a> Framing<'a> {
+    /// None if packets count their IP bytes.
+    fn of(overhead: &Overhead, mpu: &Mpu, linklayer: &'a LinkLayer) -> Option<Self> {
+        let is_plain = overhead.0 == 0 && mpu.0 == 0 && linklayer.0 == "ethernet";
+        (!is_plain).then_some(Framing { overhead: overhead.0, mpu: mpu.0, linklayer: &linklayer.0 })
+    }
 }
 
 impl Hop<'_> {
@@ -83,6 +101,7 @@ fn dumbbell_hops(bell: &Dumbbell) -> [Hop<'_>; 2] {
     let common = || Hop {
         place: "dumbbell".into(),
         tick_hz: bell.tick_hz.map(|hz| hz.0),
+        framing: Framing::of(&bell.overhead, &bell.mpu, &bell.linklayer),
         rtt: Some(there + back),
         ..Hop::default()
     };
@@ -126,6 +145,7 @@ fn hop<'a>(link: &'a Link, number: usize, name: String, from: &str, to: &str) ->
         rate: link.rate.map(|rate| rate.0.0),
         delay: link.delay.0,
         tick_hz: link.tick_hz.map(|hz| hz.0),
+        framing: Framing::of(&link.overhead, &link.mpu, &link.linklayer),
         queue: link.queue.as_ref(),
         queue_place: format!("{place}.queue"),
         policer: link.policer.as_ref(),

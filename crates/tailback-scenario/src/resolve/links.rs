@@ -72,6 +72,13 @@ fn link(
         "queue" => queue,
         "wire" => hop.wire.map_or_else(|| wire(&Wire::perfect()), wire),
     };
+    if let Some(given) = &hop.framing {
+        let overhead = i128::from(given.overhead);
+        out.put(
+            "framing",
+            table! { "overhead" => overhead, "mpu" => given.mpu, "linklayer" => given.linklayer },
+        );
+    }
     if let Some(given) = hop.policer {
         out.put("policer", table! { "rate_bps" => given.rate.0.0, "burst_bytes" => given.burst.0.0 });
         refuse_kernels_queue(resolver, hop, &format!("{}.policer", hop.place), "a policer");
@@ -118,6 +125,9 @@ fn places(resolver: &mut Resolver<'_>, number: usize, hop: &Hop<'_>, at: &str) {
         (".rate_bps", rate),
         (".delay_ps", delay),
         (".tick_hz", format!("{place}.tick_hz")),
+        (".framing.overhead", format!("{place}.overhead")),
+        (".framing.mpu", format!("{place}.mpu")),
+        (".framing.linklayer", format!("{place}.linklayer")),
         (".queue", queue.clone()),
         (".queue.discipline", format!("{}.discipline", hop.queue_place)),
         (".queue.params", queue),
