@@ -55,9 +55,9 @@ mod _core {
     use crate::run::{Cancel, check, run};
     #[pymodule_export]
     use crate::scenario::{
-        engine_problem, fewest_hops, framed_bytes, nearest, quantity_read, quantity_text, scenario_expand, scenario_names,
-        scenario_part, scenario_resolve, scenario_toml, scenario_translate, scenario_unresolve, schema,
-        size_in_bytes, size_read, to_unit, toml_read,
+        engine_problem, fewest_hops, framed_bytes, nearest, quantity_read, quantity_text, scenario_expand,
+        scenario_names, scenario_part, scenario_resolve, scenario_toml, scenario_translate,
+        scenario_unresolve, schema, size_in_bytes, size_read, to_unit, toml_read,
     };
     #[cfg(target_os = "linux")]
     #[pymodule_export]
