@@ -486,10 +486,17 @@ fn matching<'a>(key: &str, names: &[&'a str]) -> Option<&'a str> {
     exact.or_else(|| names.iter().find(|name| with_unit(name).is_some())).copied()
 }
 
-/// How people write the parameter `name`: without the unit at its end, which stands in the value ("10ms").
+/// How people write the parameter `name`: without the time's or rate's unit at its end, which stands in the value
+/// ("10ms"). What is counted stays: `limit_packets` is not `limit_bytes`.
 fn as_written<'a>(name: &'a str, names: &[&'a str]) -> &'a str {
-    let stem = name.rsplit_once('_').map_or(name, |(stem, _)| stem);
-    if matching(stem, names) == Some(name) { stem } else { name }
+    match name.rsplit_once('_') {
+        Some((stem, "ps" | "ns" | "us" | "ms" | "s" | "bps" | "hz"))
+            if matching(stem, names) == Some(name) =>
+        {
+            stem
+        }
+        _ => name,
+    }
 }
 
 /// A text or nothing.

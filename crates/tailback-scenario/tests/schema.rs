@@ -272,7 +272,7 @@ fn a_limit_of_another_kind_is_refused_at_its_place_with_what_to_write() {
     resolved(&HELLO.replace("rtt", "queue = { discipline = \"fq_codel\", limit = \"2bdp packets\" }\nrtt"));
     let said = with(r#"{ discipline = "token_bucket", rate = "1mbit", limit = "9packets" }"#);
     assert!(said.contains("has no limit in packets. Write for example \"1bdp\""), "{said}");
-    let said = with(r#"{ limit = "100B" }"#);
+    let said = with(r#"{ limit = "100B", drop = "head" }"#);
     assert!(said.starts_with("dumbbell.queue.limit = \"100B\": the queue holds 100 bytes"), "{said}");
 }
 
