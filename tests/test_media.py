@@ -84,6 +84,44 @@ def test_a_home_lines_packets_wait_in_the_modem_or_in_the_shaping_router(shape: 
     assert (waits[holds] > 100_000) == (holds == "modem")
 
 
+def test_a_cable_modem_holds_ten_milliseconds_by_rfc_8034s_constants() -> None:
+    upload = tb.bulk("cubic", name="upload", **{"from": "right"})
+    ping = tb.flow("ping", name="ping", params={"interval": "50.3ms"}, start="5s", **{"from": "right"})
+
+    def rtt_ms(**options: str) -> float:
+        made = tb.presets.scenario("cable", flows=[upload, ping], duration="30s", instruments=ECHOES, **options)
+        return _median_ms(tb.run(made), after=5)
+
+    # 16 ms on the way, about 5 of requests and grants, and up to the target of 10 in the modem's queue.
+    assert 21 < rtt_ms() < 31
+    # 312 kB at 10 Mbit/s are 250 ms.
+    assert rtt_ms(up_queue="312kB") > 150
+
+
+def test_a_cable_modem_keeps_its_rate_when_packets_pass_each_other() -> None:
+    medium = {"name": "docsis", "rate": "10mbit"}
+    links = [tb.link("up", "home", "isp", medium=medium, queue="sfq"), tb.link("down", "isp", "home")]
+    flows = [
+        tb.flow("udp-cbr", name="cbr", from_="home", to="isp", params={"rate": "20mbit", "packet_bytes": 1500}),
+        tb.flow("ping", name="ping", from_="home", to="isp", params={"interval": "13.3ms"}),
+    ]
+    result = tb.run(tb.network(links=links, flows=flows, duration="10s"))
+    (row,) = (row for row in result.link_summary() if row["link"] == "up")
+    carried = result.column("links", "delivered_bytes")[0] + 18 * row["delivered"]
+    # Of 10 s the first request and its grant take up to 8 ms.
+    assert 0.999 < carried * 8 / 100e6 <= 1
+
+
+@pytest.mark.parametrize("name", ["cable", "low-orbit"])
+def test_todays_links_give_the_same_bytes_on_any_number_of_threads(name: str) -> None:
+    made = tb.presets.scenario(name, flows=[tb.bulk("cubic"), tb.bulk("bbr")], duration="20s")
+    scenarios = [made.with_(seed=seed) for seed in range(1, 5)]
+    one, two = (tb.run_many(scenarios, workers=workers) for workers in (1, 2))
+    received = [result.column("flows", "bytes_received").tolist() for result in one]
+    assert received == [result.column("flows", "bytes_received").tolist() for result in two]
+    assert len({tuple(each) for each in received}) == 4, "each seed is another run"
+
+
 @pytest.mark.parametrize(("option", "value"), [("shape", 1.5), ("shape", "all"), ("up", "fast"), ("queue", "fq_cdel")])
 def test_a_home_lines_options_are_checked_by_name(option: str, value: Any) -> None:
     with pytest.raises(tb.ScenarioError) as caught:
@@ -158,6 +196,12 @@ def test_media_traces_and_schedules_are_reachable_from_toml() -> None:
         ({"link.there.medium.rate_mbps": 11}, "link[0].medium.rate_mbps", "no such rate"),
         ({"link.there.medium.colour": "red"}, "link[0].medium.colour", "no parameter colour"),
         ({"link.on.medium.channel": "air"}, "link[1].medium.channel", "no other station contends"),
+        ({"link.on.medium": {"name": "docsis", "rate": "2gbit"}}, "link[1].medium.rate", "Give at most 100000000"),
+        (
+            {"link.on.medium": {"name": "leo", "outage": "9s", "interval": "1s"}},
+            "link[1].medium.outage",
+            "Give less than",
+        ),
         ({"link.on.queue": "1bdp"}, "link[1].queue", "no BDP"),
         ({"link.on.rate": "1mbit"}, "link[1].rate", "the medium decides already"),
         ({"link.back.trace": [3, 2]}, "link[2].trace", "back in time"),

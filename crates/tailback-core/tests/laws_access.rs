@@ -210,8 +210,8 @@ fn delays_are_uniform_between_their_bounds_whatever_the_traffic() {
     let busy = every(Duration::from_ms(500), 600, 1500);
     let again = arrivals(&leo(&delays_only()), &busy);
     for interval in 0..20 {
-        let (seldom, often) = (interval, interval * 30 + 29);
-        assert_eq!(got[seldom].since(rare[seldom].0), again[often].since(busy[often].0));
+        let (slow, fast) = (interval, interval * 30 + 29);
+        assert_eq!(got[slow].since(rare[slow].0), again[fast].since(busy[fast].0));
     }
     let late = [(Time::from_ms(15_000 * 19), 1500)];
     assert_eq!(arrivals(&leo(&delays_only()), &late)[0], got[19]);

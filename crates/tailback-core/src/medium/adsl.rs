@@ -19,7 +19,7 @@ const CARD: Card = Card {
     differs: &[
         "Cells leave at the net rate of the line: superframes and Reed-Solomon overhead are in the sync rate \
               already",
-        "No line errors: give the link a wire",
+        "No line errors (give the link a wire), no retraining, no bit swapping",
     ],
     live_twin: None,
     params: &[

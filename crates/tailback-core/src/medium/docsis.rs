@@ -20,7 +20,7 @@ const CARD: Card = Card {
           `rate` × `map_ms`, one block at the channel's rate `line`. It begins at a uniform instant from which the \
           largest one ends within the interval; a packet may be cut at its end. Without `concatenation` a request \
           covers one packet, and the next is asked for with its grant",
-    source: "CableLabs CM-SP-MULPIv3.1 (requests, grants and MAPs; rates count Ethernet frames). CableLabs' \
+    source: "CableLabs CM-SP-MULPIv3.1 (requests, grants, MAPs, rates of Ethernet frames); \
              docsis-ns3, Model Overview (2023): MAP intervals of 1 to 2 ms, contention without collisions, \
              piggybacked requests, a grant's random place. RFC 8034 (PIE in cable modems)",
     differs: &[

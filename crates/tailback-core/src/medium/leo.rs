@@ -16,11 +16,10 @@ const CARD: Card = Card {
           which adds to the link's. After a reallocation nothing is sent for `outage_ms`; what is queued waits. \
           Packets under way at a reallocation are lost with probability `loss`. A delay that falls does not \
           reorder: later packets wait for the earlier ones",
-    source: "Mohan et al., \"A Multifaceted Look at Starlink Performance\", WWW 2024 (intervals of 15 s, the same \
-             everywhere, each with its own delay and rate; 40 ms of round trip to the ground where stations are \
-             dense). Tanveer et al., \"Making Sense of Constellations\", CoNEXT Companion 2023 (a global scheduler, \
-             15 s). Michel et al., \"A First Look at Starlink Performance\", IMC 2022 (round trips from 20 ms, \
-             quartiles 40 and 60). Casparsen et al., arXiv 2601.08439, 2026 (140 ms)",
+    source: "Mohan et al., \"A Multifaceted Look at Starlink Performance\", WWW 2024; Tanveer et al., \"Making Sense of \
+             Constellations\", CoNEXT Companion 2023: intervals of 15 s that are the same everywhere. Michel et al., \
+             \"A First Look at Starlink Performance\", IMC 2022: round trips from 20 ms, quartiles 40 and 60. \
+             Casparsen et al., arXiv 2601.08439, 2026: silences of 140 ms",
     differs: &[
         "The papers print quantiles; that rates and delays are uniform and independent is ours",
         "`loss` is a guess: losses are reported at reallocations, but no share of the packets under way",
