@@ -1,6 +1,6 @@
 //! Shapes of networks with more than one bottleneck or more than one way in.
 
-use super::{Given, Preset, link, of, text, whole};
+use super::{Given, Preset, link, number, of, text, whole};
 use crate::node::Node;
 use crate::problem::{Fault, fault};
 use crate::quantity::Quantity;
@@ -18,6 +18,11 @@ pub(super) const PARKING_LOT: Preset = Preset {
         text("rate", "100mbit", "Rate of each, in both directions."),
         text("delay", "10ms", "One way over each."),
         text("queue", "1bdp", "Queue of each; 1 BDP is of the longest round trip."),
+        number(
+            "loss",
+            0.0,
+            "Share of packets that each loses at random behind its queue, in both directions.",
+        ),
         whole("cross", 1, "Flows over each bottleneck alone, up to 100; 0: none."),
         text("cross_cc", "reno", "Their congestion control."),
         text("cross_stack", "linux", "Their stack."),
@@ -76,10 +81,10 @@ fn node(number: u64, hops: u64) -> String {
 
 fn lot(given: &Given) -> Result<Vec<Node>, Fault> {
     let hops = hops(given)?;
-    let hop = |number| {
+    let hop = |number: u64| {
         let more = table! {
             "rate" => given.node("rate"), "delay" => given.node("delay"), "queue" => given.node("queue"),
-            "duplex" => true,
+            "wire" => table! { "loss" => given.node("loss") }, "duplex" => true,
         };
         link(&format!("hop-{number}"), &node(number - 1, hops), &node(number, hops), more)
     };
@@ -97,7 +102,7 @@ fn crossing(given: &Given) -> Result<Vec<Node>, Fault> {
     } else {
         given.node("cross_delay")
     };
-    let flow = |number| {
+    let flow = |number: u64| {
         let more = table! {
             "cc" => given.node("cross_cc"), "stack" => given.node("cross_stack"),
             "access_delay" => extra.clone(),
@@ -142,11 +147,11 @@ fn tree(given: &Given) -> Result<Vec<Node>, Fault> {
         "rate" => given.node("rate"), "delay" => given.node("delay"), "queue" => given.node("queue"), "duplex" => true,
     };
     let mut links = vec![link("bottleneck", "left", "right", trunk)];
-    for (number, [rate, delay]) in (1..).zip(leaves(given)?) {
+    for (at, [rate, delay]) in (1..).zip(leaves(given)?) {
         let more = table! {
             "rate" => rate, "delay" => delay, "queue" => given.node("access_queue"), "duplex" => true,
         };
-        links.push(link(&format!("access-{number}"), &format!("leaf-{number}"), "left", more));
+        links.push(link(&format!("access-{at}"), &format!("leaf-{at}"), "left", more));
     }
     Ok(links)
 }
