@@ -174,6 +174,11 @@ def test_a_candidate_takes_over_subjects_and_nothing_else(tmp_path: Path) -> Non
     steady = suites.with_candidate(calls, {"name": "udp-cbr", "rate": "80kbit"}, "app")
     assert (steady.flows[0].app, steady.flows[0].params) == ("udp-cbr", {"rate": "80kbit"})
     assert suites.with_candidate(calls, "voip-onoff", "app").flows[0].params == {}
+    # As the README of `rmcat` writes it.
+    written = suites.with_candidate(calls, "udp-cbr,rate=80kbit", "app")
+    assert (written.flows[0].app, written.flows[0].params) == ("udp-cbr", {"rate": "80kbit"})
+    queue = suites.with_candidate(tb.Scenario.from_toml(folder / "one.toml"), "pie,target=20ms", "queue")
+    assert (queue.dumbbell.queue.discipline, str(queue.dumbbell.queue.limit)) == ("pie", "1bdp")
 
 
 def test_a_control_that_passes_breaks_its_suite_and_one_that_fails_does_not(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tailback import examples
-from tailback.candidate import flow_fields
+from tailback.candidate import flow_fields, table
 from tailback.errors import Problem, ScenarioError, TailbackError
 from tailback.experiment.sweepfile import read_sweep
 from tailback.scenario import Scenario
@@ -258,8 +258,8 @@ def candidates_changes(scenario: Scenario, candidate: Candidate, replaces: str =
     if replaces == "queue":
         limit = fields.get("dumbbell", {}).get("queue", "1bdp")
         limit = limit.get("limit") if isinstance(limit, Mapping) else limit
-        table = {"discipline": value} if isinstance(value, str) else value
-        found = ({"limit": limit} if limit else {}) | table
+        queue = table(value, "discipline", "pie,target=20ms") if isinstance(value, str) else value
+        found = ({"limit": limit} if limit else {}) | queue
         return {"dumbbell.queue": {key: item for key, item in found.items() if item is not None}}
     subjects = _subjects(fields)
     if not subjects:
@@ -268,9 +268,9 @@ def candidates_changes(scenario: Scenario, candidate: Candidate, replaces: str =
         raise ScenarioError([Problem("flow", None, problem, fix, scenario._file)])
     if replaces == "app":
         # With parameters of its own: the subject's mean nothing to it.
-        table = {"name": value} if isinstance(value, str) else value
-        params = {key: item for key, item in table.items() if key != "name"}
-        changes = {"app": table.get("name"), "params": params}
+        app = table(value, example="media,priority=2") if isinstance(value, str) else value
+        params = {key: item for key, item in app.items() if key != "name"}
+        changes = {"app": app.get("name"), "params": params}
         return {f"flow[{at}].{key}": item for at in subjects for key, item in changes.items()}
     return {f"flow[{at}].{key}": item for at in subjects for key, item in flow_fields(value).items()}
 
