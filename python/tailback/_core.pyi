@@ -434,8 +434,11 @@ def capture_pair(
 
 # The rest is there on Linux only; `tailback.live` asks first.
 
-def bpf_library(name: str, text: str, defines: dict[str, str]) -> bytes:
+def bpf_library(name: str, text: str, defines: dict[str, str], is_queue: bool = False) -> bytes:
     """A BPF source compiled natively, as a shared library; `ValueError` says what is wrong with it."""
+
+def bpf_is_queue(text: str) -> bool:
+    """Is this text of a BPF source a queue?"""
 
 def native_queue_about(path: str, params: str, rate_bps: int | None) -> str:
     """What the queue in a compiled crate says of itself, a line each. It runs; `ValueError` says what is wrong."""
@@ -447,10 +450,10 @@ def bpf_guard() -> None:
 class NativeAlgorithm:
     """A compiled candidate as one of `run`'s algorithms: its libraries with the parameters (JSON) of each.
 
-    `queue`: the library of a crate with a queue, for all parameters.
+    `queues`: those of links that name it.
     """
 
-    def __new__(cls, libraries: list[tuple[str, str]], queue: str | None = None) -> NativeAlgorithm: ...
+    def __new__(cls, libraries: list[tuple[str, str]], queues: list[tuple[str, str]] = ...) -> NativeAlgorithm: ...
     def demand_sound(self) -> None:
         """Open each, which runs their code; `ValueError` says what is wrong with one."""
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from tailback import crates, modules, native, queues, registry
+from tailback import bpf, crates, modules, native, queues, registry
 from tailback._core import Ack, Congestion, Control
 from tailback.checksums import digest
 from tailback.errors import TailbackError
@@ -281,6 +281,9 @@ def demand_of_kernel(scenario: Scenario, resolved: Mapping[str, Any], *, loads_m
             raise scenario.complaint(field, f'"{name}"', "the kernel runs no Rust crate", fix)
         if modules.is_source(name) and not loads_modules:
             problem = "a kernel module is loaded into a guest's kernel, never into this machine's"
+            raise scenario.complaint(field, f'"{name}"', problem, "Run it with --engine vm.")
+        if bpf.is_source(name) and field.startswith("links") and not loads_modules:
+            problem = "a BPF queue is loaded into a guest's kernel: tailback's device for it is there alone"
             raise scenario.complaint(field, f'"{name}"', problem, "Run it with --engine vm.")
         if name in registered() or (is_reference(name) and not native.is_source(name)):
             raise scenario.complaint(field, f'"{name}"', "the kernel runs no Python class", fix)

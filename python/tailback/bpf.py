@@ -1,4 +1,4 @@
-"""Congestion controls in one BPF source file, as people write them for the kernel: "bpf:mine.bpf.c".
+"""Congestion controls and queues in one BPF source file, as people write them for the kernel: "bpf:mine.bpf.c".
 
 For the simulator such a file is compiled natively and run in a process of its own (`tailback.isolated`); a live run
 compiles the same file for the kernel. See docs/candidates.md.
@@ -16,14 +16,23 @@ from typing import Any
 from tailback import _core, compiled
 from tailback.errors import TailbackError, nearest
 
-__all__ = ["Declared", "is_source", "read"]
+__all__ = ["ENDING", "PREFIX", "Declared", "is_source", "read", "written"]
 
 PREFIX = "bpf:"
+#: Of the files of BPF sources.
+ENDING = ".bpf.c"
+#: A number that the source lets its caller choose, and what it takes otherwise.
+_PARAMETER = re.compile(r"^\s*#\s*ifndef\s+(\w+)(?:\s*\n\s*#\s*define\s+\1[ \t]+(\S+))?", re.MULTILINE)
 
 
 def is_source(name: str) -> bool:
     """Is this "bpf:mine.bpf.c"?"""
     return name.startswith(PREFIX)
+
+
+def written(name: str) -> str:
+    """As a scenario says it: "mine.bpf.c" is "bpf:mine.bpf.c"."""
+    return name if is_source(name) else f"{PREFIX}{name}"
 
 
 def read(name: str, folder: Path | None = None) -> str:
@@ -37,29 +46,56 @@ def read(name: str, folder: Path | None = None) -> str:
         raise TailbackError(f"{file} is not UTF-8 text.") from None
 
 
-class Declared(compiled.Declared):
+class Declared(compiled.MayBeQueue):
     """A BPF source."""
 
     def library(self, params: Mapping[str, Any]) -> Path:
         """Its parameters are macros, so that there is a library for each choice of them."""
+        return self._compiled(params, is_queue=False)
+
+    def queue_library(self, params: Mapping[str, Any]) -> Path:
+        """Likewise."""
+        return self._compiled(params, is_queue=True)
+
+    def has_queue(self) -> bool:
+        """Does it fill in a struct Qdisc_ops? Nothing is compiled."""
+        return hasattr(_core, "bpf_is_queue") and _core.bpf_is_queue(self.text)
+
+    def about_queue(self, params: Mapping[str, Any], rate_bps: int | None) -> compiled.QueueAbout:
+        """The parameters are named as scenarios name them: LIMIT_PACKETS is limit_packets."""
+        about = super().about_queue(params, rate_bps)
+        return compiled.QueueAbout(about.declares, {key.lower(): value for key, value in self._parameters().items()})
+
+    def _parameters(self) -> dict[str, str]:
+        return dict(_PARAMETER.findall(self.text))
+
+    def _compiled(self, params: Mapping[str, Any], *, is_queue: bool) -> Path:
         if not hasattr(_core, "bpf_library"):
             raise ValueError("BPF sources need Linux")
-        known = sorted(set(re.findall(r"^\s*#\s*ifndef\s+(\w+)", self.text, re.MULTILINE)))
-        for key, value in params.items():
-            if key not in known:
-                close = nearest(key, known)
-                hint = f' Did you mean "{close}"?' if close else ""
-                there = ", ".join(known) or "none. Write #ifndef and #define around a number to make it one"
-                raise ValueError(f"{self.name} has no parameter {key}.{hint} There are: {there}")
-            if not isinstance(value, bool | int) and not (isinstance(value, float) and value.is_integer()):
-                raise ValueError(f"{key} = {value}: the parameters of a BPF source are whole numbers")
-        defines = tuple(sorted((key, str(int(value))) for key, value in params.items()))
+        defines = tuple(sorted(macros(self.name, self.text, params).items()))
         with compiled.lock:
-            return _library(self.name.removeprefix(PREFIX), self.text, defines)
+            return _library(self.name.removeprefix(PREFIX), self.text, defines, is_queue)
+
+
+def macros(name: str, text: str, params: Mapping[str, Any]) -> dict[str, str]:
+    """The macros that parameters define; `ValueError` says what is wrong with one. `limit_packets` is LIMIT_PACKETS."""
+    known = sorted(dict(_PARAMETER.findall(text)))
+    found = {}
+    for key, value in params.items():
+        macro = key if key in known else key.upper()
+        if macro not in known:
+            close = nearest(key, known)
+            hint = f' Did you mean "{close}"?' if close else ""
+            there = ", ".join(known) or "none. Write #ifndef and #define around a number to make it one"
+            raise ValueError(f"{name} has no parameter {key}.{hint} There are: {there}")
+        if not isinstance(value, bool | int) and not (isinstance(value, float) and value.is_integer()):
+            raise ValueError(f"{key} = {value}: the parameters of a BPF source are whole numbers")
+        found[macro] = str(int(value))
+    return found
 
 
 @functools.lru_cache(maxsize=256)
-def _library(name: str, text: str, defines: tuple[tuple[str, str], ...]) -> Path:
+def _library(name: str, text: str, defines: tuple[tuple[str, str], ...], is_queue: bool) -> Path:
     file = Path(tempfile.mkstemp(suffix=".so", dir=compiled.folder("tailback-bpf-"))[1])
-    file.write_bytes(_core.bpf_library(name, text, dict(defines)))
+    file.write_bytes(_core.bpf_library(name, text, dict(defines), is_queue))
     return file

@@ -28,8 +28,6 @@ from tailback.scenario import bulk, dumbbell
 
 __all__ = ["Candidate", "candidate", "flow_fields", "table"]
 
-#: Of the files of BPF sources.
-_ENDING = ".bpf.c"
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -102,7 +100,7 @@ def candidate(
         return _transport(name, cc)
     runs_code = is_reference(name)
     if name not in _known() and not runs_code:
-        if ":" not in name and not name.endswith((_ENDING, crates.MANIFEST)):
+        if ":" not in name and not name.endswith((bpf.ENDING, crates.MANIFEST)):
             raise TailbackError(_unknown(name))
         runs_code = True
     if runs_code and not allow_code:
@@ -153,7 +151,7 @@ def _referring(name: str) -> str:
     """As a scenario's `cc` says it."""
     if name.endswith(crates.MANIFEST):
         return crates.written(name)
-    return f"{bpf.PREFIX}{name}" if name.endswith(_ENDING) else f"python:{name}"
+    return f"{bpf.PREFIX}{name}" if name.endswith(bpf.ENDING) else f"python:{name}"
 
 
 def _registered(made_by: Callable[..., Algorithm]) -> dict[str, Any]:
@@ -218,7 +216,7 @@ def _checked(cc: dict[str, Any], allow_code: bool) -> dict[str, Any]:
 
 def _label(cc: Mapping[str, Any]) -> str:
     """Short, and without folders: a table has little room, and a page may be given away."""
-    name = _place(str(cc["name"])).rpartition(":")[2].rstrip("/").rpartition("/")[2].removesuffix(_ENDING)
+    name = _place(str(cc["name"])).rpartition(":")[2].rstrip("/").rpartition("/")[2].removesuffix(bpf.ENDING)
     given = [f"{key}={value}" for key, value in cc.items() if key != "name"]
     return " ".join([name, *given])
 

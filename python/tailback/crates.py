@@ -14,7 +14,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -23,7 +22,7 @@ from tailback.checksums import digest
 from tailback.errors import TailbackError
 from tailback.views import view
 
-__all__ = ["MANIFEST", "PREFIX", "Declared", "QueueAbout", "about_queue", "has_queue", "is_source", "read", "written"]
+__all__ = ["MANIFEST", "PREFIX", "Declared", "is_source", "read", "written"]
 
 PREFIX = "rust:"
 #: A crate may be named by its manifest too.
@@ -97,7 +96,7 @@ def split(text: str) -> dict[str, str]:
     return out
 
 
-class Declared(compiled.Declared):
+class Declared(compiled.MayBeQueue):
     """A crate."""
 
     def library(self, params: Mapping[str, Any]) -> Path:
@@ -110,70 +109,15 @@ class Declared(compiled.Declared):
     def _compiled(self) -> Path:
         return _library(self.name.removeprefix(PREFIX), self.text)
 
-    def as_queue(self, params: dict[str, Any], seed: int, rate_bps: int | None) -> Any:
-        """What the engine's check takes for its queue: compiled, and one was made elsewhere with these parameters."""
-        del seed
-        return _InertQueue(self.about_queue(params, rate_bps))
-
-    def about_queue(self, params: Mapping[str, Any], rate_bps: int | None) -> QueueAbout:
-        """What its queue says of itself; `ValueError` says what is wrong."""
-        if not hasattr(_core, "NativeAlgorithm"):
-            raise ValueError("crates need Linux")
-        with compiled.lock:
-            return _about(self.name, self._compiled(), json.dumps(dict(params), sort_keys=True), rate_bps)
-
-    def queue_library(self) -> Path:
-        """The library that has its queue, for all parameters."""
+    def queue_library(self, params: Mapping[str, Any]) -> Path:
+        """The library that has its queue, the same for all parameters."""
+        del params
         with compiled.lock:
             return self._compiled()
 
     def has_queue(self) -> bool:
-        """Does it export a queue? It is compiled, and nothing of it runs."""
-        return _QUEUE_SYMBOL in self.queue_library().read_bytes()
-
-
-@dataclass(frozen=True)
-class QueueAbout:
-    """What the queue of a crate says of itself."""
-
-    #: What it declares, by the names of the template's `About`.
-    declares: dict[str, str]
-    #: The parameters that it reads, with their defaults as text.
-    parameters: dict[str, str]
-
-    @property
-    def limit(self) -> str:
-        """What it takes as its limit: "packets", "bytes", or "" if none."""
-        return next((counted for counted in ("packets", "bytes") if f"limit_{counted}" in self.parameters), "")
-
-
-class _InertQueue:
-    """Stands where a queue would while a scenario is checked."""
-
-    def __init__(self, about: QueueAbout) -> None:
-        self.reorders, self.holds_back = (about.declares[name] == "true" for name in ("reorders", "holds_back"))
-
-    def enqueue(self, packet: object, now: float) -> None:
-        """Nothing ever comes."""
-
-    def dequeue(self, now: float) -> None:
-        """Nothing is held."""
-
-
-def about_queue(name: str, params: Mapping[str, Any], rate_bps: int | None) -> QueueAbout:
-    """What the queue of "rust:path/to/crate" says of itself. Runs its code; `TailbackError` says what is wrong."""
-    try:
-        return Declared(name, read(name)).about_queue(params, rate_bps)
-    except ValueError as error:
-        raise TailbackError(str(error)) from None
-
-
-def has_queue(name: str) -> bool:
-    """Does "rust:path/to/crate" export a queue? It is compiled, which runs its build.rs."""
-    try:
-        return Declared(name, read(name)).has_queue()
-    except ValueError as error:
-        raise TailbackError(str(error)) from None
+        """Does it export a queue? It is compiled, which runs its build.rs."""
+        return _QUEUE_SYMBOL in self.queue_library({}).read_bytes()
 
 
 @functools.lru_cache(maxsize=256)
@@ -234,21 +178,3 @@ def _sound(name: str, library: Path, params: str) -> Path:
     except _core.AlgorithmError as error:
         raise ValueError(f"it failed as one was made: {error.args[3]}") from None
     return library
-
-
-@functools.lru_cache(maxsize=1024)
-def _about(name: str, library: Path, params: str, rate_bps: int | None) -> QueueAbout:
-    """What the library's queue says of itself, made with these parameters in another process."""
-    try:
-        said: str = view("library.about")(name, str(library), params, rate_bps)
-    except TailbackError as error:
-        raise ValueError(str(error)) from None
-    except _core.AlgorithmError as error:
-        raise ValueError(f"it failed as one was made: {error.args[3]}") from None
-    rows = [line.partition("=") for line in said.split("\n")]
-    found = {key: value for key, _, value in rows}
-    kind = "parameter:"
-    return QueueAbout(
-        declares={key: value for key, value in found.items() if not key.startswith(kind)},
-        parameters={key.removeprefix(kind): value for key, value in found.items() if key.startswith(kind)},
-    )

@@ -63,7 +63,7 @@ def demand_sound(name: str, libraries: list[tuple[str, str]]) -> None:
 
 
 def about_queue(name: str, library: str, params: str, rate_bps: int | None) -> str:
-    """What the queue in a compiled crate says of itself, made with these parameters; raises what is wrong."""
+    """What the queue in a compiled library says of itself, made with these parameters; raises what is wrong."""
     about: str = _done({"about": (library, params, rate_bps)}, name)["about"]["text"]
     return about
 
@@ -219,7 +219,8 @@ def _answer(job: Mapping[str, Any], answers: Connection) -> tuple[Any, ...]:
     algorithms: dict[str, Any] = {name: made_from(name, source) for name, source in job["sources"].items()}
     natives, queues = job["natives"], job["queues"]
     algorithms |= {
-        name: _core.NativeAlgorithm(natives.get(name, []), queues.get(name)) for name in natives.keys() | queues.keys()
+        name: _core.NativeAlgorithm(natives.get(name, []), queues.get(name, []))
+        for name in natives.keys() | queues.keys()
     }
     wants_progress, wants_rows = job["wants"]
 

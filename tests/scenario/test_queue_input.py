@@ -62,14 +62,6 @@ def test_a_parameter_of_another_discipline_is_refused_with_those_it_has(name: st
     assert first in problem.fix
 
 
-def test_a_bpf_source_as_a_queue_is_refused_with_what_to_write_instead() -> None:
-    for queue in ("bpf:my_qdisc.bpf.c", {"discipline": "bpf:my_qdisc.bpf.c"}):
-        problem = refused(queue)
-        assert problem.field == "dumbbell.queue.discipline"
-        assert "rust:my_queue" in problem.fix
-        assert "python:my.py:MyQueue" in problem.fix
-
-
 def test_a_kernel_without_a_discipline_is_named_with_the_option_it_lacks() -> None:
     if "debian-6.1" not in [kernel.name for kernel in kernels.fetched()]:
         pytest.skip("a kernel is not here (tailback vm fetch debian-6.1)")

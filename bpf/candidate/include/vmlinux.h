@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What a congestion control in BPF may know of the kernel: the types and fields that the simulator fills in, by the
- * kernel's names. An algorithm that includes "vmlinux.h" gets this one, in the simulator and on a live kernel alike, where CO-RE
- * finds each field's place; so a field that a simulation could not answer for does not compile. Names are facts; no
- * kernel code is here.
+ * What a congestion control or queue discipline in BPF may know of the kernel: the types and fields that the simulator
+ * fills in, by the kernel's names. A source that includes "vmlinux.h" gets this one, in the simulator and on a live kernel
+ * alike, where CO-RE finds each field's place; so a field that a simulation could not answer for does not compile. Names
+ * are facts; no kernel code is here.
  */
 #ifndef __VMLINUX_H__
 #define __VMLINUX_H__
@@ -54,14 +54,32 @@ enum sk_pacing {
 };
 
 enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 };
 
 enum {
+	BPF_ANY = 0,
+	BPF_NOEXIST = 1,
+	BPF_EXIST = 2,
 	BPF_F_NO_PREALLOC = 1,
 	BPF_SK_STORAGE_GET_F_CREATE = 1,
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
 };
+
+/* Of these the kernel alone knows what is in them. */
+struct bpf_spin_lock {
+	__u32 val;
+};
+
+struct bpf_list_head {
+	__u64 __opaque[2];
+} __attribute__((aligned(8)));
+
+struct bpf_list_node {
+	__u64 __opaque[3];
+} __attribute__((aligned(8)));
 
 #ifdef __bpf__
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -163,6 +181,57 @@ struct tcp_congestion_ops {
 	u32 (*sndbuf_expand)(struct sock *sk);
 	void (*init)(struct sock *sk);
 	void (*release)(struct sock *sk);
+};
+
+typedef s64 ktime_t;
+
+struct sk_buff {
+	/* Of the IP packet. */
+	unsigned int len;
+	ktime_t tstamp;
+	char cb[48] __attribute__((aligned(8)));
+};
+
+/* What cb holds while a packet is in a queue; data is the queue's own. */
+struct qdisc_skb_cb {
+	unsigned int pkt_len;
+	unsigned char data[20];
+};
+
+struct qdisc_skb_head {
+	__u32 qlen;
+};
+
+struct gnet_stats_queue {
+	__u32 qlen;
+	__u32 backlog;
+	__u32 drops;
+	__u32 requeues;
+	__u32 overlimits;
+};
+
+struct Qdisc {
+	u32 limit;
+	struct qdisc_skb_head q;
+	struct gnet_stats_queue qstats;
+};
+
+/* A packet whose dropping is put off until the queue's lock is free. */
+struct bpf_sk_buff_ptr {
+	struct sk_buff *skb;
+};
+
+struct nlattr;
+struct netlink_ext_ack;
+
+struct Qdisc_ops {
+	/* First, so that a loader can give the kernel another name. */
+	char id[16];
+	int (*enqueue)(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free);
+	struct sk_buff *(*dequeue)(struct Qdisc *sch);
+	int (*init)(struct Qdisc *sch, struct nlattr *arg, struct netlink_ext_ack *extack);
+	void (*reset)(struct Qdisc *sch);
+	void (*destroy)(struct Qdisc *sch);
 };
 
 #ifdef __bpf__

@@ -248,7 +248,10 @@ impl Library {
                 };
                 return Err(what.into());
             }
-            let ops = if is_crate { crate_ops(&handle, params)? } else { kernel_ops(&handle, path)? };
+            let ops = match is_crate {
+                true => crate_ops(&handle, params)?,
+                false => kernel_ops(&handle, path, c"tailback_ops_size", "struct tcp_congestion_ops")?,
+            };
             let hooks = handle.function::<unsafe extern "C" fn(Ops) -> u32>(c"tailback_hooks")?(ops);
             if hooks & 1 == 0 {
                 return Err(
@@ -281,21 +284,24 @@ impl Library {
 /// The struct of a BPF source: where the file says, from where it was loaded.
 ///
 /// # Safety
-/// The library was made from native.c.
-unsafe fn kernel_ops(handle: &Handle, path: &Path) -> Result<Ops, String> {
+/// The library was made from native.c or native_qdisc.c, whose function `size_of` says the size of its struct `kind`.
+pub(crate) unsafe fn kernel_ops(
+    handle: &Handle,
+    path: &Path,
+    size_of: &CStr,
+    kind: &str,
+) -> Result<Ops, String> {
     let bytes = fs::read(path).map_err(|error| format!("the compiled library cannot be read: {error}"))?;
-    let section = elf::ops(&bytes).ok_or("the compiled library has no congestion control")?;
-    // SAFETY: native.c gives the function this type, and it lies in the library.
+    let section = elf::ops(&bytes).ok_or_else(|| format!("the compiled library has no {kind}"))?;
+    // SAFETY: the file gives the function this type, and it lies in the library.
     unsafe {
-        let size = handle.function::<unsafe extern "C" fn() -> u64>(c"tailback_ops_size")?();
+        let size = handle.function::<unsafe extern "C" fn() -> u64>(size_of)?();
         let count = section.place.len() as u64 / size;
         if count != 1 {
-            return Err(format!(
-                "it has {count} congestion controls: leave one struct tcp_congestion_ops in it"
-            ));
+            return Err(format!("it has {count} of them: leave one {kind} in it"));
         }
         let mut place: libc::Dl_info = mem::zeroed();
-        libc::dladdr(handle.find(c"tailback_ops_size"), &raw mut place);
+        libc::dladdr(handle.find(size_of), &raw mut place);
         Ok(place.dli_fbase.cast::<u8>().add(section.address as usize).cast())
     }
 }

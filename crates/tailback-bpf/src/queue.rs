@@ -1,7 +1,8 @@
-//! A queue discipline in a Rust crate as a queue of the simulator: the other side of the template's `tailback.rs`.
+//! A queue discipline in a Rust crate or BPF source as a queue of the simulator: the other side of the template's
+//! `tailback.rs`, and of `bpf/candidate/native_qdisc.c`, which gives a BPF source the same functions.
 //!
-//! The crate receives packets by number. The packets themselves stay in the core, which checks what the crate does to
-//! them (`tailback_core::queue::external`).
+//! The library receives packets by number. The packets themselves stay in the core, which checks what the library
+//! does to them (`tailback_core::queue::external`).
 #![allow(
     unsafe_code,
     reason = "a library is opened and called; what it does is its own, see the crate's page"
@@ -21,12 +22,14 @@ use tailback_core::scenario::Params;
 use tailback_core::time::Time;
 
 use crate::guard;
-use crate::native::{Handle, demand_version, lines, named, text};
+use crate::native::{Handle, demand_version, kernel_ops, lines, named, text};
 
 /// The version of the interface between a crate and this file: `tailback.rs` of the template has it too.
 pub const QUEUE_VERSION: u32 = 1;
 /// The function that a crate with a queue has in every version.
 pub(crate) const VERSION_SYMBOL: &CStr = c"tailback_queue_abi";
+/// The function of a BPF source's library that takes its struct.
+const OPS_SYMBOL: &CStr = c"tailback_queue_ops";
 
 /// `Packet` of the template.
 #[repr(C)]
@@ -106,6 +109,8 @@ struct Functions {
 /// A library with a queue, open.
 pub struct QueueLibrary {
     functions: Functions,
+    /// Its queue lives in global variables, so that each queue needs a library of its own: a BPF source's.
+    holds_one: bool,
     /// Closed with the library.
     _handle: Handle,
 }
@@ -122,11 +127,12 @@ impl fmt::Debug for QueueLibrary {
 }
 
 impl QueueLibrary {
-    /// Open what cargo made of a crate with the template's `export!`, or say what is wrong with it.
+    /// Open what cargo made of a crate with the template's `export!`, or clang of a BPF source; or say what is wrong.
     pub fn open(path: &Path) -> Result<Self, String> {
         let handle = Handle::afresh(path)?;
         if handle.find(VERSION_SYMBOL).is_null() {
-            let is_algorithm = !handle.find(c"tailback_abi").is_null();
+            let is_algorithm =
+                [c"tailback_abi", c"tailback_ops_size"].iter().any(|name| !handle.find(name).is_null());
             let what = match is_algorithm {
                 true => "it exports a congestion control, and no queue: name it as a flow's cc",
                 false => "it exports no queue: end src/lib.rs with tailback::export!(Mine)",
@@ -145,7 +151,15 @@ impl QueueLibrary {
                 dequeue: handle.function(c"tailback_queue_dequeue")?,
             }
         };
-        Ok(QueueLibrary { functions, _handle: handle })
+        let holds_one = !handle.find(OPS_SYMBOL).is_null();
+        if holds_one {
+            // SAFETY: native_qdisc.c has both functions, and the struct lies in the library.
+            unsafe {
+                let ops = kernel_ops(&handle, path, c"tailback_queue_ops_size", "struct Qdisc_ops")?;
+                handle.function::<unsafe extern "C" fn(*const c_void)>(OPS_SYMBOL)?(ops);
+            }
+        }
+        Ok(QueueLibrary { functions, holds_one, _handle: handle })
     }
 
     /// Make a queue with these parameters and forget it. What it says of itself: a line `name=value` for each thing it
@@ -169,26 +183,29 @@ fn why_not(fault: Option<String>) -> String {
     fault.unwrap_or_else(|| "it could not be made, and does not say why".into())
 }
 
-/// A crate with a queue by the name it has in scenarios.
+/// A crate or BPF source with a queue by the name it has in scenarios, with the library of each set of parameters.
 #[derive(Debug)]
 pub struct NativeQueueMaker {
-    path: PathBuf,
+    libraries: Vec<(Params, PathBuf)>,
     /// What is open: a library's global variables live as long as the run.
-    open: Mutex<Weak<QueueLibrary>>,
+    open: Vec<Mutex<Weak<QueueLibrary>>>,
 }
 
 impl NativeQueueMaker {
-    /// The maker of the queue in a compiled crate.
-    pub fn new(path: PathBuf) -> Self {
-        NativeQueueMaker { path, open: Mutex::new(Weak::new()) }
+    /// The maker of queues from libraries, each with the parameters that it is for.
+    pub fn new(libraries: Vec<(Params, PathBuf)>) -> Self {
+        let open = libraries.iter().map(|_| Mutex::new(Weak::new())).collect();
+        NativeQueueMaker { libraries, open }
     }
 
-    fn library(&self) -> Result<Arc<QueueLibrary>, String> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(library) = open.upgrade() {
+    fn library(&self, params: &Params) -> Result<Arc<QueueLibrary>, String> {
+        let place = self.libraries.iter().position(|(known, _)| known == params);
+        let place = place.ok_or("it was not compiled with these parameters")?;
+        let mut open = self.open[place].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(library) = open.upgrade().filter(|library| !library.holds_one) {
             return Ok(library);
         }
-        let library = Arc::new(QueueLibrary::open(&self.path)?);
+        let library = Arc::new(QueueLibrary::open(&self.libraries[place].1)?);
         *open = Arc::downgrade(&library);
         Ok(library)
     }
@@ -196,7 +213,7 @@ impl NativeQueueMaker {
 
 impl Maker for NativeQueueMaker {
     fn check(&self, params: &Params, rate_bps: Option<u64>) -> Result<Declared, String> {
-        let about = self.library()?.about(params, rate_bps)?;
+        let about = self.library(params)?.about(params, rate_bps)?;
         let declares = |what: &str| about.lines().any(|line| line.strip_prefix(what) == Some("=true"));
         Ok(Declared { reorders: declares("reorders"), holds_back: declares("holds_back") })
     }
@@ -208,7 +225,7 @@ impl Maker for NativeQueueMaker {
         seed: u64,
         rate_bps: Option<u64>,
     ) -> Result<Box<dyn External>, Failure> {
-        let (name, library, lines) = (named(name), self.library()?, lines(params)?);
+        let (name, library, lines) = (named(name), self.library(params)?, lines(params)?);
         let mut fault = ptr::null();
         guard::begin(&name, c"new", 0);
         // SAFETY: the parameters outlive the call; a fault is null or a text of the library's.
@@ -224,7 +241,7 @@ impl Maker for NativeQueueMaker {
     }
 }
 
-/// A queue of a crate's.
+/// A queue of a library's.
 #[derive(Debug)]
 struct NativeQueue {
     name: Arc<CStr>,
@@ -232,7 +249,7 @@ struct NativeQueue {
     state: State,
 }
 
-// SAFETY: a run has one thread at a time, and the crate is called by it alone.
+// SAFETY: a run has one thread at a time, and the library is called by it alone.
 unsafe impl Send for NativeQueue {}
 
 impl Drop for NativeQueue {
@@ -310,6 +327,9 @@ impl External for NativeQueue {
     }
 
     fn declares(&self, field: &str) -> String {
-        format!("a queue that means this has {field}: true in its ABOUT")
+        match self.library.holds_one {
+            true => format!("a queue that means this says so: const bool tailback_{field} = true;"),
+            false => format!("a queue that means this has {field}: true in its ABOUT"),
+        }
     }
 }

@@ -16,14 +16,25 @@ macro_rules! headers {
 
 /// What a source may include.
 const HEADERS: &[(&str, &str)] = headers! {
-    "vmlinux.h", "bpf_tracing_net.h", "bpf/bpf_helpers.h", "bpf/bpf_tracing.h", "bpf/bpf_core_read.h",
+    "vmlinux.h", "bpf_tracing_net.h", "bpf_experimental.h", "bpf_qdisc_common.h", "bpf/bpf_helpers.h",
+    "bpf/bpf_tracing.h", "bpf/bpf_core_read.h",
 };
-/// The kernel's side, natively.
+/// The kernel's side, natively: of a congestion control and of a queue.
 const HARNESS: &str = include_str!("../../../bpf/candidate/native.c");
+const QUEUE_HARNESS: &str = include_str!("../../../bpf/candidate/native_qdisc.c");
 /// Lines of a compiler's complaints that are passed on.
 const MOST_LINES: usize = 20;
 
-/// A congestion control's source.
+/// What a source is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A congestion control.
+    Control,
+    /// A queue discipline.
+    Queue,
+}
+
+/// The source of a congestion control or queue discipline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// What errors call it.
@@ -56,32 +67,66 @@ impl Drop for Scratch {
 }
 
 impl Source {
-    /// Compile it for the kernel, which shall know it by `name`; or say for people what is wrong.
-    pub fn object(&self, name: &str) -> Result<Vec<u8>, String> {
-        let mut object = self.compiled(&["-target", "bpf", "-mcpu=v3", "-g", "-c"], false)?;
+    /// Compile a congestion control or a queue for the kernel, which shall know it by `name`; or say for people what is
+    /// wrong.
+    pub fn object(&self, name: &str, kind: Kind) -> Result<Vec<u8>, String> {
+        self.demand_kind(kind)?;
+        let mut object = self.compiled(&["-target", "bpf", "-mcpu=v3", "-g", "-c"], None)?;
         match elf::rename(&mut object, name) {
             true => Ok(object),
-            false => Err(self.lacks_ops()),
+            false => Err(self.lacks_ops(kind)),
         }
     }
 
     /// Compile it natively; the bytes of a shared library.
-    pub fn library(&self) -> Result<Vec<u8>, String> {
-        let library = self.compiled(&["-shared", "-fPIC", "-fno-strict-aliasing", "-Wl,-z,defs"], true)?;
+    pub fn library(&self, kind: Kind) -> Result<Vec<u8>, String> {
+        self.demand_kind(kind)?;
+        let harness = match kind {
+            Kind::Control => HARNESS,
+            Kind::Queue => QUEUE_HARNESS,
+        };
+        let mut options = vec!["-shared", "-fPIC", "-fno-strict-aliasing", "-Wl,-z,defs"];
+        if kind == Kind::Queue && self.text.contains("bpf_qdisc_watchdog_schedule") {
+            options.push("-DTAILBACK_HOLDS_BACK");
+        }
+        let library = self.compiled(&options, Some(harness))?;
         match elf::ops(&library) {
             Some(_) => Ok(library),
-            None => Err(self.lacks_ops()),
+            None => Err(self.lacks_ops(kind)),
         }
     }
 
-    fn lacks_ops(&self) -> String {
-        format!(
-            "{}: there is no congestion control in it, a struct tcp_congestion_ops in SEC(\".struct_ops\")",
-            self.name
-        )
+    /// What it is by its text: a queue if it fills in a `struct Qdisc_ops`.
+    pub fn kind(&self) -> Kind {
+        let is_queue = self.text.split("struct Qdisc_ops").skip(1).any(|rest| {
+            let after = rest.trim_start().trim_start_matches(|of: char| of.is_alphanumeric() || of == '_');
+            after.len() < rest.trim_start().len() && after.trim_start().starts_with('=')
+        });
+        if is_queue { Kind::Queue } else { Kind::Control }
     }
 
-    fn compiled(&self, options: &[&str], with_harness: bool) -> Result<Vec<u8>, String> {
+    fn demand_kind(&self, kind: Kind) -> Result<(), String> {
+        let name = &self.name;
+        match (kind, self.kind()) {
+            (Kind::Control, Kind::Queue) => {
+                Err(format!("{name} is a queue, and no congestion control: name it as a link's queue"))
+            }
+            (Kind::Queue, Kind::Control) if self.text.contains("tcp_congestion_ops") => {
+                Err(format!("{name} is a congestion control, and no queue: name it as a flow's cc"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn lacks_ops(&self, kind: Kind) -> String {
+        let (what, of) = match kind {
+            Kind::Control => ("congestion control", "tcp_congestion_ops"),
+            Kind::Queue => ("queue discipline", "Qdisc_ops"),
+        };
+        format!("{}: there is no {what} in it, a struct {of} in SEC(\".struct_ops\")", self.name)
+    }
+
+    fn compiled(&self, options: &[&str], harness: Option<&str>) -> Result<Vec<u8>, String> {
         let trouble = |error: io::Error| format!("{}: no place to compile it: {error}", self.name);
         let scratch = Scratch::new().map_err(trouble)?;
         let folder = &scratch.0;
@@ -89,7 +134,9 @@ impl Source {
         for (name, text) in HEADERS {
             fs::write(folder.join(name), text).map_err(trouble)?;
         }
-        fs::write(folder.join("native.c"), HARNESS).map_err(trouble)?;
+        if let Some(harness) = harness {
+            fs::write(folder.join("native.c"), harness).map_err(trouble)?;
+        }
         fs::write(folder.join("candidate.c"), format!("#line 1 {:?}\n{}", self.name, self.text))
             .map_err(trouble)?;
         let out = folder.join("out");
@@ -107,7 +154,7 @@ impl Source {
         clang.arg(format!("-ffile-prefix-map={}=.", folder.display()));
         clang.args(options).args(self.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         clang.args(["-o", "out", "candidate.c"]).current_dir(folder);
-        if with_harness {
+        if harness.is_some() {
             clang.arg("native.c");
         }
         let done = clang.output().map_err(|error| match error.kind() {
@@ -149,26 +196,35 @@ mod tests {
 
     #[test]
     fn a_mistake_is_reported_with_its_line() {
-        let said = source("int a;\nint b = c;\n").library().unwrap_err();
+        let said = source("int a;\nint b = c;\n").library(Kind::Control).unwrap_err();
         assert!(said.contains("mine.bpf.c:2:"), "{said}");
-        let said = source("u32 f(struct tcp_sock *tp) { return tp->reordering; }\n").library().unwrap_err();
+        let said = source("u32 f(struct tcp_sock *tp) { return tp->reordering; }\n")
+            .library(Kind::Control)
+            .unwrap_err();
         assert!(said.contains("docs/candidates.md"), "{said}");
-        let said = source("int a;\n").library().unwrap_err();
+        let said = source("int a;\n").library(Kind::Control).unwrap_err();
         assert!(said.contains("no congestion control in it"), "{said}");
+        let said = source("int a;\n").library(Kind::Queue).unwrap_err();
+        assert!(said.contains("no queue discipline in it, a struct Qdisc_ops in"), "{said}");
+        let control = source("/* no struct Qdisc_ops */ struct tcp_congestion_ops mine = {};");
+        assert!(control.library(Kind::Queue).unwrap_err().contains("name it as a flow's cc"));
+        let queue = source("struct Qdisc_ops mine = {};");
+        assert!(queue.library(Kind::Control).unwrap_err().contains("name it as a link's queue"));
     }
 
     #[test]
     fn the_examples_compile_for_both_worlds_under_the_name_given() {
-        for text in [
-            include_str!("../../../bpf/examples/gentle.bpf.c"),
-            include_str!("../../../bpf/examples/steady.bpf.c"),
+        for (text, kind) in [
+            (include_str!("../../../bpf/examples/gentle.bpf.c"), Kind::Control),
+            (include_str!("../../../bpf/examples/steady.bpf.c"), Kind::Control),
+            (include_str!("../../../bpf/examples/head_drop.bpf.c"), Kind::Queue),
         ] {
-            assert!(elf::ops(&source(text).library().unwrap()).is_some());
-            let object = source(text).object("tb1mine").unwrap();
+            assert!(elf::ops(&source(text).library(kind).unwrap()).is_some());
+            let object = source(text).object("tb1mine", kind).unwrap();
             let place = elf::ops(&object).unwrap().place;
             assert_eq!(&object[place][..8], b"tb1mine\0");
             // Each compilation has a folder of its own.
-            assert_eq!(source(text).object("tb1mine").unwrap(), object);
+            assert_eq!(source(text).object("tb1mine", kind).unwrap(), object);
             assert!(!object.windows(16).any(|bytes| bytes == b".struct_ops.link"));
         }
     }

@@ -317,7 +317,7 @@ pub fn candidate_key(number: usize) -> String {
 
 /// Compile a candidate that the kernel is to know by this name.
 pub fn compile_candidate(source: &tailback_bpf::Source, name: &str) -> Result<Vec<u8>, LiveError> {
-    source.object(name).map_err(LiveError::Failed)
+    source.object(name, tailback_bpf::Kind::Control).map_err(LiveError::Failed)
 }
 
 /// Compile, load and register the candidate that is the plan's control of this number; `ends_with_us` as for [`register`].

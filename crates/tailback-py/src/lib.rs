@@ -46,7 +46,7 @@ mod _core {
     };
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use crate::native::{NativeAlgorithm, bpf_guard, bpf_library, native_queue_about};
+    use crate::native::{NativeAlgorithm, bpf_guard, bpf_is_queue, bpf_library, native_queue_about};
     #[pymodule_export]
     use crate::own::{PyAck, PyCongestion, PyControl, PyPhaseChange};
     #[pymodule_export]

@@ -1,24 +1,34 @@
-//! Congestion controls in BPF sources and Rust crates, and queues in crates, compiled natively: the other side of
-//! `tailback_bpf`, where that is Linux.
+//! Congestion controls and queues in BPF sources and Rust crates, compiled natively: the other side of `tailback_bpf`,
+//! where that is Linux.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tailback_bpf::{NativeMaker, NativeQueueMaker, QueueLibrary, Source, guard};
+use tailback_bpf::{Kind, NativeMaker, NativeQueueMaker, QueueLibrary, Source, guard};
 use tailback_core::scenario::Params;
 
-/// Compile a BPF source natively and return the library's bytes; `ValueError` says for people what is wrong.
+/// Compile a BPF source natively, as a queue or a congestion control, and return the library's bytes; `ValueError` says
+/// for people what is wrong.
 #[pyfunction]
+#[pyo3(signature = (name, text, defines, is_queue=false))]
 pub fn bpf_library(
     py: Python<'_>,
     name: String,
     text: String,
     defines: BTreeMap<String, String>,
+    is_queue: bool,
 ) -> PyResult<Vec<u8>> {
     let source = Source { name, text, defines: defines.into_iter().collect() };
-    py.detach(|| source.library()).map_err(PyValueError::new_err)
+    let kind = if is_queue { Kind::Queue } else { Kind::Control };
+    py.detach(|| source.library(kind)).map_err(PyValueError::new_err)
+}
+
+/// Is this text of a BPF source a queue?
+#[pyfunction]
+pub fn bpf_is_queue(text: String) -> bool {
+    Source { name: String::new(), text, defines: Vec::new() }.kind() == Kind::Queue
 }
 
 /// From now on this process says how it ends if a candidate is at fault (`tailback-fault` on standard error).
@@ -27,7 +37,7 @@ pub fn bpf_guard() {
     guard::install();
 }
 
-/// What the queue in a compiled crate says of itself, made with these parameters (JSON): a line for each thing. Runs its
+/// What the queue in a compiled library says of itself, made with these parameters (JSON): a line for each thing. Runs its
 /// code; `ValueError` says for people what is wrong.
 #[pyfunction]
 pub fn native_queue_about(path: PathBuf, params: &str, rate_bps: Option<u64>) -> PyResult<String> {
@@ -40,12 +50,12 @@ fn params_of(json: &str) -> PyResult<Params> {
     serde_json::from_str(json).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// A compiled candidate, as one of `run`'s algorithms: by the parameters (JSON) of each, its libraries. A crate with a
-/// queue has one library for all parameters.
+/// A compiled candidate, as one of `run`'s algorithms: by the parameters (JSON) of each, its libraries, where flows name it
+/// and where links do.
 #[pyclass(frozen, module = "tailback._core")]
 pub struct NativeAlgorithm {
     libraries: Vec<(Params, PathBuf)>,
-    queue: Option<PathBuf>,
+    queues: Vec<(Params, PathBuf)>,
 }
 
 impl NativeAlgorithm {
@@ -56,17 +66,18 @@ impl NativeAlgorithm {
 
     /// The maker of its queues, if links name it.
     pub fn queue_maker(&self) -> Option<NativeQueueMaker> {
-        self.queue.clone().map(NativeQueueMaker::new)
+        (!self.queues.is_empty()).then(|| NativeQueueMaker::new(self.queues.clone()))
     }
 }
 
 #[pymethods]
 impl NativeAlgorithm {
     #[new]
-    #[pyo3(signature = (libraries, queue=None))]
-    fn new(libraries: Vec<(String, PathBuf)>, queue: Option<PathBuf>) -> PyResult<Self> {
+    #[pyo3(signature = (libraries, queues=Vec::new()))]
+    fn new(libraries: Vec<(String, PathBuf)>, queues: Vec<(String, PathBuf)>) -> PyResult<Self> {
         let read = |(params, path): (String, PathBuf)| Ok((params_of(&params)?, path));
-        Ok(NativeAlgorithm { libraries: libraries.into_iter().map(read).collect::<PyResult<_>>()?, queue })
+        let all = |rows: Vec<_>| rows.into_iter().map(read).collect::<PyResult<_>>();
+        Ok(NativeAlgorithm { libraries: all(libraries)?, queues: all(queues)? })
     }
     /// Open each of its libraries, which runs their code; `ValueError` says for people what is wrong with one.
     fn demand_sound(&self) -> PyResult<()> {

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, crates, queues, suites
+from tailback import _core, native, queues, suites
 from tailback.algorithms import factories, is_reference, load, registered
 from tailback.candidate import candidate as examined
 from tailback.candidate import table as parsed
@@ -554,13 +554,12 @@ def _queue_taken(candidate: suites.Candidate, allow_code: bool) -> dict[str, Any
     """Name and parameters; "my.py:MyQueue" is a class of the user's own. One that takes no limit gets none."""
     table = parsed(candidate, "discipline", "pie,target=20ms") if isinstance(candidate, str) else dict(candidate)
     name = str(table.get("discipline", ""))
-    if name.endswith(crates.MANIFEST):
-        table["discipline"] = name = crates.written(name)
-    if allow_code and crates.is_source(name):
+    if compiled := native.written(name):
+        table["discipline"] = compiled
         given = {key: value for key, value in table.items() if key not in ("discipline", "limit")}
-        return (
-            table if "limit" in table or crates.about_queue(name, given, _RATE_BPS).limit else table | {"limit": None}
-        )
+        if not allow_code or "limit" in table or native.about_queue(compiled, given, _RATE_BPS).limit:
+            return table
+        return table | {"limit": None}
     own = registered().get(name)
     if own is None and (":" not in name or name.startswith("kernel:")):
         return table

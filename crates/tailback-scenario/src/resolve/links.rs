@@ -337,19 +337,13 @@ fn is_own(resolver: &mut Resolver<'_>, queue: &Queue, place: &str) -> bool {
     if queue::outside::is_module(name) {
         return true;
     }
-    if name.starts_with("bpf:") {
-        let fix = "Write the queue in Rust, \"rust:my_queue\", or as a class in Python, \"python:my.py:MyQueue\" \
-                   (docs/tutorials/own-queue.md)";
-        let found = fault("a BPF source is a congestion control here, and no queue", fix);
-        return refuse_own(resolver, name, place, found);
-    }
     if queue::outside::of_kernel(name).is_some()
         || queue::registry::cards().iter().any(|card| card.name == name)
     {
         return false;
     }
     match resolver.host.own(name) {
-        Own::Unknown if ["python:", "rust:"].iter().any(|kind| name.starts_with(kind)) => {
+        Own::Unknown if ["python:", "bpf:", "rust:"].iter().any(|kind| name.starts_with(kind)) => {
             let fix = "Run the scenario on your machine with --allow-code, or choose a built-in queue";
             refuse_own(resolver, name, place, fault("no code of a scenario's is run here", fix))
         }

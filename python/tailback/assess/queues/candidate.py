@@ -6,7 +6,7 @@ What `candidate` distinguishes:
 - "drop-tail-bytes" and "drop-tail-packets": a FIFO that counts the cell's limit in one or the other;
 - "kernel:fq_codel" or "kernel:pie,target=20ms": a kernel's own, which runs in guests (`Vm`) alone;
 - "mine.py:MyQueue", "package.module:MyQueue" or "python:…": a Python class, which runs code and wants `allow_code`;
-- "mine/Cargo.toml" or "rust:mine": a crate in Rust, likewise;
+- "mine/Cargo.toml" or "rust:mine", "mine.bpf.c" or "bpf:mine.bpf.c": a crate in Rust or BPF source, likewise;
 - a table as a scenario has it: `{"discipline": "codel", "target": "5ms"}`, or its TOML text;
 - in Python, the class itself.
 """
@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tailback import crates, queues, registry
+from tailback import bpf, native, queues, registry
 from tailback.algorithms import algorithm, is_reference, load, registered, sources
 from tailback.candidate import Candidate
 from tailback.candidate import table as parsed
@@ -103,8 +103,8 @@ def names_a_queue(what: Any, *, allow_code: bool = False) -> bool:
         return True
     if name in registered():
         return queues.is_queue(registered()[name])
-    if allow_code and (crates.is_source(name) or name.endswith(crates.MANIFEST)):
-        return crates.has_queue(name if crates.is_source(name) else crates.written(name))
+    if allow_code and (compiled := native.written(name)):
+        return native.has_queue(compiled)
     if not allow_code or (".py:" not in name and not name.startswith("python:")):
         return False
     return queues.is_queue(load(name.removeprefix("python:")))
@@ -207,13 +207,13 @@ def _default(param: registry.Param, table: Mapping[str, Any]) -> float | None:
     return float(param.default) if isinstance(param.default, int | float) else None
 
 
-def _of_crate(label: str, table: dict[str, Any]) -> QueueCandidate:
-    """A crate in Rust: it declares what its `ABOUT` says."""
+def _compiled(label: str, table: dict[str, Any]) -> QueueCandidate:
+    """A crate declares what its `ABOUT` says, a BPF source its parameters alone."""
     name = str(table["discipline"])
     _demand_sound(label, table, allow_code=True)
     resolved = _resolved(table, True)
     link = next(link for link in resolved["links"] if link["queue"]["discipline"] == name)
-    about = crates.about_queue(name, link["queue"].get("params") or {}, link["rate_bps"])
+    about = native.about_queue(name, link["queue"].get("params") or {}, link["rate_bps"])
     limits = "" if any(key.startswith("limit") for key in table) else about.limit
     numbers = {key: float(value) for key, value in about.parameters.items() if _NUMBER.fullmatch(value)}
     promised = {key: float(about.declares[key]) for key in ("target_ms", "burst_ms") if key in about.declares}
@@ -224,14 +224,14 @@ def _of_crate(label: str, table: dict[str, Any]) -> QueueCandidate:
     return QueueCandidate(
         label=label,
         cc=dict(table),
-        kind="rust",
+        kind=name.partition(":")[0],
         allow_code=True,
         digest=digest(given.encode()),
         source=source.text,
         target_ms=promised.get("target_ms", DEFAULT_TARGET_MS) if target is None else target,
         burst_ms=promised.get("burst_ms", DEFAULT_BURST_MS) if burst is None else burst,
-        isolates=about.declares["isolates"],
-        drops_at_head=about.declares["drops_at_head"] == "true",
+        isolates=about.declares.get("isolates", ""),
+        drops_at_head=about.declares.get("drops_at_head") == "true",
         limits=limits,
         takes_ecn="ecn" in about.parameters and "ecn" not in table,
     )
@@ -241,15 +241,15 @@ def _own(label: str, name: str, table: dict[str, Any], allow_code: bool) -> Queu
     made_by: Any
     if name in registered():
         made_by, runs_code = registered()[name], False
-    elif ":" in name or name.endswith(crates.MANIFEST):
+    elif ":" in name or native.written(name):
         if not allow_code:
             raise TailbackError(
                 f'the candidate "{name}" is code, which would be run. Read it first; then allow it with --allow-code, '
                 "or allow_code=True in Python."
             )
-        if crates.is_source(name) or name.endswith(crates.MANIFEST):
-            table = {**table, "discipline": name if crates.is_source(name) else crates.written(name)}
-            return _of_crate(_label(table), table)
+        if compiled := native.written(name):
+            table = {**table, "discipline": compiled}
+            return _compiled(_label(table), table)
         name = name if is_reference(name) else f"python:{name}"
         made_by, runs_code = load(name.removeprefix("python:")), True
         table = {**table, "discipline": name}
@@ -259,7 +259,7 @@ def _own(label: str, name: str, table: dict[str, Any], allow_code: bool) -> Queu
         hint = f' Did you mean "{close}"?' if close else ""
         raise TailbackError(
             f'there is no queue "{name}".{hint} There are: {", ".join(known)}; classes of your own, as '
-            "file.py:Class; and Rust crates, as mine/Cargo.toml"
+            "file.py:Class; Rust crates, as mine/Cargo.toml; and BPF sources, as mine.bpf.c"
         )
     if not queues.is_queue(made_by):
         raise TailbackError(f'"{name}" is no queue: it has no enqueue and dequeue')
@@ -320,7 +320,7 @@ def _label(table: Mapping[str, Any]) -> str:
     """Short, and without folders."""
     name = str(table["discipline"])
     # A kernel's queue stands beside the model of that name.
-    name = name if name.startswith(_KERNEL) else name.rpartition(":")[2].rpartition("/")[2]
+    name = name if name.startswith(_KERNEL) else name.rpartition(":")[2].rpartition("/")[2].removesuffix(bpf.ENDING)
     # As TOML writes it, so that it can be pasted.
     given = (f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in table.items())
     return " ".join([name, *(each for each in given if not each.startswith("discipline="))])
