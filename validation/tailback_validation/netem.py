@@ -327,9 +327,11 @@ simulated, and the script that `tailback export --as netem` writes of it, run wh
 `tbf`, `netem` and iperf3 carry everything; tailback's emulator carries nothing. What is not said is 20 Mbit/s, 40 ms,
 two flows of CUBIC and a queue of 20 packets.
 
-The rule, written before the first run: the goodput of all flows over {duration} s, mean of {runs} runs in guests or of
-{most} where packets are lost at random, differs from the mean of {sims} simulated runs by {bound} % at most, in
-{least} of {all} cells. The rule is {verdict}: {within} of {cells} cells are within.
+The rule was written before the first run. What counts is the goodput of all flows over {duration} s. Its mean of {runs}
+runs in guests, or of {most} where packets are lost at random, differs from the mean of {sims} simulated runs by
+{bound} % at most. That must hold in {least} of {all} cells.
+
+The rule is {verdict}: {within} of {cells} cells are within.
 
 The null: as many simulated runs in the place of the kernel's, compared with the other simulated ones. In {groups} such
 draws {counts} cells were within. Kernel and simulator draw different random numbers, so no exact model does better.
