@@ -164,6 +164,34 @@ def test_framing_survives_the_way_to_the_engine_and_back() -> None:
     assert "framing" not in _dumbbell(tb.bulk("cubic")).to_json()
 
 
+# -- damage
+
+
+def test_a_receiver_drops_what_a_wire_damaged_and_no_link_does() -> None:
+    result = tb.run(_dumbbell(tb.flow("udp-cbr", params={"rate": "1mbit"}), tb.bulk("cubic"), wire={"corrupt": 0.01}))
+    rows = result.polars("receiver_drops", labels=True)
+    assert set(rows["reason"].cast(pl.String)) == {"corrupt"}
+    assert rows["reverse"].to_list() == [False, False]
+    flows = result.numpy("flows")
+    assert rows["packets"].to_list() == flows["packets_dropped"].tolist()
+    assert "wire" not in _reasons(result)
+    assert tb.metrics.flow_loss_rate(result, 0) == pytest.approx(0.01, rel=0.4)
+    assert flows["segments_retransmitted"][1] >= flows["packets_dropped"][1]
+    assert "receiver_drops" not in tb.run(_dumbbell(tb.bulk("cubic"), duration="1s")).tables
+
+
+def test_damage_survives_the_way_to_the_engine_and_back_and_is_netems_word() -> None:
+    scenario = _dumbbell(tb.bulk("cubic"), wire={"corrupt": 0.001})
+    again = tb.Scenario.from_resolved(scenario.resolve())
+    assert again.links[0].wire.corrupt == 0.001
+    assert again.to_json() == scenario.to_json()
+    assert "corrupt" not in _dumbbell(tb.bulk("cubic")).to_json()
+    made = tb.export(scenario, "netem")
+    assert " corrupt 0.1000000%" in made.text
+    assert not [row for row in made.left_out if "wire" in row.field]
+    assert "dumbbell.wire.corrupt" in [row.field for row in tb.export(scenario, "ns3").left_out]
+
+
 # -- bleaching
 
 
@@ -253,6 +281,7 @@ def test_quics_acknowledgements_are_not_thinned() -> None:
         ({"netem_jitter": "5ms", "jitter": "5ms"}, "dumbbell.wire.netem_jitter", "one of jitter, reorder"),
         ({"netem_jitter": 5}, "dumbbell.wire.netem_jitter", 'Write "10ms"'),
         ({"ack_every": 4}, "dumbbell.wire.ack_every", "Give ack_hold"),
+        ({"corrupt": 1.5}, "dumbbell.wire.corrupt", "between 0 and 1"),
         ({"ack_every": 1, "ack_hold": "1ms"}, "dumbbell.wire.ack_every", "from 2"),
     ],
 )

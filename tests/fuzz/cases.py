@@ -119,7 +119,7 @@ class Case:
 
     def wire(self) -> Table:
         out: Table = {}
-        for key in ("loss", "duplicate", "reorder", "burst_start", "burst_end", "burst_loss", "gap_loss"):
+        for key in ("loss", "corrupt", "duplicate", "reorder", "burst_start", "burst_end", "burst_loss", "gap_loss"):
             self.maybe(out, 0.2, key, self.share)
         self.maybe(out, 0.1, "bit_error", lambda: self.random.choice((0.0, 1e-9, 1e-6, 1e-3, 1.0)))
         self.maybe(out, 0.1, "loss_every", lambda: self.random.choice((0, 2, 50, 10_000, 2**32)))

@@ -615,6 +615,17 @@ def test_a_kernels_packets_take_the_time_of_their_cells() -> None:
 
 
 @boots
+def test_a_kernel_repeats_what_a_wire_damages() -> None:
+    path = {"rate": "20mbit", "rtt": "20ms", "wire": {"corrupt": 0.01}}
+    result = vm.run(tb.dumbbell(flows=[tb.bulk()], duration="2s", **path))
+    dropped = int(result.column("flows", "packets_dropped")[0])
+    assert result.column("receiver_drops", "packets").tolist() == [dropped]
+    assert dropped > 5
+    assert result.column("flows", "segments_retransmitted")[0] >= dropped
+    assert result.column("links", "dropped").tolist() == [0, 0]
+
+
+@boots
 def test_a_kernel_never_hears_of_marks_that_its_path_bleaches() -> None:
     path = {"rate": "20mbit", "rtt": "20ms", "wire": {"bleach": "ce"}}
     codel = {"discipline": "codel", "variant": "linux", "ecn": True}

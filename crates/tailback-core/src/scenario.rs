@@ -190,6 +190,9 @@ pub struct WireSpec {
     pub loss: f64,
     /// One packet in N is lost, always as far apart; zero: none.
     pub loss_every: u32,
+    /// Probability that a packet is damaged; it goes on, and the checksum of its receiver drops it.
+    #[serde(skip_serializing_if = "is_never")]
+    pub corrupt: f64,
     /// Probability that a packet is delivered twice.
     pub duplicate: f64,
     /// Probability that a packet is held back and so overtaken.
@@ -229,6 +232,10 @@ pub struct WireSpec {
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+fn is_never(probability: &f64) -> bool {
+    *probability == 0.0
 }
 
 fn is_false(flag: &bool) -> bool {

@@ -5,6 +5,7 @@
 
 mod link_host;
 
+use tailback_core::engine::ReceiverDropCounts;
 use tailback_core::link::channel::{self, Channel};
 use tailback_core::link::{Carries, Link, Server};
 use tailback_core::packet::{Ecn, FlowId, Packet};
@@ -59,6 +60,8 @@ pub enum Outcome {
         /// The link's number.
         link: u32,
     },
+    /// Arrived damaged: the checksum of its receiver fails.
+    Damaged,
 }
 
 /// Owns what packets carry.
@@ -139,6 +142,8 @@ pub struct Path<W> {
     pub outcomes: Journal<Outcome>,
     /// Totals by flow.
     pub counts: Vec<FlowCount>,
+    /// What ends dropped on arrival.
+    pub receiver_drops: ReceiverDropCounts,
     /// Records queues and packets.
     pub observer: W,
 }
@@ -212,6 +217,7 @@ impl<W: Observer> Path<W> {
             captured: Journal::default(),
             outcomes: Journal::default(),
             counts: vec![FlowCount::default(); routes.len()],
+            receiver_drops: ReceiverDropCounts::default(),
             routes,
             observer,
         })
@@ -271,7 +277,7 @@ impl<W: Observer> Path<W> {
             count.packets_sent += 1;
             count.bytes_sent += Bytes::from(bytes);
         }
-        let slot = self.slots.keep(Slot { number, row });
+        let slot = self.slots.keep(Slot { number, row, is_damaged: false });
         let packet =
             Packet { slot, flow: FlowId(flow), bytes, ecn, hop: 0, is_reverse, conversation, enqueued: now };
         match self.accesses.pairs(flow) {
@@ -322,6 +328,10 @@ impl<W: Observer> Path<W> {
                     continue;
                 }
                 let number = self.number(packet.slot);
+                if self.slots.held[packet.slot as usize].is_damaged {
+                    self.drop_damaged(&packet);
+                    continue;
+                }
                 self.outcomes[number as usize] = Outcome::Delivered { due, is_marked: packet.ecn == Ecn::Ce };
                 if !packet.is_reverse {
                     let count = &mut self.counts[packet.flow.0 as usize];
@@ -332,6 +342,18 @@ impl<W: Observer> Path<W> {
             }
             self.inbox = inbox;
         }
+    }
+
+    /// The kernel never sees it: its checksum would fail there.
+    fn drop_damaged(&mut self, packet: &Packet) {
+        let Slot { number, row, .. } = self.slots.held[packet.slot as usize];
+        self.outcomes[number as usize] = Outcome::Damaged;
+        self.observer.lost(row);
+        self.receiver_drops.add(packet);
+        if !packet.is_reverse {
+            self.counts[packet.flow.0 as usize].packets_dropped += 1;
+        }
+        self.slots.free.push(packet.slot);
     }
 
     /// The packet in `slot` was handed to its host at `written`; the slot is free again.
@@ -443,7 +465,7 @@ impl<W: Observer> Path<W> {
 
     fn take_fate(&mut self) {
         for (packet, _) in self.fate.drops.drain(..) {
-            let Slot { number, row } = self.slots.held[packet.slot as usize];
+            let Slot { number, row, .. } = self.slots.held[packet.slot as usize];
             let is_known = matches!(self.outcomes[number as usize], Outcome::Dropped { .. });
             debug_assert!(is_known, "every drop is shown to the observer");
             self.observer.lost(row);

@@ -441,6 +441,8 @@ fn collect(
         faults.extend(record.fault.take().map(|(connections, fault)| (number as u32, connections, *fault)));
     }
     notes.extend(faults.iter().map(|(_, _, fault)| fault.sentence()));
+    let may_damage = scenario.links.iter().any(|link| link.wire.corrupt > 0.0);
+    let receiver_drops = may_damage.then(|| seen.emulated.path.receiver_drops.table());
     let faults = (!faults.is_empty()).then(|| tailback_core::engine::stack_faults(&faults));
 
     let mut device_drops = seen.records.iter().map(|record| record.socket_drops).sum();
@@ -495,6 +497,7 @@ fn collect(
                 requests,
                 echoes,
             ])
+            .chain(receiver_drops)
             .chain(faults)
             .chain(sightings.into_iter().flat_map(Sightings::tables))
             .collect(),

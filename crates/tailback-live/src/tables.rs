@@ -471,6 +471,7 @@ pub fn captures(emulated: &Emulated) -> Captures {
         let (due, fate, link, marked) = match emulated.path.outcomes[number] {
             Outcome::InTransit => (Time::NEVER, PacketFate::InTransit, None, false),
             Outcome::Delivered { due, is_marked } => (due, PacketFate::Received, None, is_marked),
+            Outcome::Damaged => (Time::NEVER, PacketFate::Dropped, None, false),
             Outcome::Dropped { link } => (Time::NEVER, PacketFate::Dropped, Some(LinkId(link)), false),
         };
         CaptureRow {

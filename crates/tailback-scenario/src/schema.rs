@@ -189,6 +189,8 @@ part! {
     loss: Probability = Probability(0.0);
     /// One packet in N is lost, always as far apart; which is the first, the seed says.
     loss_every: Whole<0, { u32::MAX as u64 }> = Whole(0);
+    /// Probability that a packet is damaged: it goes on, and the checksum of its receiver drops it ([table](columns.md#receiver_drops) `receiver_drops`).
+    corrupt: Probability = Probability(0.0);
     /// Probability that a packet is delivered twice.
     duplicate: Probability = Probability(0.0);
     /// Probability that a packet is held back by `reorder_delay` and so overtaken.

@@ -99,6 +99,7 @@ fn link(link: &Node) -> Node {
         "wire" => lean(table! {
             "loss" => set_row(wire, "loss"),
             "loss_every" => set_row(wire, "loss_every"),
+            "corrupt" => set_row(wire, "corrupt"),
             "duplicate" => set_row(wire, "duplicate"),
             "reorder" => set_row(wire, "reorder"),
             "reorder_delay" => set_span(wire, "reorder_delay_ps"),

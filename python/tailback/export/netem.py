@@ -259,6 +259,8 @@ class _Writer:
         if wire.get("loss_every"):
             why = "netem loses packets at random only"
             self.source.leave(f"{place}.loss_every", wire["loss_every"], why, "Write a loss in its place")
+        if wire.get("corrupt"):
+            words.append(f"corrupt {wire['corrupt']:.7%}")
         if wire["duplicate"]:
             words.append(f"duplicate {wire['duplicate']:.7%}")
         if wire["reorder"]:

@@ -342,6 +342,7 @@ class Wire(Part):
         *,
         loss: float = ...,
         loss_every: int = ...,
+        corrupt: float = ...,
         duplicate: float = ...,
         reorder: float = ...,
         reorder_delay: str | Duration = ...,
@@ -366,6 +367,10 @@ class Wire(Part):
     @property
     def loss_every(self) -> int:
         """One packet in N is lost, always as far apart; which is the first, the seed says."""
+
+    @property
+    def corrupt(self) -> float:
+        """Probability that a packet is damaged: it goes on, and the checksum of its receiver drops it ([table](columns.md#receiver_drops) `receiver_drops`)."""
 
     @property
     def duplicate(self) -> float:

@@ -76,12 +76,14 @@ impl Arena {
         let one = &self.slots[before as usize];
         // Every field by name, so that a new one cannot be forgotten; together they are one copy of a cache line.
         let Segment { seq, ack, window, ts_val, ts_ecr, to, row, len, flags, is_repeated, .. } = *one;
-        let Segment { ce, window_scale, sack_count, is_dsack, sack: _, .. } = *one;
+        let Segment { ce, window_scale, sack_count, is_dsack, is_damaged: _, sack: _, .. } = *one;
         let next = &mut self.slots[slot as usize];
         (next.seq, next.ack, next.window, next.ts_val, next.ts_ecr) = (seq, ack, window, ts_val, ts_ecr);
         (next.to, next.row, next.len, next.flags, next.is_repeated) = (to, row, len, flags, is_repeated);
         (next.ce, next.window_scale, next.sack_count, next.is_dsack) =
             (ce, window_scale, sack_count, is_dsack);
+        // A link without rate may have damaged that one already; a free slot never holds damage.
+        debug_assert!(!next.is_damaged, "repaired when it became free");
         next.seq += u64::from(len);
         self.take(slot);
         slot
@@ -104,6 +106,11 @@ impl Arena {
         }
         self.free.push(slot);
         slot
+    }
+
+    /// Of a slot about to become free: what is next written there, field by field, is not damaged.
+    pub fn repair(&mut self, slot: u32) {
+        self.at_mut(slot).is_damaged = false;
     }
 
     /// The segment in a slot.

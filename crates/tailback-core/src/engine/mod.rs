@@ -18,7 +18,7 @@ pub use self::bounds::{Expected, MOST_FOREIGN, MOST_MEMORY, MOST_ROWS};
 pub use self::build::switches;
 use self::network::{Held, Network, Polling};
 use self::parts::{Parts, refuse};
-pub use self::tables::stack_faults;
+pub use self::tables::{ReceiverDropCounts, stack_faults};
 use crate::cc::external::Makers;
 use crate::foreign::{StackFault, Stacks};
 use crate::link::Link;

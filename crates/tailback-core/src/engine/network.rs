@@ -32,6 +32,7 @@ use super::connections::Connections;
 use super::foreign::Foreign;
 use super::parts::Parts;
 use super::schedule::Schedule;
+use super::tables::ReceiverDropCounts;
 use crate::foreign::StackFault;
 use crate::link::Link;
 use crate::link::channel::Channel;
@@ -134,6 +135,8 @@ pub struct Network<P> {
     pub foreign: Vec<Foreign>,
     /// What their stacks did wrong: the flow, how many connections ended by it, and the fault.
     pub faults: Vec<(u32, u64, StackFault)>,
+    /// What ends dropped on arrival.
+    pub receiver_drops: ReceiverDropCounts,
     /// The flow that wanted more foreign connections at once than a run has.
     pub crowded: Option<u32>,
     /// Foreign connections that are open.
@@ -170,7 +173,9 @@ impl<P: Probe> Network<P> {
             P::WANTS && (0..links as u32).any(|link| probe.wants_event(link, QueueEvent::Drop));
         let schedule = Schedule::new(links, elements);
         // Where links wake among the timers, nothing is ever before the next of those.
-        let ways = match P::EACH || !schedule.has_row() {
+        // What is taken together is not asked whether a wire has damaged it.
+        let may_damage = parts.links.iter().any(Link::may_damage);
+        let ways = match P::EACH || !schedule.has_row() || may_damage {
             true => vec![ahead::Way::SINGLY; links],
             false => ahead::ways(&parts.links, &parts.flows, shows_numbers),
         };
@@ -187,6 +192,7 @@ impl<P: Probe> Network<P> {
             connections: Connections::default(),
             foreign: parts.foreign,
             faults: Vec::new(),
+            receiver_drops: ReceiverDropCounts::default(),
             crowded: None,
             foreign_open: 0,
             foreign_peak: 0,

@@ -1,17 +1,21 @@
 //! The tables every run leaves, whatever was recorded.
 
+use std::collections::BTreeMap;
+
 use super::connections::Tally;
 use super::network::Network;
 use super::network::foreign::NOT_FOREIGN;
 use crate::foreign::StackFault;
-use crate::packet::FlowId;
+use crate::link::Link;
+use crate::packet::{FlowId, Packet};
 use crate::probe::rows::{
-    Congestion, CongestionRow, Engine, EngineRow, FlowRow, Flows, StackFaultRow, StackFaults, links,
+    Congestion, CongestionRow, Engine, EngineRow, FlowRow, Flows, ReceiverDropReason, ReceiverDropRow,
+    ReceiverDrops, StackFaultRow, StackFaults, links,
 };
 use crate::probe::schema::Threshold;
 use crate::probe::{Probe, Table, Tables};
 use crate::tcp::sender::CongestionEvent;
-use crate::time::{Duration, Time};
+use crate::time::{Bytes, Duration, Time};
 
 fn seconds(time: Time) -> f64 {
     if time == Time::NEVER { f64::NAN } else { time.as_secs_f64() }
@@ -35,6 +39,9 @@ pub fn collect<P: Probe>(mut network: Network<P>) -> Tables {
         internals_names: Vec::new(),
         warnings: std::mem::take(&mut network.warnings),
     };
+    if network.links.iter().any(Link::may_damage) {
+        tables.tables.push(network.receiver_drops.table());
+    }
     if !network.faults.is_empty() {
         tables.tables.push(stack_faults(&network.faults));
         tables.warnings.extend(network.faults.iter().map(|(_, _, fault)| fault.sentence()));
@@ -93,6 +100,31 @@ fn congestion<P: Probe>(network: &Network<P>) -> Table {
         in_flight: event.in_flight,
     };
     network.congestion.iter().map(row).collect::<Congestion>().into_table()
+}
+
+/// What ends dropped on arrival, by flow and direction: packets and bytes.
+#[derive(Clone, Debug, Default)]
+pub struct ReceiverDropCounts(BTreeMap<(u32, bool), (u64, Bytes)>);
+
+impl ReceiverDropCounts {
+    /// One more, which a wire had damaged.
+    pub fn add(&mut self, packet: &Packet) {
+        let (packets, bytes) = self.0.entry((packet.flow.0, packet.is_reverse)).or_default();
+        *packets += 1;
+        *bytes += Bytes::from(packet.bytes);
+    }
+
+    /// A row for each flow and direction that lost some.
+    pub fn table(&self) -> Table {
+        let row = |(&(flow, reverse), &(packets, bytes)): (&(u32, bool), &(u64, Bytes))| ReceiverDropRow {
+            flow: FlowId(flow),
+            reverse,
+            reason: ReceiverDropReason::Corrupt,
+            packets,
+            bytes,
+        };
+        self.0.iter().map(row).collect::<ReceiverDrops>().into_table()
+    }
 }
 
 /// What stacks did that none may: each with its flow's number, and how many connections ended by it.

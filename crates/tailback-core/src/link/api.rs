@@ -39,6 +39,8 @@ pub trait Watch {
     /// `packet` was dropped, from the queue, on arrival at it, or on the wire.
     #[inline]
     fn on_drop(&mut self, _at: Time, _packet: &Packet, _backlog: Backlog, _reason: DropReason) {}
+    /// The wire damaged `packet`, which goes on.
+    fn on_damage(&mut self, _packet: &Packet) {}
     /// `packet` was marked CE.
     #[inline]
     fn on_mark(&mut self, _at: Time, _packet: &Packet, _backlog: Backlog) {}

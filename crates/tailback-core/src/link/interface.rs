@@ -216,6 +216,9 @@ impl Interface {
     /// As `send`, over a wire that impairs.
     fn pass(&mut self, packet: Packet, at: Time, due: Time, fate: &mut Fate, watch: &mut impl Watch) {
         let wire = self.wire.as_mut().expect("a wire");
+        if wire.damages_next() {
+            watch.on_damage(&packet);
+        }
         if wire.signals.is_some() {
             return self.pass_with_signals(packet, at, due, fate, watch);
         }

@@ -338,6 +338,11 @@ impl Link {
         self.interface.pipe.get(number).map(|(_, packet)| packet)
     }
 
+    /// May packets leave it damaged?
+    pub(crate) fn may_damage(&self) -> bool {
+        self.interface.wire.as_ref().is_some_and(|wire| wire.may_damage())
+    }
+
     /// What stands before its queue.
     pub(super) fn gate(&self) -> Option<&Gate> {
         match &self.service {

@@ -1,4 +1,4 @@
-//! What a wire does to packets beyond delaying them: loss, duplication, holding back, jitter.
+//! What a wire does to packets beyond delaying them: loss, damage, duplication, holding back, jitter.
 //!
 //! Each impairment draws from its own named stream, once a packet, so switching one on leaves the others'
 //! choices alone. Loss, jitter and holding back are decided when the last bit leaves the sender; duplication when
@@ -9,7 +9,10 @@
 //! bad with probability p, bad to good with r. It loses the packet with the probability of its new state. A share p/(p
 //! + r) of packets meets the bad state, in bursts of mean length 1/r.
 //!
-//! Source: the independent-probability models of Linux netem (tc-netem(8): loss random, duplicate, reorder, delay
+//! A damaged packet (`corrupt`) goes on as any other: it loads every link behind, and its receiver drops it, whose checksum
+//! finds the wrong bit.
+//!
+//! Source: the independent-probability models of Linux netem (tc-netem(8): loss random, corrupt, duplicate, reorder, delay
 //! jitter, and loss gemodel, whose p, r, 1-h, 1-k are burst_start, burst_end, burst_loss, gap_loss). Gilbert, "Capacity
 //! of a burst-noise channel", BSTJ 39 (1960); Elliott, BSTJ 42 (1963).
 //!
@@ -69,6 +72,7 @@ pub struct Wire {
     /// One packet in N is lost, and how many go before the next.
     loss_every: u32,
     before_loss: u32,
+    corrupt: f64,
     duplicate: f64,
     reorder: f64,
     reorder_delay: Duration,
@@ -81,6 +85,7 @@ pub struct Wire {
     burst: Option<Burst>,
     bit_stream: Stream,
     loss_stream: Stream,
+    corrupt_stream: Stream,
     duplicate_stream: Stream,
     reorder_stream: Stream,
     jitter_stream: Stream,
@@ -101,6 +106,7 @@ fn refuse(field: &str, what: &str, value: impl ToString, problem: &str, fix: &st
 fn check(spec: &WireSpec, field: &str) -> Result<(), ScenarioError> {
     for (what, p) in [
         ("loss", spec.loss),
+        ("corrupt", spec.corrupt),
         ("duplicate", spec.duplicate),
         ("reorder", spec.reorder),
         ("bit_error", spec.bit_error),
@@ -259,6 +265,7 @@ impl Wire {
                 0 => 0,
                 every => stream("loss-every").below(u64::from(every)) as u32,
             },
+            corrupt: spec.corrupt,
             duplicate: spec.duplicate,
             reorder: spec.reorder,
             reorder_delay: Duration::from_ps(spec.reorder_delay_ps),
@@ -278,6 +285,7 @@ impl Wire {
             }),
             bit_stream: stream("bits"),
             loss_stream: stream("loss"),
+            corrupt_stream: stream("corrupt"),
             duplicate_stream: stream("duplicate"),
             reorder_stream: stream("reorder"),
             jitter_stream: stream("jitter"),
@@ -302,7 +310,7 @@ impl Wire {
 
     /// Does all that is not lost arrive as it departed, in order, each packet its delay later?
     pub fn only_loses(&self) -> bool {
-        !self.is_reordering() && !self.has_jitter() && self.signals.is_none()
+        !self.is_reordering() && !self.has_jitter() && !self.may_damage() && self.signals.is_none()
     }
 
     /// The passage of the next packet, of this many bytes, which would arrive at `due` on a plain wire.
@@ -363,6 +371,16 @@ impl Wire {
     pub fn released(&mut self) -> Option<u32> {
         let place = self.held.iter().position(|&(_, left, _)| left == 0)?;
         Some(self.held.remove(place).0)
+    }
+
+    /// May a packet arrive damaged?
+    pub fn may_damage(&self) -> bool {
+        self.corrupt > 0.0
+    }
+
+    /// Is the packet that has just left damaged? Asked of lost ones too, so that losses leave the others' fates alone.
+    pub fn damages_next(&mut self) -> bool {
+        self.corrupt > 0.0 && self.corrupt_stream.chance(self.corrupt)
     }
 
     /// May a packet be followed by a copy of itself?

@@ -53,6 +53,14 @@ labels! {
 }
 
 labels! {
+    /// Why a receiver dropped a packet that had arrived.
+    pub enum ReceiverDropReason {
+        /// Its checksum failed: a wire had damaged it.
+        Corrupt = 0 => "corrupt",
+    }
+}
+
+labels! {
     /// Which program of a flow.
     pub enum Role {
         /// At the flow's `to`.
@@ -83,7 +91,7 @@ tables! {
         packets_sent: u64,
         /// Packets that reached its receiver.
         packets_received: u64,
-        /// Packets that were dropped, from a queue or on a wire.
+        /// Packets that were dropped, from a queue, on a wire, or damaged by its receiver.
         packets_dropped: u64,
         /// What its sender sent, headers included.
         bytes_sent: u64 ["B"],
@@ -183,6 +191,20 @@ tables! {
         kind: StackFaultKind,
         /// Connections of the flow that ended by it.
         connections: u64,
+    }
+
+    /// What receivers dropped on arrival; links count it as delivered. The table is there only if a wire has `corrupt`.
+    ReceiverDrops of ReceiverDropRow as "receiver_drops" {
+        /// The flow.
+        flow: FlowId,
+        /// They went from the flow's receiver to its sender.
+        reverse: bool,
+        /// Reason for the drop.
+        reason: ReceiverDropReason,
+        /// Packets dropped.
+        packets: u64,
+        /// Their IP bytes.
+        bytes: u64 ["B"],
     }
 
     /// What the simulator did, in one row.

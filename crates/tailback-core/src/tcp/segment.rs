@@ -98,6 +98,8 @@ pub struct Segment {
     pub sack_count: u8,
     /// The first SACK block reports a duplicate (RFC 2883).
     pub is_dsack: bool,
+    /// A wire has damaged it: its receiver's checksum fails.
+    pub is_damaged: bool,
     /// SACK blocks, most recent first (RFC 2018 section 4). Read them through [`Segment::sack_blocks`]: a slot keeps
     /// those of the segment before.
     pub sack: [Range; 4],
@@ -144,6 +146,7 @@ impl Segment {
             window_scale: 0,
             sack_count: 0,
             is_dsack: false,
+            is_damaged: false,
             sack: [Range { start: 0, end: 0 }; 4],
         }
     }
@@ -167,6 +170,7 @@ impl Segment {
             window_scale,
             sack_count,
             is_dsack,
+            is_damaged,
             sack,
         } = other;
         self.seq = *seq;
@@ -183,6 +187,7 @@ impl Segment {
         self.window_scale = *window_scale;
         self.sack_count = *sack_count;
         self.is_dsack = *is_dsack;
+        self.is_damaged = *is_damaged;
         if *sack_count > 0 {
             self.sack = *sack;
         }

@@ -13,6 +13,8 @@ use crate::journal::Journal;
 pub(super) struct Slot {
     pub(super) number: u64,
     pub(super) row: u32,
+    /// A wire has damaged it.
+    pub(super) is_damaged: bool,
 }
 
 /// Slots, numbers and rows of the packets under way.
@@ -85,6 +87,9 @@ impl<W: Observer, F> Watch for LinkHost<'_, W, F> {
         self.outcomes[number as usize] = Outcome::Dropped { link: self.link };
         self.row(at, QueueEvent::Drop, packet, backlog, Some(reason));
     }
+    fn on_damage(&mut self, packet: &Packet) {
+        self.slots.held[packet.slot as usize].is_damaged = true;
+    }
     fn on_mark(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
         self.row(at, QueueEvent::Mark, packet, backlog, None);
     }
@@ -104,7 +109,8 @@ impl<W: Observer, F: Frames> Host for LinkHost<'_, W, F> {
         let before = self.captured[original.number as usize];
         self.captured.push(Captured { at: self.now, is_copy: true, ..before });
         self.outcomes.push(Outcome::InTransit);
-        let slot = self.slots.keep(Slot { number, row: NO_ROW });
+        let is_damaged = self.slots.held[packet.slot as usize].is_damaged;
+        let slot = self.slots.keep(Slot { number, row: NO_ROW, is_damaged });
         self.frames.copy(packet.slot, slot);
         self.observer.doubled(packet.slot, slot);
         Packet { slot, ..*packet }

@@ -18,7 +18,8 @@ pub const MTU: u64 = 1500;
 /// A telephone packet, unless an application over UDP says otherwise.
 const DATAGRAM: u64 = 200;
 /// Keys of a wire that stand in the engine's form only if they are not zero.
-const LOSSES: [&str; 10] = [
+const LOSSES: [&str; 11] = [
+    "corrupt",
     "loss_every",
     "bit_error",
     "burst_start",

@@ -101,6 +101,9 @@ impl<P: Probe> Watch for LinkHost<'_, P> {
     fn on_drop(&mut self, at: Time, packet: &Packet, backlog: Backlog, reason: DropReason) {
         self.row(at, QueueEvent::Drop, packet, backlog, Some(reason));
     }
+    fn on_damage(&mut self, packet: &Packet) {
+        self.arena.at_mut(packet.slot).is_damaged = true;
+    }
     #[inline]
     fn on_mark(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
         self.row(at, QueueEvent::Mark, packet, backlog, None);

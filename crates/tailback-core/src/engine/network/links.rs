@@ -135,6 +135,7 @@ impl<P: Probe> Network<P> {
             if self.flows[packet.flow.0 as usize].foreign != NOT_FOREIGN {
                 self.drop_foreign(&packet);
             }
+            self.arena.repair(packet.slot);
             self.arena.release(packet.slot);
         }
         self.fate.clear();
@@ -151,9 +152,12 @@ impl<P: Probe> Network<P> {
             self.push_apart(route[usize::from(packet.hop)], packet);
             return;
         }
+        let segment = self.arena.at_mut(packet.slot);
+        if segment.is_damaged {
+            return self.drop_damaged(&packet);
+        }
         // Sent, received and dropped all count the flow's own direction; what comes back is its acknowledgements.
         per_packet.count.packets_received += u64::from(!packet.is_reverse);
-        let segment = self.arena.at_mut(packet.slot);
         segment.ce = packet.ecn == Ecn::Ce;
         if P::EACH {
             self.probe.arrived(self.now, &packet, segment);
@@ -186,6 +190,22 @@ impl<P: Probe> Network<P> {
         if is_heard {
             self.after(index_of(address));
         }
+    }
+
+    /// The checksum of its receiver fails.
+    #[cold]
+    fn drop_damaged(&mut self, packet: &Packet) {
+        let number = packet.flow.0 as usize;
+        self.per_packet[number].count.packets_dropped += u64::from(!packet.is_reverse);
+        self.receiver_drops.add(packet);
+        if P::EACH {
+            self.probe.lost(self.arena.at(packet.slot).row);
+        }
+        if self.flows[number].foreign != NOT_FOREIGN {
+            self.drop_foreign(packet);
+        }
+        self.arena.repair(packet.slot);
+        self.arena.release(packet.slot);
     }
 
     /// Does the probe watch each packet in this link's queue?
