@@ -233,7 +233,7 @@ fn replays(scenario: &Scenario) -> (run::Outcome, Vec<Captured>, Vec<Outcome>) {
                 // What was due in the last moments may not have been handed over any more.
                 *fate == 2.0 || then.as_secs_f64() == *due && f64::from(u8::from(*is_marked)) == *marked
             }
-            Outcome::Dropped { .. } => *fate == 1.0,
+            Outcome::Dropped { .. } | Outcome::Damaged => *fate == 1.0,
             Outcome::InTransit => *fate == 2.0,
         };
         assert!(same, "packet {number}: {again:?} against {due} {fate} {marked}");
