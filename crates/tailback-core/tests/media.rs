@@ -234,6 +234,17 @@ fn by_gcc_it_lives_beside_cubic_where_a_fixed_threshold_starves() {
     assert!(fixed <= 0.2, "{fixed}");
 }
 
+/// A full queue has no trend, and losses below a tenth lower no rate: with room to grow it holds the link, not its share.
+/// Seen in a run after the bands above; the guide says so.
+#[test]
+fn by_gcc_without_a_largest_rate_it_may_take_the_whole_link() {
+    let mut media = gcc("media", &[("max_rate", 2e7)]);
+    media.start_ps = 5 * SECOND;
+    let cubic = flow("cubic", "bulk", Some(tcp("cubic", "linux")));
+    let tables = run(&path(2_000_000, 180, vec![media, cubic]));
+    assert!(rate_mbps(&tables, 0, (120.0, 178.0)) > 1.9);
+}
+
 /// libwebrtc's threshold falls within milliseconds to the smallest one, and so does its share.
 #[test]
 fn by_gcc_with_the_gains_of_libwebrtc_it_starves_beside_cubic() {

@@ -22,9 +22,9 @@ const CARD: Card = Card {
           min(A, B)",
     source: "draft-ietf-rmcat-gcc-02 (Holmer et al.); γ also in Carlucci et al., Analysis and Design of the \
              Google Congestion Control, MMSys 2016. From libwebrtc (modules/congestion_controller/goog_cc): the \
-             line instead of the Kalman filter and its gain of 4, bursts of at most 100 ms, the interval of \
-             reports, a variance of 0.4 to 2.5 kbit/s times the mean, decreases an RTT apart, losses counted over \
-             20 packets, growth of at least 4 kbit/s a second, and `start_rate`",
+             line instead of the Kalman filter, its gain of 4, bursts of at most 100 ms, the interval of reports, \
+             and `start_rate`. Likewise a variance of 0.4 to 2.5 kbit/s times the mean, decreases an RTT apart, \
+             losses counted over 20 packets, and growth of at least 4 kbit/s a second",
     differs: &[
         "the encoder gives exactly the rate it is asked for, and packets are spread over the frame, where WebRTC sends \
          bursts every 5 ms",
@@ -222,8 +222,8 @@ impl Receiver {
     }
 }
 
-/// IP length of a transport-wide feedback message: two bytes for a run of equal states, 14 states of one bit or 7 of
-/// two, then a byte for an arrival or two for a long gap before it.
+/// IP length of a transport-wide feedback message. Two bytes have a run of equal states, 14 states of one bit, or 7 of
+/// two bits. An arrival has a byte, or two after a long gap.
 fn report_bytes(expected: u64, packets: &[Arrival]) -> u32 {
     let wide = packets.windows(2).filter(|pair| pair[1].at.since(pair[0].at) > SMALL_GAP).count() as u64;
     let received = packets.len() as u64;
@@ -709,7 +709,7 @@ mod tests {
         // 8 % a second, never beyond 1.5 times what arrives.
         assert_near(update(Normal, 1e6), 1_003_855.465_314);
         assert_near(update(Normal, 6.7e5), 1_005_000.0);
-        // 0.85 of what arrives; again after an RTT of 100 ms, or at once if less than half arrives.
+        // 0.85 of what arrives. The next decrease is an RTT of 100 ms later, or at once if less than half arrives.
         assert_near(update(Over, 1e6), 850_000.0);
         assert_near(update(Over, 9e5), 850_000.0);
         assert_near(update(Over, 9e5), 765_000.0);
@@ -717,7 +717,7 @@ mod tests {
         // One normal report holds it, underuse too.
         assert_near(update(Normal, 3e5), 255_000.0);
         assert_near(update(Under, 3e5), 255_000.0);
-        // What arrives is near its mean at overuse, which began anew: an eighth of a frame of 8,500 bit.
+        // What arrives is near its mean at overuse, which has restarted: an eighth of a frame of 8,500 bit.
         assert_near(update(Normal, 3e5), 256_062.5);
     }
 
