@@ -36,6 +36,7 @@ export const APPS: Record<string, string> = {
   'voip-onoff': 'Call with pauses',
   'udp-cbr': 'Steady stream',
   media: 'Video call',
+  'media-gcc': 'Video call (WebRTC)',
   ping: 'Ping',
   tunnel: 'Tunnel',
   exec: 'Program (live and vm)',
