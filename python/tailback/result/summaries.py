@@ -183,7 +183,8 @@ def _built_of(source: Mapping[str, Any]) -> str:
 
 def _whose(row: Mapping[str, str]) -> str:
     if "sha256" in row:
-        return f'your own module, registered as "{row["registered"]}", source {row["sha256"][:12]}'
+        kind = "BPF queue" if row.get("discipline", "").startswith("bpf:") else "module"
+        return f'your own {kind}, registered as "{row["registered"]}", source {row["sha256"][:12]}'
     return _WHOSE[row["by"]]
 
 
