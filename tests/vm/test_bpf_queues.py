@@ -14,7 +14,7 @@ KERNEL = "debian-7.3"
 
 
 def path(queue: object, **more: object) -> tb.Scenario:
-    return tb.dumbbell(rate="4mbit", rtt="20ms", queue=queue, flows=[tb.bulk("reno")], duration="2s", **more)
+    return tb.dumbbell(rate="4mbit", rtt="20ms", queue=queue, flows=[tb.bulk("reno")], duration="6s", **more)
 
 
 def demand_kernel(name: str) -> None:
