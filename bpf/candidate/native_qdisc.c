@@ -21,7 +21,7 @@ int snprintf(char *text, unsigned long size, const char *format, ...);
 #define VERSION 1
 /* The machine has been up for so long when a run begins: zero means "never" to many algorithms. */
 #define UP_NS 1000000000000ull
-/* A packet that left is another one only after so many more. */
+/* Packets that must leave before the memory of one that left is used again. */
 #define REST 4096
 #define BUCKETS 1024
 #define NONE ~0ull

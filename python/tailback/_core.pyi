@@ -437,6 +437,9 @@ def capture_pair(
 def bpf_library(name: str, text: str, defines: dict[str, str], is_queue: bool = False) -> bytes:
     """A BPF source compiled natively, as a shared library; `ValueError` says what is wrong with it."""
 
+def bpf_queue_object(name: str, text: str, defines: dict[str, str], id: str) -> bytes:
+    """A queue's BPF source compiled for a kernel, which shall know it by `id`; `ValueError` says what is wrong."""
+
 def bpf_is_queue(text: str) -> bool:
     """Is this text of a BPF source a queue?"""
 

@@ -54,7 +54,7 @@ class Declared(compiled.MayBeQueue):
         return self._compiled(params, is_queue=False)
 
     def queue_library(self, params: Mapping[str, Any]) -> Path:
-        """Likewise."""
+        """A library for each choice of the macros, as above."""
         return self._compiled(params, is_queue=True)
 
     def has_queue(self) -> bool:

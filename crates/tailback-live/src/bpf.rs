@@ -107,18 +107,22 @@ fn open_library() -> Result<Library, String> {
     }
 }
 
+/// Lines of one message of libbpf's that are kept, the last ones.
+const MOST_LINES: usize = 8;
 /// What libbpf has said since the last failure: its reasons.
 static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 unsafe extern "C" fn hear(level: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
     const DEBUG: c_int = 2;
     if level < DEBUG {
-        let mut buffer = [0u8; 1024];
+        // The verifier's whole log is one message.
+        let mut buffer = vec![0u8; 1 << 20];
         // SAFETY: libbpf passes a format with its arguments; the buffer's size is given.
         unsafe { vsnprintf(buffer.as_mut_ptr().cast(), buffer.len(), format, arguments) };
         let text = CStr::from_bytes_until_nul(&buffer).map(CStr::to_string_lossy).unwrap_or_default();
         if let Ok(mut heard) = HEARD.lock() {
-            heard.push(text.trim_end().into());
+            let lines: Vec<&str> = text.trim_end().lines().collect();
+            heard.push(lines[lines.len().saturating_sub(MOST_LINES)..].join("\n"));
         }
     }
     0

@@ -243,6 +243,7 @@ impl Emulator {
             };
             match read {
                 Read::Packet => {}
+                Read::Nothing if self.read_wires(&mut packet, now, shared)? => {}
                 Read::Nothing => {
                     self.step(now, shared);
                     self.rest(&mut polls)?;
@@ -275,7 +276,10 @@ impl Emulator {
     /// happened on the path, as soon after as can be.
     fn read_the_first(&mut self, packet: &mut [u8], now: Time, shared: &Shared) -> Result<Read, LiveError> {
         let Some(stamps) = &mut self.stamps else { return Ok(Read::Nothing) };
-        let Some((port, stamped_ns)) = stamps.waiting() else { return Ok(Read::Nothing) };
+        let hosts = self.ports.len() - self.buffers.queues.len();
+        let queues = &self.buffers.queues;
+        let is_read_at_once = |port: usize| port < hosts || queues[port - hosts].read_from().is_none();
+        let Some((port, stamped_ns)) = stamps.waiting(is_read_at_once) else { return Ok(Read::Nothing) };
         let got = self.ports[port].tun.read(packet).doing("reading from a host")?;
         let Some((length, offload)) = got else {
             // It is stamped just before it can be read. What never can was dropped by its device.
@@ -299,7 +303,11 @@ impl Emulator {
     /// Take what waits at each port, at the instant it is read.
     fn read_all(&mut self, packet: &mut [u8], shared: &Shared) -> Result<Read, LiveError> {
         let mut read = Read::Nothing;
+        let hosts = self.ports.len() - self.buffers.queues.len();
         for port in 0..self.ports.len() {
+            if port >= hosts && self.buffers.queues[port - hosts].read_from().is_some() {
+                continue;
+            }
             for _ in 0..BURST {
                 let got = self.ports[port].tun.read(packet);
                 let Some((length, offload)) = got.doing("reading from a host")? else { break };
@@ -313,9 +321,40 @@ impl Emulator {
         Ok(read)
     }
 
+    /// Take a packet out of a queue in BPF whose wire is free, at the instant it became so or the packet came; was there one?
+    fn read_wires(&mut self, packet: &mut [u8], now: Time, shared: &Shared) -> Result<bool, LiveError> {
+        let hosts = self.ports.len() - self.buffers.queues.len();
+        for number in 0..self.buffers.queues.len() {
+            let port = hosts + number;
+            let Some(free) = self.buffers.queues[number].read_from().filter(|free| *free <= now) else {
+                continue;
+            };
+            let got = self.ports[port].tun.read(packet).doing("reading from a queue")?;
+            let Some((length, offload)) = got else { continue };
+            let stamp = self.stamps.as_mut().and_then(|stamps| stamps.sent(port, &packet[..length]));
+            let came = stamp.map_or(now, |ns| self.clock.at(ns));
+            let start = free.max(came.min(now));
+            self.buffers.queues[number].occupy(start, length);
+            let at = self.before_the_end(start.max(self.path.reached().ceil_to(Duration::from_ns(1))));
+            self.step(at, shared);
+            self.take(port, &packet[..length], offload, at, None);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
     /// Sleep until a packet comes or something is nearly due. Nearer than that: spin, by returning at once.
     fn rest(&mut self, polls: &mut [libc::pollfd]) -> Result<(), LiveError> {
-        let due = self.clock.until(self.path.next_due().min(self.end));
+        let mut next = self.path.next_due().min(self.end);
+        let (hosts, now) = (self.ports.len() - self.buffers.queues.len(), self.now());
+        for (port, queue) in self.buffers.queues.iter().enumerate().map(|(at, queue)| (hosts + at, queue)) {
+            let Some(free) = queue.read_from() else { continue };
+            // What waits there wakes no thread while the wire is busy.
+            let fd = self.ports[port].tun.as_fd().as_raw_fd();
+            polls[port].fd = if free > now { -1 } else { fd };
+            next = if free > now { next.min(free) } else { next };
+        }
+        let due = self.clock.until(next);
         let Some(nap) = due.checked_sub(self.spin).filter(|nap| !nap.is_zero()) else { return Ok(()) };
         sys::wait_prepared(polls, Some(nap.min(NAP))).doing("waiting for packets").map(drop)
     }

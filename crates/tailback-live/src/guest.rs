@@ -15,6 +15,7 @@ use serde_json::json;
 use tailback_core::foreign::Stacks;
 use tailback_core::scenario::Scenario;
 
+use crate::bpf::{Held, Loaded};
 use crate::demands::{Manner, Place};
 use crate::error::{Doing, LiveError};
 use crate::recipe;
@@ -42,6 +43,9 @@ struct Job {
     /// order.
     #[serde(default)]
     own: Vec<OwnModule>,
+    /// The user's own queues in BPF.
+    #[serde(default)]
+    queues: Vec<OwnQueue>,
 }
 
 /// What programs find in a guest beside their files, which lie where they look for them.
@@ -86,6 +90,17 @@ struct OwnModule {
     module: String,
     /// "name=value name=value".
     params: String,
+}
+
+/// A queue of the user's own in BPF, compiled.
+#[derive(Deserialize)]
+struct OwnQueue {
+    /// What the scenario calls it: "bpf:mine.bpf.c".
+    name: String,
+    /// Where the scenario names it.
+    field: String,
+    /// Its object below the folder.
+    file: String,
 }
 
 /// Run what the host asks for, hand over what came of it, and end the machine.
@@ -138,6 +153,8 @@ fn work(letter: &mut Letter) -> Result<(), LiveError> {
         let registered = load(own, &folder, &mut log)?;
         modules.insert(own.name.clone(), registered);
     }
+    let queues: Result<Vec<_>, _> = job.queues.iter().map(|own| load_queue(own, &folder)).collect();
+    let queues = queues?;
     settle()?;
     if let Some(programs) = &job.programs {
         programs.make()?;
@@ -154,6 +171,7 @@ fn work(letter: &mut Letter) -> Result<(), LiveError> {
         letter.report(State::Running, (fraction * 1e6) as u64);
         Ok(())
     })?;
+    drop(queues);
     let about = json!({
         "release": first_line("/proc/sys/kernel/osrelease"),
         "build": first_line("/proc/sys/kernel/version"),
@@ -217,6 +235,16 @@ fn load(own: &OwnModule, folder: &Path, log: &mut KernelLog) -> Result<String, L
             "Register one in each module",
         ),
     }
+}
+
+/// Load a queue in BPF and register it; it is there for as long as what is returned.
+fn load_queue(own: &OwnQueue, folder: &Path) -> Result<Loaded, LiveError> {
+    let object = fs::read(folder.join(&own.file)).doing("reading a queue of your own")?;
+    let loaded = Loaded::load_held(&own.name, &object, Held::ByKernel);
+    loaded.and_then(|mut loaded| loaded.register_for_good().map(|()| loaded)).map_err(|error| {
+        let problem = format!("the guest's kernel does not take it: {error}");
+        LiveError::refuse(own.field.clone(), &own.name, problem, "Correct it as the verifier says")
+    })
 }
 
 /// Counters that are not zero, by host.

@@ -4,6 +4,9 @@
 //! stands in a class of HTB at the link's rate, which asks it for a packet when the last one's time is over, as a
 //! device does. The qdisc tbf would take one ahead, out of the discipline's sight. What comes out then crosses the
 //! emulator's link: that adds the packet's own time on the wire, and the rest of the path.
+//!
+//! The kernel lets no queue in BPF stand in a class. It stands at the device itself, which has room for one packet and is
+//! read when the wire is free. That packet is out of the discipline's sight, as one in a network card is.
 
 pub mod options;
 
@@ -17,6 +20,7 @@ use tailback_core::packet::{Ecn, Packet};
 use tailback_core::params::Checked;
 use tailback_core::queue::{dscp, outside};
 use tailback_core::scenario::Scenario;
+use tailback_core::time::{Duration, Time};
 
 use self::options::Discipline;
 use crate::error::{Doing, LiveError};
@@ -76,6 +80,7 @@ pub fn wanted(scenario: &Scenario) -> Result<Vec<Wanted>, LiveError> {
         }
         let mut discipline = options::discipline(name, &link.queue, card, &field, rate_bps)?;
         discipline.is_own = outside::is_module(&link.queue.discipline);
+        discipline.is_program = outside::is_program(&link.queue.discipline);
         let params_path = format!("{field}.params");
         let marks = match card.param("dscp") {
             None => vec![],
@@ -131,6 +136,8 @@ pub struct KernelQueue {
     seen: u64,
     /// The priority that the socket gives a packet.
     priority: u8,
+    /// Of a queue in BPF: when the wire is free.
+    free_at: Time,
 }
 
 impl KernelQueue {
@@ -156,12 +163,25 @@ impl KernelQueue {
             packet: Vec::new(),
             seen: 0,
             priority: 0,
+            free_at: Time::ZERO,
         })
     }
 
     /// The device's far end, where packets come out.
     pub fn tun(&self) -> &Tun {
         &self.tun
+    }
+
+    /// When its device may be read next; `None` if the kernel itself keeps the link's rate.
+    pub fn read_from(&self) -> Option<Time> {
+        self.wanted.discipline.is_program.then_some(self.free_at)
+    }
+
+    /// The wire carries a packet of `bytes` bytes from `start` on.
+    pub fn occupy(&mut self, start: Time, bytes: usize) {
+        const BITS_PS: u128 = 8_000_000_000_000;
+        let takes = bytes as u128 * BITS_PS / u128::from(self.wanted.rate_bps);
+        self.free_at = start + Duration::from_ps(takes as u64);
     }
 
     /// The namespace.
@@ -224,6 +244,10 @@ impl KernelQueue {
     /// another.
     pub fn unseen(&mut self) -> io::Result<i64> {
         const TRIES: usize = 100;
+        // A program counts what it likes.
+        if self.wanted.discipline.is_program {
+            return Ok(0);
+        }
         for _ in 0..TRIES {
             self.drain()?;
             let QueueCount { waiting, dropped } = self.count()?;
@@ -261,13 +285,24 @@ impl KernelQueue {
 fn make(device: &str, wanted: &Wanted, mtu: u32) -> io::Result<(OwnedFd, Tun, OwnedFd, u32)> {
     sys::unshare_network()?;
     let namespace = OwnedFd::from(fs::File::open("/proc/thread-self/ns/net")?);
-    let tun = Tun::open(device, false)?;
+    let is_program = wanted.discipline.is_program;
+    let tun = match is_program {
+        true => Tun::open_waiting(device).map_err(no_room)?,
+        false => Tun::open(device, false)?,
+    };
     let quiet = format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6");
     if fs::exists(&quiet)? {
         fs::write(quiet, "1")?;
     }
     let mut netlink = Netlink::open()?;
     let index = netlink.index_of(device)?;
+    if is_program {
+        netlink.set_up(index, Some(mtu), Some(1))?;
+        netlink
+            .add_queue(index, [TcHandle::ROOT, INNER], &wanted.discipline.name, vec![])
+            .map_err(|error| absent(error, &wanted.discipline))?;
+        return Ok((namespace, tun, sys::packet_socket()?, index));
+    }
     bring_up(&mut netlink, index, mtu)?;
     netlink.add_queue(index, [TcHandle::ROOT, HTB], "htb", htb()).map_err(|error| lacks(error, "htb"))?;
     netlink.add_class(index, [HTB, CLASS], "htb", class(wanted.rate_bps, mtu))?;
@@ -285,6 +320,16 @@ fn make(device: &str, wanted: &Wanted, mtu: u32) -> io::Result<(OwnedFd, Tun, Ow
     Ok((namespace, tun, sys::packet_socket()?, index))
 }
 
+/// What to do if this kernel's devices do not leave packets in their disciplines.
+fn no_room(error: io::Error) -> io::Error {
+    if error.kind() != io::ErrorKind::InvalidInput {
+        return error;
+    }
+    let message =
+        "this kernel's TUN devices do not wait to be read, which queues in BPF need here. Take debian-7.3";
+    io::Error::new(error.kind(), message)
+}
+
 /// What to do if this kernel does not make the discipline.
 fn absent(error: io::Error, discipline: &Discipline) -> io::Error {
     let name = &discipline.name;
@@ -292,6 +337,9 @@ fn absent(error: io::Error, discipline: &Discipline) -> io::Error {
         return lacks(error, name);
     }
     let message = match error.kind() {
+        _ if discipline.is_program => {
+            format!("the init function of your BPF queue returned this error: {error}")
+        }
         io::ErrorKind::NotFound => format!(
             "your module was loaded and registered no queue discipline {name}. Call register_qdisc in its init function"
         ),

@@ -84,9 +84,10 @@ impl Stamps {
         is_written.then(|| self.stamps.word(place))
     }
 
-    /// The port whose oldest unread packet was sent first, and when; `None` if none is known to wait.
-    pub fn waiting(&self) -> Option<(usize, u64)> {
-        let waits = |port: &usize| self.count(2 * port) > self.next[*port];
+    /// Of the ports that are `meant`, the one whose oldest unread packet was sent first, and when; `None` if none is known to
+    /// wait.
+    pub fn waiting(&self, meant: impl Fn(usize) -> bool) -> Option<(usize, u64)> {
+        let waits = |port: &usize| meant(*port) && self.count(2 * port) > self.next[*port];
         let sent = |port: usize| self.await_ns(2 * port, self.next[port]).map(|ns| (port, ns));
         (0..self.next.len()).filter(waits).filter_map(sent).min_by_key(|(_, ns)| *ns)
     }

@@ -46,7 +46,9 @@ mod _core {
     };
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use crate::native::{NativeAlgorithm, bpf_guard, bpf_is_queue, bpf_library, native_queue_about};
+    use crate::native::{
+        NativeAlgorithm, bpf_guard, bpf_is_queue, bpf_library, bpf_queue_object, native_queue_about,
+    };
     #[pymodule_export]
     use crate::own::{PyAck, PyCongestion, PyControl, PyPhaseChange};
     #[pymodule_export]

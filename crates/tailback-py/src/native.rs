@@ -25,6 +25,19 @@ pub fn bpf_library(
     py.detach(|| source.library(kind)).map_err(PyValueError::new_err)
 }
 
+/// Compile a queue's BPF source for a kernel, which shall know it by `id`; `ValueError` says for people what is wrong.
+#[pyfunction]
+pub fn bpf_queue_object(
+    py: Python<'_>,
+    name: String,
+    text: String,
+    defines: BTreeMap<String, String>,
+    id: String,
+) -> PyResult<Vec<u8>> {
+    let source = Source { name, text, defines: defines.into_iter().collect() };
+    py.detach(|| source.object(&id, Kind::Queue)).map_err(PyValueError::new_err)
+}
+
 /// Is this text of a BPF source a queue?
 #[pyfunction]
 pub fn bpf_is_queue(text: String) -> bool {

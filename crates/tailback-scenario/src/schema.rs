@@ -108,7 +108,7 @@ part! {
             named.with(flattened(rest.into()))
         }
     }
-    /// Registry name (`tailback list queues`), a kernel's own, such as `kernel:fq_codel` ([how](vm.md#the-kernels-own-queues)), a class or crate of your own, `python:my.py:MyQueue` or `rust:mine` ([how](tutorials/own-queue.md)), or a kernel module, `module:sch_mine.c` ([how](tutorials/kernel-module.md#a-queue-discipline)).
+    /// Registry name (`tailback list queues`), a kernel's own, such as `kernel:fq_codel` ([how](vm.md#the-kernels-own-queues)), a class, crate or BPF source of your own, `python:my.py:MyQueue`, `rust:mine` or `bpf:mine.bpf.c` ([how](tutorials/own-queue.md)), or a kernel module, `module:sch_mine.c` ([how](tutorials/kernel-module.md#a-queue-discipline)).
     discipline: CodeName = CodeName("fifo".into());
     /// Limit in bytes, packets, multiples of the BDP, or as time: `"100ms"` are the bytes that the link sends in it, rounded up.
     limit: Option<Size>, or "the discipline's own";

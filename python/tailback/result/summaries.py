@@ -184,9 +184,9 @@ def _built_of(source: Mapping[str, Any]) -> str:
 
 def _whose(row: Mapping[str, str]) -> str:
     if "sha256" in row:
-        return (
-            f'your own module, registered as "{row["registered"]}", SHA-256 of its source as kept {row["sha256"][:12]}'
-        )
+        kind = "BPF queue" if row.get("discipline", "").startswith("bpf:") else "module"
+        digest = row["sha256"][:12]
+        return f'your own {kind}, registered as "{row["registered"]}", SHA-256 of its source as kept {digest}'
     return _WHOSE[row["by"]]
 
 

@@ -303,7 +303,7 @@ class Queue(Part):
 
     @property
     def discipline(self) -> str:
-        """Registry name (`tailback list queues`), a kernel's own, such as `kernel:fq_codel` ([how](vm.md#the-kernels-own-queues)), a class or crate of your own, `python:my.py:MyQueue` or `rust:mine` ([how](tutorials/own-queue.md)), or a kernel module, `module:sch_mine.c` ([how](tutorials/kernel-module.md#a-queue-discipline))."""
+        """Registry name (`tailback list queues`), a kernel's own, such as `kernel:fq_codel` ([how](vm.md#the-kernels-own-queues)), a class, crate or BPF source of your own, `python:my.py:MyQueue`, `rust:mine` or `bpf:mine.bpf.c` ([how](tutorials/own-queue.md)), or a kernel module, `module:sch_mine.c` ([how](tutorials/kernel-module.md#a-queue-discipline))."""
 
     @property
     def limit(self) -> Size | None:

@@ -32,7 +32,7 @@ from tailback.vm import apart, kernel_log, kernels, letter, machine, own
 from tailback.vm.archive import Entry, archive
 from tailback.vm.kernels import Kernel, KernelError, fetch, fetched
 from tailback.vm.machine import GuestError, LostRun, VmError
-from tailback.vm.own import OwnModule
+from tailback.vm.own import OwnModule, OwnQueue
 from tailback.vm.programs import MODULE, Programs, gather
 from tailback.vm.scratch import scratch
 
@@ -188,7 +188,9 @@ class _Job:
     @property
     def candidates(self) -> dict[str, str]:
         """Texts of BPF sources, by name."""
-        return {name: source.text or "" for name, source in self.sources.items() if bpf.is_source(name)}
+        queues = {row.name for row in self.queues}
+        own = {name: source for name, source in self.sources.items() if bpf.is_source(name)}
+        return {name: source.text or "" for name, source in own.items() if name not in queues}
 
     @functools.cached_property
     def own(self) -> list[OwnModule]:
@@ -198,7 +200,12 @@ class _Job:
     @functools.cached_property
     def guests(self) -> dict[str, Any]:
         """The description as the guest gets it."""
-        return own.in_guest(self.scenario, self.resolved, self.own)
+        return own.in_guest(self.scenario, self.resolved, self.own, self.queues)
+
+    @functools.cached_property
+    def queues(self) -> list[OwnQueue]:
+        """The user's own queues in BPF, compiled; `ScenarioError` if one cannot be."""
+        return own.compiled(self.scenario, self.resolved, self.sources)
 
 
 def _dilation(value: object) -> int:
@@ -281,7 +288,7 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
         result.meta["dilation"] = job.dilation
     result.meta["notes"] = notes
     result.meta["controls"] = _controls(job, head)
-    if queues := own.queues(job.resolved, job.own, job.sources):
+    if queues := own.queues(job.resolved, job.own, job.queues, job.sources):
         result.meta["queues"] = queues
     if measured.names:
         result.meta["program_metrics"] = measured.names
@@ -383,6 +390,11 @@ def _files(job: _Job, bpf: list[tuple[str, bytes]], found: Programs | None) -> d
             for file, row in rows
         ]
         out |= {f"/tailback/{file}": row.module.contents for file, row in rows}
+    if job.queues:
+        described["queues"] = [
+            {"name": row.name, "field": row.field, "file": f"own/{row.registered}.o"} for row in job.queues
+        ]
+        out |= {f"/tailback/own/{row.registered}.o": row.contents for row in job.queues}
     # In one order: what the guest reads takes its time.
     out["/tailback/job.json"] = json.dumps(described, sort_keys=True).encode()
     out["/init"] = _GUEST.read_bytes()

@@ -184,6 +184,11 @@ class Kernel:
         wanted: list[str] = []
         for number, link in enumerate(resolved["links"]):
             prefix, _, name = str(link["queue"]["discipline"]).partition(":")
+            if prefix == "bpf" and not self._has("NET_SCH_BPF", "sch_bpf"):
+                lack = f"the kernel {self.name} ({self.release}) has no queues in BPF"
+                fix = "Take Linux 6.16 or later with CONFIG_NET_SCH_BPF: debian-7.3"
+                field = f"links[{number}].queue.discipline"
+                raise ScenarioError([Problem(field, f"bpf:{name}", lack, fix)])
             if prefix not in ("kernel", "module"):
                 continue
             for needed in ("htb", name) if prefix == "kernel" else ("htb",):

@@ -1,4 +1,4 @@
-"""The user's own kernel modules in a guest: those a scenario names, built, and what they are called there."""
+"""The user's own modules and BPF queues in a guest: those a scenario names, built, and what they are called there."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tailback import modules
+from tailback import _core, bpf, modules
 from tailback.algorithms import Source
 from tailback.errors import ScenarioError
 from tailback.scenario import Scenario, bulk, dumbbell
 from tailback.vm import build, kernels
 from tailback.vm.kernels import Kernel
 
-__all__ = ["OwnModule", "built", "in_guest", "queues"]
+__all__ = ["OwnModule", "OwnQueue", "built", "compiled", "in_guest", "queues"]
+
+#: How the name of a queue in BPF begins in a guest (crates/tailback-core/src/queue/outside.rs).
+_PROGRAM = "tailback_q"
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,40 @@ class OwnModule:
     module: build.Module
     #: The name that its queue discipline registers; None if it brings a congestion control.
     queue: str | None = None
+
+
+@dataclass(frozen=True)
+class OwnQueue:
+    """A queue of the user's own in BPF, at one link: what the scenario calls it, where, and its object."""
+
+    name: str
+    field: str
+    link: int
+    contents: bytes
+
+    @property
+    def registered(self) -> str:
+        """Its name in the kernel: each link has a load of its own, with its own variables and maps."""
+        return f"{_PROGRAM}{self.link}"
+
+
+def compiled(scenario: Scenario, resolved: Mapping[str, Any], sources: Mapping[str, Source]) -> list[OwnQueue]:
+    """The queues in BPF that a resolved scenario names, compiled for a kernel; `ScenarioError` if one cannot be."""
+    out = []
+    for number, link in enumerate(resolved.get("links", ())):
+        queue = link.get("queue") or {}
+        name = str(queue.get("discipline", ""))
+        if not bpf.is_source(name):
+            continue
+        field, text = f"links[{number}].queue.discipline", sources[name].text or ""
+        try:
+            macros = bpf.macros(name, text, queue.get("params") or {})
+            file = name.removeprefix(bpf.PREFIX)
+            made = _core.bpf_queue_object(file, text, macros, f"{_PROGRAM}{number}")
+        except ValueError as error:
+            raise scenario.complaint(field, f'"{name}"', str(error), "Correct the parameters or the queue.") from None
+        out.append(OwnQueue(name, field, number, made))
+    return out
 
 
 def built(
@@ -79,12 +116,18 @@ def _is_known(queue: str | None) -> bool:
     return queue in kernels.QUEUES
 
 
-def in_guest(scenario: Scenario, resolved: Mapping[str, Any], own: list[OwnModule]) -> dict[str, Any]:
+def in_guest(
+    scenario: Scenario, resolved: Mapping[str, Any], own: list[OwnModule], programs: list[OwnQueue]
+) -> dict[str, Any]:
     """The description as a guest gets it: its queues by the names that modules register, with what the card knows."""
+    by_link = {row.link: row for row in programs}
     by_name = {row.name: row for row in own}
     links = []
     for number, link in enumerate(resolved.get("links", ())):
         queue = link.get("queue") or {}
+        if number in by_link:
+            # Its parameters were compiled into it.
+            link = link | {"queue": {"discipline": f"{modules.PREFIX}{by_link[number].registered}", "params": {}}}
         row = by_name.get(str(queue.get("discipline", "")))
         if row is not None and row.queue is not None:
             given = {key: value for key, value in queue["params"].items() if key not in row.module.parameters}
@@ -111,16 +154,17 @@ def _by_card(scenario: Scenario, field: str, queue: str, given: Mapping[str, Any
 
 
 def queues(
-    resolved: Mapping[str, Any], own: list[OwnModule], sources: Mapping[str, Source]
+    resolved: Mapping[str, Any], own: list[OwnModule], programs: list[OwnQueue], sources: Mapping[str, Source]
 ) -> dict[str, dict[str, str]]:
-    """What `result.meta["queues"]` says: by link, its module, the name it registers and the digest of its source."""
+    """What `result.meta["queues"]` says: by link, its source, the name it registers and the digest of its source."""
     by_name = {row.name: row for row in own if row.queue is not None}
+    by_link = {row.link: row.registered for row in programs}
     return {
         str(link["name"]): {
             "discipline": name,
-            "registered": str(by_name[name].queue),
+            "registered": by_link.get(number) or str(by_name[name].queue),
             "sha256": sources[name].sha256 or "",
         }
-        for link in resolved.get("links", ())
-        if (name := str((link.get("queue") or {}).get("discipline", ""))) in by_name
+        for number, link in enumerate(resolved.get("links", ()))
+        if (name := str((link.get("queue") or {}).get("discipline", ""))) in by_name or number in by_link
     }

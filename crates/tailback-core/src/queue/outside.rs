@@ -15,6 +15,8 @@ use crate::time::{Bytes, Time};
 pub const PREFIX: &str = "kernel:";
 /// What stands before a kernel module of the user's own: its file, and in a guest the name it registers.
 pub const MODULE: &str = "module:";
+/// How the name begins that a queue in BPF registers in a guest. What stands before it there is [`MODULE`].
+pub const PROGRAM: &str = "tailback_q";
 
 /// The kernel's disciplines by their names there, each with the card whose parameters it takes.
 pub const DISCIPLINES: &[(&str, &str)] = &[
@@ -51,6 +53,11 @@ pub fn of_kernel(discipline: &str) -> Option<&str> {
 /// Does a module of the user's own bring the discipline?
 pub fn is_module(discipline: &str) -> bool {
     discipline.starts_with(MODULE)
+}
+
+/// Is it a queue in BPF, as a guest has it?
+pub fn is_program(discipline: &str) -> bool {
+    discipline.strip_prefix(MODULE).is_some_and(|name| name.starts_with(PROGRAM))
 }
 
 /// The names of all, as a scenario has them.

@@ -23,6 +23,8 @@ pub struct Discipline {
     pub splits_by_codepoint: bool,
     /// A module of the user's own brings it.
     pub is_own: bool,
+    /// A BPF program of the user's own is it.
+    pub is_program: bool,
     /// Why it drops.
     pub reason: DropReason,
     /// How long after it was made its law begins to work.
@@ -140,6 +142,7 @@ impl Discipline {
             is_one_line,
             splits_by_codepoint,
             is_own: false,
+            is_program: false,
             reason,
             rests,
             device_queue: None,

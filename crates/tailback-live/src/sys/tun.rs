@@ -55,6 +55,17 @@ impl Tun {
     /// A device called `name` in the calling thread's namespace, for IP packets; `cuts` if it takes TCP segments
     /// larger than its packets.
     pub fn open(name: &str, cuts: bool) -> io::Result<Self> {
+        Self::open_as(name, cuts, 0)
+    }
+
+    /// A device that leaves packets in its queueing discipline while those it holds are not read, as Linux 7.3 has it.
+    pub fn open_waiting(name: &str) -> io::Result<Self> {
+        /// Of later headers than libc's.
+        const IFF_BACKPRESSURE: i16 = 0x80;
+        Self::open_as(name, false, IFF_BACKPRESSURE)
+    }
+
+    fn open_as(name: &str, cuts: bool, flags: i16) -> io::Result<Self> {
         let path = CString::new("/dev/net/tun")?;
         let more = if cuts { libc::TUN_F_TSO4 | libc::TUN_F_TSO_ECN } else { 0 };
         // SAFETY: `path` and `request` outlive the calls; the descriptor is owned at once.
@@ -65,7 +76,8 @@ impl Tun {
             for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
                 *to = from as libc::c_char;
             }
-            request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as i16;
+            request.ifr_ifru.ifru_flags =
+                (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as i16 | flags;
             check(libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF as _, &mut request))?;
             let features = libc::c_ulong::from(libc::TUN_F_CSUM | more);
             check(libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD as _, features))?;

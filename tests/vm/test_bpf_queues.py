@@ -1,0 +1,56 @@
+"""Queue disciplines in BPF sources in a guest's kernel: loaded unchanged, and every refusal named."""
+
+from pathlib import Path
+
+import pytest
+from test_vm import boots
+
+import tailback as tb
+from tailback import vm
+from tailback.vm import kernels
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "bpf/examples/head_drop.bpf.c"
+KERNEL = "debian-7.3"
+
+
+def path(queue: object, **more: object) -> tb.Scenario:
+    return tb.dumbbell(rate="4mbit", rtt="20ms", queue=queue, flows=[tb.bulk("reno")], duration="6s", **more)
+
+
+def demand_kernel(name: str) -> None:
+    if name not in [kernel.name for kernel in kernels.fetched()]:
+        pytest.skip(f"a kernel is not here (tailback vm fetch {name})")
+
+
+@boots
+def test_the_example_drops_in_a_guest_what_it_drops_in_the_simulator() -> None:
+    demand_kernel(KERNEL)
+    scenario = path({"discipline": f"bpf:{EXAMPLE}", "limit": "7packets"})
+    result = vm.run(scenario, kernel=KERNEL, allow_code=True)
+    # The device holds one packet beyond the queue.
+    simulated = tb.run(path({"discipline": f"bpf:{EXAMPLE}", "limit": "8packets"}), allow_code=True)
+    dropped = [int(one.column("links", "dropped")[0]) for one in (result, simulated)]
+    acked = [int(one.column("flows", "bytes_acked")[0]) for one in (result, simulated)]
+    assert dropped[0] > 10
+    assert dropped[0] == pytest.approx(dropped[1], abs=4)
+    assert acked[0] == pytest.approx(acked[1], rel=0.02)
+    row = result.meta["queues"]["bottleneck"]
+    assert row["registered"] == "tailback_q0"
+    assert row["sha256"] == result.algorithms[f"bpf:{EXAMPLE}"].sha256
+    assert 'your own BPF queue, registered as "tailback_q0"' in str(result)
+
+
+@boots
+def test_what_its_verifier_refuses_is_named_with_its_words(tmp_path: Path) -> None:
+    demand_kernel(KERNEL)
+    source = tmp_path / "leaks.bpf.c"
+    source.write_text(EXAMPLE.read_text().replace("bpf_qdisc_skb_drop(gone, to_free);", ""))
+    with pytest.raises(tb.ScenarioError, match=r"(?s)dumbbell\.queue.*leaks\.bpf\.c.*does not take it.*[Rr]eference"):
+        vm.run(path({"discipline": f"bpf:{source}", "limit": "7packets"}), kernel=KERNEL, allow_code=True)
+
+
+def test_a_kernel_without_queues_in_bpf_is_named_with_one_that_has_them() -> None:
+    demand_kernel("debian-6.1")
+    said = r"debian-6\.1 .*has no queues in BPF.*Linux 6\.16 or later with CONFIG_NET_SCH_BPF: debian-7\.3"
+    with pytest.raises(tb.ScenarioError, match=said):
+        vm.check(path(f"bpf:{EXAMPLE}"), kernel="debian-6.1", allow_code=True)
