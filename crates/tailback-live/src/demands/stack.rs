@@ -369,6 +369,7 @@ fn alone_with_its_metrics(plan: &Plan, ends: [usize; 2], stack: &Stack, path: &s
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tailback_core::scenario::Value;
 
     fn linux() -> Stack {
         Stack::named(STACK, "stack").expect("the profile")
