@@ -261,7 +261,8 @@ fn contradictions_are_refused_by_field_with_a_value_that_fits() {
         let error = Link::build(&link(medium(which, params)), 2, 1).unwrap_err();
         (error.field, error.value, error.fix)
     };
-    let cases: [(&str, &[(&str, Value)], &str, &str, &str); 4] = [
+    type Case<'a> = (&'a str, &'a [(&'a str, Value)], &'a str, &'a str, &'a str);
+    let cases: [Case; 4] = [
         ("docsis", &[("rate_bps", number(2e8))], "rate_bps", "200000000", "at most 100000000"),
         ("docsis", &[("map_ms", number(0.0))], "map_ms", "0", "0.5 to 20 ms"),
         ("leo", &[("delay_ms", number(40.0))], "delay_ms", "40", "at most 30"),

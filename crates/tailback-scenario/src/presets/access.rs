@@ -8,7 +8,7 @@ use crate::table;
 pub(super) const CABLE: Preset = Preset {
     name: "cable",
     title: "A cable line: DOCSIS upstream behind the modem's PIE",
-    paper: "White and Pan, PIE-Based AQM for DOCSIS Cable Modems, RFC 8034 (2017)",
+    paper: "White and Pan, AQM Based on PIE for DOCSIS Cable Modems, RFC 8034 (2017)",
     section: "4 and appendix A",
     reported: "the modem's PIE holds 10 ms; rates, delays and the way down's queue are chosen",
     choices: &[&[
