@@ -47,7 +47,7 @@ DROP_TAILS = {"drop-tail-bytes": "bytes", "drop-tail-packets": "packets"}
 _KERNEL = "kernel:"
 _NUMBER = re.compile(r"[0-9.]+")
 #: What built-in disciplines keep apart, and at which end their control law drops; [cards](docs/queues.md) say why.
-_ISOLATES = {"fq_codel": "flows", "fq_pie": "flows", "fq": "flows", "sfq": "flows", "cake": "hosts"}
+_ISOLATES = {"fq_codel": "flows", "fq_pie": "flows", "fq": "flows", "sfq": "flows", "drr": "flows", "cake": "hosts"}
 _DROPS_AT_HEAD = frozenset({"codel", "fq_codel", "cake"})
 #: What a kernel's queue counts a cell's limit in, where its model counts another.
 _KERNEL_LIMITS = {"bfifo": "bytes", "red": "bytes"}
