@@ -11,6 +11,8 @@ use super::{check, check_size};
 const HEADER: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_TCPV4: u8 = 1;
+/// Which flags the kernel knows (linux/if_tun.h).
+const TUNGETFEATURES: libc::c_ulong = 0x8004_54cf;
 /// TCP's ECN bits are in use: CWR belongs to the first segment only.
 const GSO_ECN: u8 = 0x80;
 
@@ -72,6 +74,12 @@ impl Tun {
         unsafe {
             let fd = check(libc::open(path.as_ptr(), libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC))?;
             let fd = OwnedFd::from_raw_fd(fd);
+            // An unknown flag is no error to the kernel.
+            let mut known: libc::c_uint = 0;
+            check(libc::ioctl(fd.as_raw_fd(), TUNGETFEATURES as _, &raw mut known))?;
+            if flags & !(known as i16) != 0 {
+                return Err(io::Error::from(io::ErrorKind::InvalidInput));
+            }
             let mut request: libc::ifreq = mem::zeroed();
             for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
                 *to = from as libc::c_char;
