@@ -292,3 +292,11 @@ def test_a_home_that_is_no_url_is_refused(tmp_path: Path) -> None:
     done = published(tmp_path, "owner/tailback")
     assert done.returncode == 2
     assert "'owner/tailback' is not the page of a repository" in done.stderr
+
+
+def test_no_source_that_a_pages_command_fetches_is_committed() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no clone")
+    listed = subprocess.run(["git", "ls-files", "*.c", "*.h"], cwd=ROOT, check=True, capture_output=True, text=True)
+    ours = ("bpf/", "crates/", "tests/")
+    assert [name for name in listed.stdout.splitlines() if not name.startswith(ours)] == []
