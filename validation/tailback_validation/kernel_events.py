@@ -183,7 +183,7 @@ def _run_settings(kernel: str) -> dict[str, Any]:
         path = Path(folder) / "scenario.toml"
         params = {"needs": "sh cat unshare", "collect": "settings.txt"}
         reads = tb.flow("exec", name="reads", client="unshare -n sh {here}/read.sh {dir}", params=params)
-        path.write_text(tb.dumbbell(name="settings", duration="1s", flows=[reads]).to_toml())
+        path.write_text(tb.dumbbell(name="settings", rate="10mbit", rtt="20ms", duration="1s", flows=[reads]).to_toml())
         result = vm.run(tb.Scenario.from_toml(path), kernel=kernel, allow_code=True)
     (text,) = (text.decode() for name, text in result.files.items() if name.endswith("settings.txt"))
     pairs = (line.partition(" ") for line in text.splitlines())
@@ -286,8 +286,8 @@ def page(rows: Mapping[str, Any]) -> str:
         "keeps no others between them.",
         "## What was expected",
         "The events, with the release and the commit that brought them, were written down before the first run. *Seen* "
-        f"is the first kernel here that has the setting, or whose number differs by more than {100 * BOUND:g} % from the "
-        "kernel's before, in both starts to the same side.",
+        f"is the first kernel here that has the setting, or whose number differs by more than {100 * BOUND:g} % from "
+        "the kernel's before, in both starts to the same side.",
         f"{sum(seen == each.seen for each, seen in events)} of {len(events)} are seen where they were expected.",
         _table(
             ("event", "since", "commit", "looked at", "expected in", "seen in", ""),
