@@ -22,6 +22,19 @@ linux-binary-7.3.4+deb13-cloud-amd64 (= 7.3.4-1~bpo13+1), linux-modules-7.3.4+de
 Package: linux-image-7.3.4+deb13-amd64
 Version: 7.3.4-1~bpo13+1
 
+Package: linux-base-7.3.4+deb13-cloud-amd64
+Version: 7.3.4-1~bpo13+1
+
+Package: linux-binary-7.3.4+deb13-cloud-amd64
+Version: 7.3.4-1~bpo13+1
+
+Package: linux-modules-7.3.4+deb13-cloud-amd64
+Version: 7.3.4-1~bpo13+1
+
+Package: linux-image-7.1.13+deb13-cloud-amd64
+Version: 7.1.13-1~bpo13+1
+Depends: linux-base-7.1.13+deb13-cloud-amd64 (= 7.1.13-1~bpo13+1)
+
 Package: linux-image-6.12.9+deb13-cloud-amd64
 Version: 6.12.9-1
 
@@ -67,6 +80,10 @@ def test_a_series_means_its_newest_release_and_a_point_release_itself(
 def test_a_split_kernel_brings_its_parts(archive: debian.Archive) -> None:
     parts = archive.find("debian-7.3").parts
     assert [part.split("-")[1] for part in parts] == ["base", "binary", "modules"]
+
+
+def test_a_kernel_whose_parts_are_gone_is_not_there(archive: debian.Archive) -> None:
+    assert "debian-7.1" not in {package.kernel for package in archive.images()}
 
 
 def test_a_series_that_is_not_there_is_answered_with_those_that_are(archive: debian.Archive) -> None:

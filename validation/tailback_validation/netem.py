@@ -347,8 +347,8 @@ Whose runs these are: {whose}."""
 
 _LEFT = """What was looked into, apart from this page:
 
-- *Jitter that reorders.* The kernel's TCP gets as much over netem as over tailback's wire; the simulator's TCP gets
-  about 2 % more over that same wire. So the difference is in the model of TCP, and not explained yet.
+- *Jitter that reorders.* 8 of 12 cells were within until the receiver learnt to refuse old timestamps (PAWS). A
+  segment that a retransmission overtakes has one, so Linux has to have it sent again.
 - *Losses, and Reno.* tbf saves up tokens while its queue is empty, here for two packets or a millisecond's worth, and
   lets a burst through at once. Tailback's link has no such burst. With a `token_bucket` of tbf's burst the simulator
   carries 24.13 in place of 23.56 Mbit/s where 1 % is lost (netem 24.36), and 36.43 in place of 35.54 in bursts

@@ -68,11 +68,6 @@ _MECHANISMS = {
         "queue of four overflows: on the kernel it goes on."
     ),
     225: ("Phase: with `processing_jitter` of 20 µs the simulator's twenty runs hold the kernel's figures."),
-    270: (
-        "At each overflow the kernel loses a segment and, half a round trip later, another, so that its recoveries "
-        "last two round trips; the simulator loses one. Which of two segments finds a place free is phase, and what "
-        "that costs here is 7 %."
-    ),
 }
 
 

@@ -224,7 +224,8 @@ _DEBIANS = ("Packages", "Debian")
 
 
 def _images_in(listing: str) -> Iterator[Package]:
-    """The cloud kernels of `apt-cache dumpavail`."""
+    """The cloud kernels of `apt-cache dumpavail` whose parts are there, too: of old ones an archive drops some."""
+    there = set(re.findall(r"^Package: (\S+)$", listing, re.MULTILINE))
     for paragraph in listing.split("\n\n"):
         fields = dict(re.findall(r"^(Package|Version|Depends): (.*)$", paragraph, re.MULTILINE))
         found = _IMAGE.fullmatch(fields.get("Package", ""))
@@ -234,7 +235,8 @@ def _images_in(listing: str) -> Iterator[Package]:
         parts = re.findall(
             rf"\b(linux-(?:base|binary|modules)-{re.escape(found['release'])})(?![\w.+-])", fields.get("Depends", "")
         )
-        yield Package(fields["Package"], fields.get("Version", ""), tuple(parts))
+        if there.issuperset(parts):
+            yield Package(fields["Package"], fields.get("Version", ""), tuple(parts))
 
 
 def packages_beside(path: Path) -> list[Path]:

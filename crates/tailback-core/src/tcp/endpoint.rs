@@ -224,6 +224,9 @@ impl Endpoint {
             State::SynReceived if segment.flags.has(Flags::ACK) => self.establish(segment, now),
             _ => {}
         }
+        if segment.ts_val < self.receiver.echo() && self.refuses(segment, now) {
+            return;
+        }
         if segment.flags.has(Flags::ACK) {
             if segment.ack > self.sender.snd_nxt() {
                 return; // Acknowledges what was never sent: dropped with all it carries (RFC 9293 section 3.10.7.4).
@@ -239,6 +242,21 @@ impl Endpoint {
             self.ack_pending |= self.sender.is_fin_sent() && !had_finished && self.receiver.is_finished();
             self.step_state();
         }
+    }
+
+    /// Is the segment refused for its old timestamp? An ACK that repeats the last one, opens no window and is no older than
+    /// a timeout may only have been overtaken (Linux `tcp_disordered_ack`).
+    #[cold]
+    fn refuses(&mut self, segment: &Segment, now: Time) -> bool {
+        if !self.receiver.is_from_before(segment, &self.stack) {
+            return false;
+        }
+        let is_pure = segment.sequence_length() == 0 && segment.seq == self.receiver.next();
+        if is_pure && self.sender.is_overtaken(segment, self.receiver.echo(), &self.stack) {
+            return false;
+        }
+        self.ack_pending |= self.receiver.refuse(segment, now, &self.stack);
+        true
     }
 
     fn on_syn(&mut self, segment: &Segment, now: Time) {

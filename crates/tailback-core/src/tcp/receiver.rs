@@ -140,6 +140,46 @@ impl Receiver {
         self.echo = segment.ts_val;
     }
 
+    /// Does its timestamp lie so far before the one to echo that it may be a segment of an earlier round of sequence
+    /// numbers (RFC 7323 section 5.2)? So does one of today's that a retransmission has overtaken.
+    #[cold]
+    pub fn is_from_before(&self, segment: &Segment, stack: &Stack) -> bool {
+        let Some(slack) = stack.paws.filter(|_| stack.timestamps && self.echo != Time::NEVER) else {
+            return false;
+        };
+        match stack.timestamp_tick.as_ps() {
+            0 => segment.ts_val < self.echo,
+            tick => self.echo.as_ps() / tick > segment.ts_val.as_ps() / tick + u64::from(slack),
+        }
+    }
+
+    /// Nothing of such a segment is taken. Is it to be answered (RFC 7323 section 5.3 (R1); Linux `tcp_send_dupack`)?
+    /// FreeBSD answers data alone.
+    #[cold]
+    pub fn refuse(&mut self, segment: &Segment, now: Time, stack: &Stack) -> bool {
+        let length = segment.sequence_length();
+        if length == 0 {
+            return stack.probe_answers.is_some() && self.may_answer(now, stack);
+        }
+        if segment.seq < self.next && stack.adapts_acks() {
+            self.enter_quick_mode(stack.quick_acks, stack);
+            if stack.dsack {
+                let end = self.next.min(segment.seq + length);
+                self.reassembly.duplicate = Some(Range { start: segment.seq, end });
+            }
+        }
+        true
+    }
+
+    /// The segment covers the last ACK sent: its timestamp is echoed from now on, where it is not an older one (RFC 7323
+    /// section 4.3 (2)).
+    #[inline(always)]
+    fn renew_echo(&mut self, segment: &Segment, stack: &Stack) {
+        if segment.ts_val >= self.echo || self.echo == Time::NEVER || stack.paws.is_none() {
+            self.echo = segment.ts_val;
+        }
+    }
+
     /// Take a segment that carries data or FIN; `rtt` is this end's estimate. Returns when to acknowledge it.
     #[inline(always)]
     pub fn on_segment(&mut self, segment: &Segment, now: Time, rtt: &RttEstimator, stack: &Stack) -> AckWhen {
@@ -147,7 +187,7 @@ impl Receiver {
         if length == 0 {
             // RFC 7323 section 4.3 (2) asks only where a segment begins: an acknowledgement alone is echoed too.
             if segment.seq <= self.last_ack_sent && segment.ts_val != Time::NEVER {
-                self.echo = segment.ts_val;
+                self.renew_echo(segment, stack);
             }
             // RFC 9293 section 3.10.7.4: what lies below the window is answered, be it old or a probe of the window.
             let is_old = segment.seq.wrapping_add(1) <= self.last_ack_sent;
@@ -177,7 +217,7 @@ impl Receiver {
         // RFC 7323 section 4.3 (2): echo the segment that covers the last ACK sent, so a delayed ACK echoes
         // the earlier of its two segments.
         if range.start <= self.last_ack_sent {
-            self.echo = segment.ts_val;
+            self.renew_echo(segment, stack);
         }
         if stack.adapts_acks() && !self.reassembly.is_at_rest() {
             // tcp_data_queue forgets a duplicate that no ACK has reported.

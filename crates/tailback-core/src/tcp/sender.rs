@@ -46,6 +46,7 @@ use crate::tcp::cold::{AtRest, ColdState};
 use crate::tcp::metrics::Metrics;
 use crate::tcp::rtt::{RtoRule, RttEstimator};
 use crate::tcp::scoreboard::{Flight, Scoreboard};
+use crate::tcp::segment::Segment;
 use crate::tcp::stack::{Detection, Stack};
 use crate::time::{Bytes, Duration, Time};
 
@@ -298,6 +299,14 @@ impl Sender {
     /// The peer's window in bytes.
     pub fn send_window(&self) -> Bytes {
         self.peer.right_edge.saturating_sub(self.snd_una)
+    }
+    /// Does the ACK, older than what is echoed, repeat the last one, open no window, and date from less than a timeout ago
+    /// (Linux `tcp_disordered_ack`, `tcp_tsval_replay`)?
+    #[cold]
+    pub fn is_overtaken(&self, ack: &Segment, echo: Time, stack: &Stack) -> bool {
+        ack.ack == self.snd_una
+            && ack.ack + ack.window <= self.peer.right_edge
+            && echo.since(ack.ts_val) <= self.rtt.timeout(stack) * 6 / 5
     }
     /// AccECN: packets known to have been marked.
     pub fn marked_packets(&self) -> u64 {

@@ -227,11 +227,12 @@ impl Receiver {
             && !stack.delayed_ack_tick
     }
 
-    /// Is it the next segment, full, with nothing in its header but ACK, and perhaps PSH?
+    /// Is it the next segment, full, no older than what came before it, with nothing in its header but ACK, and perhaps PSH?
     #[inline(always)]
     pub fn is_next_full(&self, segment: &Segment) -> bool {
         segment.seq == self.next
             && segment.len == self.mss
+            && segment.ts_val >= self.echo
             && segment.flags.with(Flags::PSH) == Flags::ACK.with(Flags::PSH)
     }
 

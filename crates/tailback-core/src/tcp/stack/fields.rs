@@ -157,6 +157,9 @@ fields! {
     clock_tick: Duration, SPAN;
     /// Granularity of the timestamps option's clock (RFC 7323 section 4.1); zero: exact.
     timestamp_tick: Duration, SPAN;
+    /// Ticks that a segment's timestamp may lie before the one to echo. With an older one the segment is refused: it may be
+    /// of an earlier round of sequence numbers (PAWS, RFC 7323 section 5).
+    paws: Option<u32>, Or("off", Whole(0, 1000, "ticks"));
     /// Timers expire on multiples of this (Linux jiffies); zero: when they are due.
     timer_tick: Duration, Span(0.0, 1000.0);
     /// Delayed-ACK timer; `None`: every segment is acknowledged at once.

@@ -97,6 +97,7 @@ profiles! {
         persist_maximum: ms(60_000), "tcp_timer.h 7.3: TCPTV_PERSMAX 60 s";
         clock_tick: ms(1), "kern.hz = 1000";
         timestamp_tick: ms(1), "tcp_output.c 7.3: ticks at kern.hz = 1000";
+        paws: Some(0), "tcp_input.c 7.3: TSTMP_LT";
         timer_tick: Duration::ZERO, "callouts on ticks of 1 ms; exact here";
         delayed_ack: Some(ms(100)), "net.inet.tcp.delacktime = 100 ms (the VoIP latency study turns it off)";
         delayed_ack_tick: false, "tcp_timer.c 7.3: a callout of the connection, started at the segment";
@@ -217,6 +218,7 @@ profiles! {
         persist_maximum: ms(120_000), "TCP_RTO_MAX 120 s";
         clock_tick: ms(4), "jiffies at HZ = 250";
         timestamp_tick: ms(4), "tcp_time_stamp: jiffies at HZ = 250";
+        paws: Some(1), "tcp_paws_discard: TCP_PAWS_WINDOW 1";
         timer_tick: Duration::ZERO, "jiffies; exact here";
         delayed_ack: Some(ms(40)), "TCP_DELACK_MIN 40 ms; the adaptive timeout stays there for a steady stream";
         delayed_ack_tick: false, "timer started at the segment";
@@ -316,6 +318,7 @@ profiles! {
         rto_rule: RtoRule::Linux, "tcp_rtt_estimator, tcp_set_rto";
         clock_tick: Duration::ZERO, "microseconds; exact here";
         timestamp_tick: ms(1), "TCP_TS_HZ 1000 since 4.13";
+        paws: Some(1), "tcp_paws_check: TCP_PAWS_WINDOW 1";
         timer_tick: ms(4), "jiffies at HZ = 250, and the wheel of 4.8 (calc_wheel_index)";
         delayed_ack: Some(ms(40)), "TCP_DELACK_MIN, TCP_ATO_MIN 40 ms";
         delayed_ack_limit: Some(ms(200)),
@@ -408,6 +411,7 @@ profiles! {
         persist_maximum: ms(60_000), "no flow control";
         clock_tick: ms(10), "ns-default.tcl 2.35: tcpTick_ 0.01";
         timestamp_tick: Duration::ZERO, "tcp.cc 2.35: a real number";
+        paws: None, "not implemented";
         timer_tick: Duration::ZERO, "events, exact; rounding by tcpTick_ is in clock_tick";
         delayed_ack: None, "TCPSink acknowledges every packet; TCPSink/DelAck would wait 100 ms";
         delayed_ack_tick: false, "unused";
@@ -489,6 +493,7 @@ profiles! {
         persist_maximum: ms(60_000), "tcp-socket-base.cc 3.27: at most 60 s";
         clock_tick: ms(1), "tcp-socket-base.cc 3.27: ClockGranularity 1 ms";
         timestamp_tick: ms(1), "tcp-option-ts.cc 3.27 NowToTsValue: milliseconds";
+        paws: None, "not implemented";
         timer_tick: Duration::ZERO, "events, exact";
         delayed_ack: Some(ms(200)), "tcp-socket.cc 3.27: DelAckTimeout 200 ms";
         delayed_ack_tick: false, "timer started at the segment";
@@ -612,6 +617,7 @@ profiles! {
         persist_maximum: ms(120_000), "unknown; as the timeout";
         clock_tick: ms(10), "timer granularity of 10 ms (general knowledge)";
         timestamp_tick: ms(10), "unused: timestamps are off (general knowledge)";
+        paws: None, "unused: timestamps are off";
         timer_tick: Duration::ZERO, "unknown; exact";
         delayed_ack: Some(ms(200)), "TcpDelAckTicks 2 of 100 ms (vendor's documentation)";
         delayed_ack_tick: false, "unknown; from the segment";

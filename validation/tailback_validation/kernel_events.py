@@ -1,0 +1,342 @@
+"""TCP from one Linux to the next, as events: settings that came or changed, and paths whose numbers turned.
+
+What is expected was written down before the first run. `python -m tailback_validation.kernel_events` runs in guests
+what `truth/kernel-events.json` does not have yet, and writes the page; a word is for how many seconds guests may begin.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import tailback as tb
+from tailback import metrics, vm
+from tailback.files import write_text
+from tailback_validation.cake import read
+from tailback_validation.truth import FOLDER
+
+__all__ = ["EXPECTED", "KERNELS", "PATHS", "Expected", "Turn", "page", "settings_that_changed", "turns"]
+
+#: Those that Debian's archive has, oldest first; of each series the newest.
+KERNELS = ("debian-6.1", "debian-6.12", "debian-6.16", "debian-6.17", "debian-7.2", "debian-7.3")
+SEEDS = (1, 2)
+BOUND = 0.01
+"""A number turns where it changes by more than this in the mean, and in every seed to the same side."""
+PAGE = FOLDER.parent / "docs" / "kernel-events.md"
+_FILE = FOLDER / "truth" / "kernel-events.json"
+_SETTINGS = "settings"
+#: The host's own settings follow the scenario's stack; a new namespace begins with the kernel's.
+_READ = (
+    "cd /proc/sys/net/ipv4 && for name in tcp_*; do echo $name $(cat $name); done > $1/settings.txt 2>/dev/null; true"
+)
+
+
+@dataclass(frozen=True)
+class EventPath:
+    """A path, what runs over it, and the number that is looked at."""
+
+    name: str
+    label: str
+    number: str
+    measure: Callable[[tb.Result], float]
+    shape: Mapping[str, Any] = field(default_factory=dict)
+    flows: tuple[Any, ...] = ()
+    duration_s: int = 8
+
+    def scenario(self, seed: int) -> tb.Scenario:
+        """What each kernel runs."""
+        base = {"rate": "20mbit", "rtt": "40ms", "queue": "1bdp"}
+        return tb.dumbbell(
+            name=self.name,
+            seed=seed,
+            duration=f"{self.duration_s}s",
+            flows=list(self.flows) or [tb.bulk("cubic", name="bulk")],
+            randomness={"start_spread": "50ms"},
+            **(base | dict(self.shape)),
+        )
+
+
+def _goodput(result: tb.Result) -> float:
+    return sum(metrics.goodput(result, name) for name in result.flow_names) / 1e6
+
+
+def _again(result: tb.Result) -> float:
+    return float(result.column("flows", "segments_retransmitted").sum())
+
+
+def _acks(result: tb.Result) -> float:
+    """Packets that came back for each segment sent."""
+    sent = float(result.column("flows", "segments_sent").sum())
+    return float(result.column("links", "delivered")[1]) / sent
+
+
+PATHS = (
+    EventPath("plain", "CUBIC, 20 Mbit/s, 40 ms, 1 BDP", "segments sent again", _again),
+    EventPath(
+        "bbr", "BBR, 20 Mbit/s, 40 ms, 1 BDP", "segments sent again", _again, flows=(tb.bulk("bbr", name="bulk"),)
+    ),
+    EventPath(
+        "lossy",
+        "CUBIC, 20 Mbit/s, 8 ms, 1 % lost",
+        "ACKs per segment",
+        _acks,
+        {"rtt": "8ms", "queue": "100packets", "wire": {"loss": 0.01}},
+    ),
+    EventPath(
+        "lossy-far",
+        "CUBIC, 20 Mbit/s, 80 ms, 1 % lost",
+        "ACKs per segment",
+        _acks,
+        {"rtt": "80ms", "queue": "100packets", "wire": {"loss": 0.01}},
+    ),
+    EventPath(
+        "codel",
+        "CUBIC, 20 Mbit/s, 40 ms, the kernel's own fq_codel",
+        "segments sent again",
+        _again,
+        {"queue": "kernel:fq_codel"},
+    ),
+    EventPath(
+        "marked",
+        "CUBIC with ECN, 20 Mbit/s, 40 ms, codel that marks",
+        "goodput (Mbit/s)",
+        _goodput,
+        {"queue": {"discipline": "codel", "ecn": True}},
+        (tb.bulk("cubic", name="bulk", stack={"name": "linux", "ecn": True}),),
+    ),
+    EventPath(
+        "control",
+        "Reno, 2 Mbit/s, 40 ms, nothing lost",
+        "goodput (Mbit/s)",
+        _goodput,
+        {"rate": "2mbit", "queue": "1000packets"},
+        (tb.bulk("reno", name="bulk"),),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """An event: what changed in which release, and where it must be seen: first in the kernel `seen`, or never ("")."""
+
+    title: str
+    since: str
+    source: str
+    where: str
+    seen: str
+
+
+EXPECTED = (
+    Expected("A window may shrink (off); long in 6.1 as a backport", "6.5", "b650d953cd39", "tcp_shrink_window", ""),
+    Expected("Smallest timeout as a setting", "6.11", "f086edef71be", "tcp_rto_min_us", "debian-6.12"),
+    Expected("Largest timeout as a setting", "6.15", "1280c26228bd", "tcp_rto_max_ms", "debian-6.16"),
+    Expected(
+        "Receive buffers up to 32 MB (here 1/128 of memory), 6 MB before",
+        "6.16",
+        "572be9bf9d0d",
+        "tcp_rmem",
+        "debian-6.16",
+    ),
+    Expected(
+        "Send queue below a device up to 4 MB, 1 MB before",
+        "6.16",
+        "9ea3bfa61b09",
+        "tcp_limit_output_bytes",
+        "debian-6.16",
+    ),
+    Expected("AccECN and its option", "6.18", "tcp: accecn: AccECN option", "tcp_ecn_option", "debian-7.2"),
+    Expected(
+        "SACKs held back for a third of the RTT, 5 % before",
+        "6.19",
+        "416dd649f3aa",
+        "tcp_comp_sack_rtt_percent",
+        "debian-7.2",
+    ),
+    Expected(
+        "… so that fewer ACKs come where 5 % of the RTT is less than 1 ms",
+        "6.19",
+        "416dd649f3aa",
+        "lossy",
+        "debian-7.2",
+    ),
+    Expected("… and as many where it is more", "6.19", "416dd649f3aa", "lossy-far", ""),
+    Expected(
+        "Receive buffers grow more slowly at a small RTT", "6.19", "ecfea98b7d0d", "tcp_rcvbuf_low_rtt", "debian-7.2"
+    ),
+    Expected("Control: nothing of all this", "–", "–", "control", ""),
+)
+
+
+def _run_settings(kernel: str) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "read.sh"
+        script.write_text(_READ + "\n")
+        path = Path(folder) / "scenario.toml"
+        params = {"needs": "sh cat unshare", "collect": "settings.txt"}
+        reads = tb.flow("exec", name="reads", client="unshare -n sh {here}/read.sh {dir}", params=params)
+        path.write_text(tb.dumbbell(name="settings", rate="10mbit", rtt="20ms", duration="1s", flows=[reads]).to_toml())
+        result = vm.run(tb.Scenario.from_toml(path), kernel=kernel, allow_code=True)
+    (text,) = (text.decode() for name, text in result.files.items() if name.endswith("settings.txt"))
+    pairs = (line.partition(" ") for line in text.splitlines())
+    return {"kernel": result.meta["kernel"], "settings": {name: value for name, _, value in pairs}}
+
+
+def _run_path(kernel: str, path: EventPath, seed: int) -> dict[str, Any]:
+    result = vm.run(path.scenario(seed), kernel=kernel)
+    return {"kernel": result.meta["kernel"], "value": path.measure(result)}
+
+
+def run_missing(seconds: float = math.inf, report: Callable[[str], object] = lambda _: None) -> dict[str, Any]:
+    """Run in guests what is not kept yet; none begins after `seconds`. Returns all that is kept."""
+    rows, until = read(_FILE), time.monotonic() + seconds
+    wanted: dict[str, Callable[[], dict[str, Any]]] = {}
+    for kernel in KERNELS:
+        wanted[f"{kernel} {_SETTINGS}"] = partial(_run_settings, kernel)
+        for path in PATHS:
+            for seed in SEEDS:
+                wanted[f"{kernel} {path.name} {seed}"] = partial(_run_path, kernel, path, seed)
+    for key, run in wanted.items():
+        if key in rows or time.monotonic() > until:
+            continue
+        try:
+            rows[key] = run()
+        except vm.LostRun as error:
+            report(f"{key}: lost, the next call tries again: {error}")
+            continue
+        write_text(_FILE, json.dumps(rows, indent=1) + "\n")
+        report(f"{len(rows)} of {len(wanted)}: {key}")
+    return rows
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Where a setting or a path's number is no longer what it was: first in the kernel `seen`."""
+
+    where: str
+    seen: str
+    before: str
+    after: str
+
+
+def settings_that_changed(rows: Mapping[str, Any]) -> list[Turn]:
+    """Settings of TCP that came, went or have another value than in the kernel before, in the order of kernels."""
+    out = []
+    kept = [
+        (kernel, rows[f"{kernel} {_SETTINGS}"]["settings"]) for kernel in KERNELS if f"{kernel} {_SETTINGS}" in rows
+    ]
+    for (_, before), (kernel, after) in itertools.pairwise(kept):
+        out += [
+            Turn(name, kernel, before.get(name, "–"), after.get(name, "–"))
+            for name in sorted({*before, *after})
+            if before.get(name) != after.get(name)
+        ]
+    return out
+
+
+def values(rows: Mapping[str, Any], path: EventPath) -> dict[str, list[float]]:
+    """A path's number by kernel, one for each seed."""
+    keys = {kernel: [f"{kernel} {path.name} {seed}" for seed in SEEDS] for kernel in KERNELS}
+    return {kernel: [rows[key]["value"] for key in names] for kernel, names in keys.items() if rows.keys() >= {*names}}
+
+
+def turns(rows: Mapping[str, Any]) -> list[Turn]:
+    """Where paths' numbers turn."""
+    out = []
+    for path in PATHS:
+        by_kernel = list(values(rows, path).items())
+        for (_, before), (kernel, after) in itertools.pairwise(by_kernel):
+            changes = [b - a for a, b in zip(before, after, strict=True)]
+            is_one_sided = all(change > 0 for change in changes) or all(change < 0 for change in changes)
+            if is_one_sided and abs(sum(changes)) > BOUND * abs(sum(before)):
+                out.append(Turn(path.name, kernel, _mean(before), _mean(after)))
+    return out
+
+
+def _mean(numbers: Sequence[float]) -> str:
+    return f"{sum(numbers) / len(numbers):.4g}"
+
+
+def judged(rows: Mapping[str, Any]) -> list[tuple[Expected, str]]:
+    """Each expected event with where it is seen: the kernels, in their order."""
+    found = [*settings_that_changed(rows), *turns(rows)]
+    return [(each, ", ".join(turn.seen for turn in found if turn.where == each.where)) for each in EXPECTED]
+
+
+def page(rows: Mapping[str, Any]) -> str:
+    """The page of all that is kept."""
+    events = judged(rows)
+    whose = [row["kernel"] for kernel in KERNELS if (row := rows.get(f"{kernel} {_SETTINGS}"))]
+    lines = [
+        "# TCP from Linux 6.1 to 7.3, as events",
+        "`python -m tailback_validation.kernel_events` writes this page. Read it to see what changes for TCP where a "
+        "machine gets a newer kernel. Each kernel ran the same paths in guests, "
+        f"{PATHS[0].duration_s} s and {len(SEEDS)} starts each.",
+        "The kernels: "
+        + ", ".join(each["release"].replace("-cloud-amd64", "") for each in whose)
+        + ". Debian's archive "
+        "keeps no others between them.",
+        "## What was expected",
+        "The events, with the release and the commit that brought them, were written down before the first run. *Seen* "
+        f"is the first kernel here that has the setting, or whose number differs by more than {100 * BOUND:g} % from "
+        "the kernel's before, in both starts to the same side.",
+        f"{sum(seen == each.seen for each, seen in events)} of {len(events)} are seen where they were expected.",
+        _table(
+            ("event", "since", "commit", "looked at", "expected in", "seen in", ""),
+            [
+                (
+                    each.title,
+                    each.since,
+                    each.source,
+                    f"`{each.where}`",
+                    each.seen or "none",
+                    seen or "none",
+                    "" if seen == each.seen else "**missed**",
+                )
+                for each, seen in events
+            ],
+        ),
+        "## Every setting that changed",
+        _table(
+            ("setting", "since", "before", "after"),
+            [(f"`{it.where}`", it.seen, it.before, it.after) for it in settings_that_changed(rows)],
+        ),
+        "## Every path",
+        "Bold: it turned here.",
+        _table(("path", "number", *KERNELS), [_path_row(rows, path) for path in PATHS]),
+        "Several changes lie between two neighbours, and a path tells that one of them matters, not which. Find the "
+        "commit with `tailback vm bisect` ([kernel module](tutorials/kernel-module.md)).",
+    ]
+    return "\n\n".join(lines) + "\n"
+
+
+def _path_row(rows: Mapping[str, Any], path: EventPath) -> tuple[str, ...]:
+    turned = {turn.seen for turn in turns(rows) if turn.where == path.name}
+    by_kernel = values(rows, path)
+    shown = {kernel: _mean(numbers) for kernel, numbers in by_kernel.items()}
+    cells = (f"**{shown[kernel]}**" if kernel in turned else shown.get(kernel, "–") for kernel in KERNELS)
+    return (path.label, path.number, *cells)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def main(seconds: float = math.inf) -> None:
+    """Run what is missing, write the page."""
+    rows = run_missing(seconds, report=lambda text: print(text, flush=True))
+    write_text(PAGE, page(rows))
+    print(f"{sum(seen == each.seen for each, seen in judged(rows))} of {len(EXPECTED)} as expected")
+
+
+if __name__ == "__main__":
+    main(*(float(word) for word in sys.argv[1:]))
