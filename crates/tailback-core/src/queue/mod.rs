@@ -21,6 +21,7 @@ pub mod pie;
 pub mod prio;
 pub mod red;
 pub mod registry;
+mod rotation;
 pub mod sfq;
 pub mod token_bucket;
 
