@@ -7,7 +7,7 @@
 use super::parts::Line;
 use super::registry::{Queue, Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
-use crate::packet::Packet;
+use crate::packet::{Acknowledgement, Packet};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Rate, Time};
@@ -146,6 +146,16 @@ impl QueueDiscipline for TokenBucket {
                 }
                 backlog
             }
+        }
+    }
+
+    fn reads_acks(&self) -> bool {
+        matches!(&self.inside, Inside::Queue { queue, .. } if queue.reads_acks())
+    }
+
+    fn show_ack(&mut self, packet: &Packet, ack: Acknowledgement) {
+        if let Inside::Queue { queue, .. } = &mut self.inside {
+            queue.show_ack(packet, ack);
         }
     }
 
