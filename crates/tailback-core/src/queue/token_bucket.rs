@@ -160,7 +160,12 @@ impl QueueDiscipline for TokenBucket {
     }
 
     fn ready_at(&self, now: Time) -> Option<Time> {
-        let missing = self.tokens_for(self.next()?).saturating_sub(self.tokens_at(now));
+        let Some(next) = self.next() else {
+            // The queue inside holds back what it has, until a time of its own.
+            let Inside::Queue { queue, .. } = &self.inside else { return None };
+            return queue.ready_at(now);
+        };
+        let missing = self.tokens_for(next).saturating_sub(self.tokens_at(now));
         Some(now + Duration::from_ps(missing.div_ceil(u128::from(self.rate)) as u64))
     }
 }
