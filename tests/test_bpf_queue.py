@@ -185,6 +185,30 @@ def test_the_example_is_the_built_in_fifo_that_drops_at_the_head_row_by_row(limi
     assert_same_rows(mine, builtin)
 
 
+def test_inside_a_token_bucket_and_in_a_band_it_is_the_built_in_one_too() -> None:
+    runs = []
+    for inner in ({"discipline": f"bpf:{EXAMPLE}"}, {"discipline": "fifo", "drop": "head"}):
+        own = inner | {"limit": "20packets"}
+        bucket = {"discipline": "token_bucket", "rate": "5mbit", "inner": own}
+        bands = {"discipline": "prio", "bands": [{"flows": ["voip"]}, {"queue": own}]}
+        runs.append([tb.run(dumbbell(queue), allow_code=True) for queue in (bucket, bands)])
+    (in_bucket, in_band), (bucket_of_fifo, band_of_fifo) = runs
+    assert_same_rows(in_band, band_of_fifo)
+    # Of a queue that shows no head the bucket takes a packet ahead.
+    received = [float(run.column("flows", "bytes_received")[0]) for run in (in_bucket, bucket_of_fifo)]
+    assert received[0] == pytest.approx(received[1], rel=0.02)
+
+
+def test_in_a_guest_it_stands_at_a_link_and_not_inside_another_queue() -> None:
+    from tailback.vm import own
+
+    queue = {"discipline": "token_bucket", "rate": "5mbit", "inner": {"discipline": f"bpf:{EXAMPLE}"}}
+    scenario = dumbbell(queue)
+    resolved = scenario.resolve(allow_code=True)
+    with pytest.raises(tb.ScenarioError, match=r"queue\.inner = .*stands at a link's device, not inside"):
+        own.compiled(scenario, resolved, {})
+
+
 def test_each_link_has_maps_and_globals_of_its_own(tmp_path: Path) -> None:
     text = """
 name = "two"

@@ -431,3 +431,26 @@ def test_the_class_of_a_file_is_loaded_as_a_queue(tmp_path):
     (tmp_path / "my.py").write_text(SOURCE)
     made_by = load(f"{tmp_path}/my.py:Mine")
     assert isinstance(made_by().packets, deque)
+
+
+class Late(tb.OwnQueue):
+    """Gives no packet before it has waited 10 ms."""
+
+    holds_back = True
+
+    def dequeue(self, now):
+        if self.packets and now < self.packets[0].enqueued_s + 0.01:
+            return self.packets[0].enqueued_s + 0.01
+        return super().dequeue(now)
+
+
+def test_a_token_bucket_has_a_queue_of_ones_own_inside_also_one_that_waits():
+    def goodput(inner):
+        queue = {"discipline": "token_bucket", "rate": "5mbit", "inner": inner}
+        result = tb.run(dumbbell(queue), algorithms={"mine": Short, "late": Late})
+        return float(result.column("flows", "bytes_received")[0])
+
+    mine, fifo = goodput({"discipline": "mine", "limit": "20packets"}), {"discipline": "fifo", "limit": "20packets"}
+    # The bucket sees no head of a class of one's own, takes one packet ahead, and so holds one more.
+    assert mine == pytest.approx(goodput(fifo), rel=0.02)
+    assert 0.9 < goodput({"discipline": "late", "limit": "40packets"}) / mine < 1.1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +77,18 @@ def written(name: str) -> str | None:
 
 def queues(resolved: Mapping[str, Any], declared: Mapping[str, Declared]) -> dict[str, list[tuple[str, str]]]:
     """By name: the libraries of the queues that a run needs, each with the parameters (JSON) that it is run with."""
-    rows = [link.get("queue") or {} for link in resolved.get("links", ())]
+    rows = (row for link in resolved.get("links", ()) for row in _within(link.get("queue") or {}))
     chosen = [(str(row.get("discipline", "")), dict(row.get("params") or {})) for row in rows]
     queues = {name: made for name, made in declared.items() if isinstance(made, MayBeQueue)}
     return _libraries((name, params, queues[name].queue_library) for name, params in chosen if name in queues)
+
+
+def _within(queue: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """A queue, and those inside it: of a token bucket, and of bands."""
+    yield queue
+    for inside in (queue.get("inner"), *(band.get("queue") for band in queue.get("bands") or ())):
+        if inside:
+            yield from _within(inside)
 
 
 def libraries(resolved: Mapping[str, Any], declared: Mapping[str, Declared]) -> dict[str, list[tuple[str, str]]]:

@@ -288,7 +288,6 @@ def test_a_kernels_queue_declares_what_its_model_does() -> None:
     names = ("kernel:fq_codel", "kernel:pie,target=20ms", "kernel:cake", "kernel:bfifo")
     found = [candidate(name) for name in names]
     assert [each.target_ms for each in found] == [5.0, 20.0, 5.0, 15.0]
-    # No guest can show hosts: every flow has addresses of its own there.
-    assert [each.isolates for each in found] == ["flows", "", "flows", ""]
+    assert [each.isolates for each in found] == ["flows", "", "hosts", ""]
     assert [each.limits for each in found] == ["packets", "packets", "memory", "bytes"]
     assert found[0].digest != candidate("fq_codel").digest

@@ -3,6 +3,7 @@
 import pytest
 
 from tailback_validation import flow_queues as flow
+from tailback_validation.cake import nulls
 
 KERNEL = "debian-6.1"
 
@@ -27,5 +28,5 @@ def found() -> list[flow.Judged]:
 
 def test_the_page_is_what_the_kept_rows_and_todays_simulator_give(found: list[flow.Judged]) -> None:
     assert len(found) == len(flow.cells())
-    page = flow.page(KERNEL, found, flow.nulls(found))
+    page = flow.page(KERNEL, found, nulls(found))
     assert page == flow.PAGE.read_text(), "python -m tailback_validation.flow_queues debian-6.1 writes it"

@@ -15,16 +15,14 @@ from typing import Any
 
 import tailback as tb
 from tailback.files import write_text
-from tailback_validation.cake import BOUNDS, FLOOR_S, TABLE, Judged, measured, read, run_missing
+from tailback_validation.cake import BOUNDS, FLOOR_S, TABLE, Judged, nulls, read, run_missing, simulated
 from tailback_validation.truth import FOLDER
 
-__all__ = ["NOISES_US", "FlowQueueCell", "cells", "judged", "nulls", "page", "simulated"]
+__all__ = ["FlowQueueCell", "cells", "judged", "page"]
 
 DISCIPLINES = ("pfifo_fast", "fq_pie", "fq")
 DURATION_S = 10.0
 PAGE = FOLDER.parent / "docs" / "validation-flow-queues.md"
-#: The paired null: hosts that delay each packet by up to N microseconds, in the simulator with the same draws.
-NOISES_US = (20, 100)
 #: What a discipline has in four cells of its twelve, beside its defaults in the others.
 _MORE: dict[str, Mapping[str, Any]] = {
     "pfifo_fast": {"limit": "30packets"},
@@ -101,28 +99,12 @@ def _file(kernel: str) -> Path:
     return FOLDER / "truth" / f"flow-queues-{kernel}.json"
 
 
-def simulated(cell: FlowQueueCell, jitter_us: int = 0) -> dict[str, float]:
-    """What the simulator measures with the model, perhaps on hosts that delay each packet by up to `jitter_us`."""
-    scenario = cell.scenario(False)
-    if jitter_us:
-        scenario = scenario.with_(randomness={"processing_jitter": f"{jitter_us}us"})
-    return measured(tb.run(scenario), cell.rtt_ms)
-
-
 def judged(kernel: str) -> list[Judged]:
     """Every cell that `kernel` has run, with today's simulator beside it."""
     rows = read(_file(kernel))
     return [
         Judged(cell, simulated(cell), rows[cell.name]["measures"], cell.label) for cell in cells() if cell.name in rows
     ]
-
-
-def nulls(found: Sequence[Judged]) -> dict[int, list[Judged]]:
-    """By noise: the simulator against itself on these cells, disturbed as a host may disturb it."""
-    return {
-        noise: [Judged(each.cell, each.sim, simulated(each.cell, noise), each.path) for each in found]
-        for noise in NOISES_US
-    }
 
 
 def page(kernel: str, found: Sequence[Judged], beside: Mapping[int, Sequence[Judged]]) -> str:

@@ -44,5 +44,5 @@ mod tests;
 mod tunnel;
 mod wire;
 
-pub use api::{Carries, Host, LONGEST_DELAY, LinkCount, Watch};
+pub use api::{Host, LONGEST_DELAY, LinkCount, Watch};
 pub use service::{Link, Server};

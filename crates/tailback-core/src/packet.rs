@@ -52,3 +52,41 @@ pub struct Packet {
     /// When it entered the queue it is in: sojourn is measured from here.
     pub enqueued: Time,
 }
+
+/// What a TCP segment acknowledges, as far as a path can see it. A SYN's is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Acknowledgement {
+    /// The acknowledgement number, modulo 2³².
+    pub number: u32,
+    /// TCP header bits, by their wire values.
+    pub flags: u16,
+    /// The segment carries data too.
+    pub has_payload: bool,
+    /// SACK blocks from first to behind the last byte, modulo 2³²; see [`Self::sack_blocks`].
+    pub sack: [[u32; 2]; 4],
+    /// How many of them there are.
+    pub sack_count: u8,
+}
+
+impl Acknowledgement {
+    const FIN_RST: u16 = 0x05;
+    const ACK: u16 = 0x10;
+    const ECE_CWR: u16 = 0xc0;
+
+    /// Neither data nor the end of a connection.
+    pub const fn is_pure(&self) -> bool {
+        !self.has_payload && self.flags & Self::FIN_RST == 0
+    }
+    /// Neither data nor any flag beyond ACK, ECE and CWR.
+    pub const fn is_nothing_else(&self) -> bool {
+        !self.has_payload && self.flags & !Self::ECE_CWR == Self::ACK
+    }
+    /// Its ECE and CWR.
+    pub const fn echoes(&self) -> u16 {
+        self.flags & Self::ECE_CWR
+    }
+    /// The SACK blocks it has.
+    pub fn sack_blocks(&self) -> &[[u32; 2]] {
+        &self.sack[..usize::from(self.sack_count)]
+    }
+}

@@ -486,6 +486,25 @@ fn codel_has_decided_before_a_packet_waits_for_its_tokens() {
 }
 
 #[test]
+fn the_slower_of_two_shapers_inside_each_other_decides() {
+    // 40 packets of 1500 bytes at once: the last leaves after 39 packets' time at the lower rate, less the bucket's burst
+    // of four where that is the bucket's. 20 µs are those of the link below.
+    let burst: Vec<_> = (0..40).map(|i| (ms(100), packet(i, 0, 1500))).collect();
+    for (outer, inner, last_us) in [(4e6, 2e6, 39 * 6000), (2e6, 4e6, 36 * 6000)] {
+        let cake = queue("cake", &[("rate_bps", number(inner))]);
+        let mut bucket = shaped(outer, cake);
+        bucket.params.insert("burst".into(), number(6000.0));
+        let spec = LinkSpec { rate_bps: Some(600_000_000), queue: bucket, ..plain() };
+        let (book, fate) = run(&mut build(&spec), &burst);
+        // COBALT drops what waits long; what remains still leaves at the rate.
+        let (count, end) = (book.arrivals.len() as u64, book.arrivals.last().expect("some leave").0);
+        let expected = last_us - (40 - count) * 6000 + 20;
+        assert_eq!(count + fate.drops.len() as u64, 40);
+        assert!(end.as_us().abs_diff(100_000 + expected) <= 1, "{outer} around {inner}: {end:?} {count}");
+    }
+}
+
+#[test]
 fn an_inner_queue_is_refused_where_there_is_none() {
     let field =
         |queue: QueueSpec| Link::build(&LinkSpec { queue, ..plain() }, 2, 1).map(|_| ()).unwrap_err().field;

@@ -5,8 +5,8 @@ mod links;
 
 use links::{build, ms, name, number, packet, plain, queue, run_late, run_restless};
 use proptest::prelude::*;
-use tailback_core::link::{Carries, Host, Link, Watch};
-use tailback_core::packet::{Ecn, Packet};
+use tailback_core::link::{Host, Link, Watch};
+use tailback_core::packet::{Acknowledgement, Ecn, Packet};
 use tailback_core::queue::{Backlog, DropReason, Fate};
 use tailback_core::scenario::{Bleach, Distribution, LinkSpec, NetemSpec, WireSpec};
 use tailback_core::time::{Duration, Time};
@@ -22,12 +22,11 @@ impl Watch for Receiver {
     fn on_drop(&mut self, _at: Time, packet: &Packet, _backlog: Backlog, reason: DropReason) {
         self.drops.push((packet.slot, reason));
     }
-    fn carries(&self, packet: &Packet) -> Carries {
-        match packet.bytes {
-            52 => Carries::Ack,
-            64 => Carries::AckWithSack,
-            _ => Carries::Other,
-        }
+    fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
+        const ACK: u16 = 0x10;
+        let sack_count = u8::from(packet.bytes == 64);
+        let ack = Acknowledgement { flags: ACK, sack_count, ..Acknowledgement::default() };
+        [52, 64].contains(&packet.bytes).then_some(ack)
     }
 }
 

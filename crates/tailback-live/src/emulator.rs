@@ -7,14 +7,14 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tailback_core::packet::Packet;
+use tailback_core::packet::{Acknowledgement, Packet};
 use tailback_core::queue::DropReason;
 use tailback_core::time::{Duration, Time};
 
 use crate::access;
 use crate::clock::{self, Clock};
 use crate::error::{Doing, LiveError};
-use crate::headers::{carries, client_port, codepoint, is_duplicate_ack, owner, set_codepoint};
+use crate::headers::{acknowledgement, client_port, codepoint, is_duplicate_ack, owner, set_codepoint};
 use crate::journal::Journal;
 use crate::kernel_queue::KernelQueue;
 use crate::path::{Captured, Frames, Path};
@@ -62,6 +62,10 @@ impl Frames for Buffers {
     fn copy(&mut self, from: u32, to: u32) {
         let frame = self.frames[from as usize].clone();
         *self.at(to) = frame;
+    }
+
+    fn acknowledgement(&self, slot: u32) -> Option<Acknowledgement> {
+        acknowledgement(&self.frames[slot as usize].packet)
     }
 
     fn offer(&mut self, link: u32, packet: &Packet) -> Option<DropReason> {
@@ -442,9 +446,7 @@ impl Emulator {
         if let Some(sightings) = &mut self.path.observer.sightings {
             sightings.departed(at, slot, (flow, is_reverse), number, ecn, packet);
         }
-        let carries = carries(packet);
-        let arrival =
-            Captured { at, flow, is_reverse, is_copy: false, bytes, ecn, carries, pair, conversation };
+        let arrival = Captured { at, flow, is_reverse, is_copy: false, bytes, ecn, pair, conversation };
         self.path.arrive(arrival, &mut self.buffers);
         if let Some(late) = late {
             self.handed.take(number, late);

@@ -1,7 +1,6 @@
 //! What the emulator reads in and writes to the headers of the packets it carries.
 
-use tailback_core::link::Carries;
-use tailback_core::packet::Ecn;
+use tailback_core::packet::{Acknowledgement, Ecn};
 
 /// The addresses of a flow: 10.x.y.1 at its sender, 10.x.y.2 at its receiver, x·256 + y its number.
 pub fn addresses(flow: u32) -> [std::net::Ipv4Addr; 2] {
@@ -22,6 +21,20 @@ pub fn owner(frame: &[u8]) -> Option<(u32, bool)> {
         2 => Some((flow, false)),
         1 => Some((flow, true)),
         _ => None,
+    }
+}
+
+/// Give an IPv4 packet the addresses of its hosts by number, 192.168.x.y, and the server's port the number of its flow:
+/// then flows of one host share an address, and no two flows have both addresses and both ports in common. Checksums are
+/// left as they are.
+pub fn set_hosts(frame: &mut [u8], hosts: [u16; 2], flow: u16, is_reverse: bool) {
+    for (place, host) in [12, 16].into_iter().zip(hosts) {
+        let [x, y] = host.to_be_bytes();
+        frame[place..place + 4].copy_from_slice(&[192, 168, x, y]);
+    }
+    let place = usize::from(frame[0] & 15) * 4 + if is_reverse { 0 } else { 2 };
+    if let Some(port) = frame.get_mut(place..place + 2) {
+        port.copy_from_slice(&flow.to_be_bytes());
     }
 }
 
@@ -66,40 +79,58 @@ pub fn is_duplicate_ack(frame: &[u8], last: &mut u32) -> bool {
     is_repeated && tcp.len() == usize::from(tcp[12] >> 4) * 4 && tcp[13] & 0x17 == ACK_ONLY
 }
 
-/// What an IPv4 packet carries, as far as a path that handles acknowledgements can see it.
-pub fn carries(packet: &[u8]) -> Carries {
+/// What an IPv4 packet acknowledges; `None` if it is no TCP segment with an acknowledgement, or a SYN.
+pub fn acknowledgement(packet: &[u8]) -> Option<Acknowledgement> {
     const TCP: u8 = 6;
-    const ACK_ONLY: u8 = 0x10;
+    const SYN: u16 = 0x02;
+    const ACK: u16 = 0x10;
     let header = usize::from(packet[0] & 15) * 4;
     if packet[9] != TCP || packet.len() < header + 20 {
-        return Carries::Other;
+        return None;
     }
     let tcp = &packet[header..];
-    let length = usize::from(tcp[12] >> 4) * 4;
-    // Synchronise, finish and reset open and close; the ECN bits do not matter.
-    if tcp.len() != length || tcp[13] & 0x17 != ACK_ONLY {
-        return Carries::Other;
+    let flags = u16::from_be_bytes([tcp[12] & 1, tcp[13]]);
+    if flags & ACK == 0 || flags & SYN != 0 {
+        return None;
     }
-    if has_sack(&tcp[20..]) { Carries::AckWithSack } else { Carries::Ack }
+    let length = (usize::from(tcp[12] >> 4) * 4).clamp(20, tcp.len());
+    let (sack, sack_count) = sack_blocks(&tcp[20..length]);
+    Some(Acknowledgement {
+        number: word(&tcp[8..]),
+        flags,
+        has_payload: tcp.len() > length,
+        sack,
+        sack_count,
+    })
 }
 
-/// Whether TCP options hold SACK blocks (RFC 2018 section 3).
-fn has_sack(mut options: &[u8]) -> bool {
+fn word(octets: &[u8]) -> u32 {
+    u32::from_be_bytes([octets[0], octets[1], octets[2], octets[3]])
+}
+
+/// The SACK blocks in TCP options (RFC 2018 section 3), and how many there are.
+fn sack_blocks(mut options: &[u8]) -> ([[u32; 2]; 4], u8) {
     const END: u8 = 0;
     const NOTHING: u8 = 1;
     const SACK: u8 = 5;
+    let (mut blocks, mut count) = ([[0; 2]; 4], 0);
     while let Some((&kind, rest)) = options.split_first() {
+        let length = rest.first().map_or(2, |length| usize::from(*length).max(2));
         match kind {
-            END => return false,
-            SACK => return true,
+            END => break,
             NOTHING => options = rest,
-            _ => {
-                let length = rest.first().map_or(2, |length| usize::from(*length).max(2));
-                options = options.get(length..).unwrap_or_default();
+            SACK => {
+                let said = options.get(2..length).unwrap_or_default();
+                for (block, octets) in blocks.iter_mut().zip(said.chunks_exact(8)) {
+                    *block = [word(octets), word(&octets[4..])];
+                    count += 1;
+                }
+                break;
             }
+            _ => options = options.get(length..).unwrap_or_default(),
         }
     }
-    false
+    (blocks, count)
 }
 
 /// The port of a connection's client; zero if the packet has none.
@@ -178,14 +209,39 @@ mod tests {
         };
         let timestamps = [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
         let blocks = [timestamps.as_slice(), &[1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, 2]].concat();
-        assert_eq!(carries(&packet(0x10, &timestamps, 0)), Carries::Ack);
-        assert_eq!(carries(&packet(0x50, &[], 0)), Carries::Ack);
-        assert_eq!(carries(&packet(0x10, &blocks, 0)), Carries::AckWithSack);
-        assert_eq!(carries(&packet(0x10, &timestamps, 1)), Carries::Other);
-        for flags in [0x12, 0x11, 0x14, 0x18 | 0x02] {
-            assert_eq!(carries(&packet(flags, &timestamps, 0)), Carries::Other);
+        let read = |flags, options: &[u8], payload| acknowledgement(&packet(flags, options, payload));
+        let (plain, marked) = (read(0x10, &timestamps, 0).unwrap(), read(0x50, &[], 0).unwrap());
+        assert!(plain.is_pure() && plain.is_nothing_else() && plain.sack_count == 0);
+        assert!(marked.is_nothing_else() && marked.echoes() == 0x40);
+        assert_eq!(read(0x10, &blocks, 0).unwrap().sack_blocks(), [[1, 2]]);
+        // With data or the end of the connection it acknowledges too, and is not only that.
+        for (flags, payload) in [(0x10, 1), (0x11, 0), (0x14, 0)] {
+            assert!(!read(flags, &timestamps, payload).unwrap().is_pure());
         }
-        assert_eq!(carries(&header()), Carries::Other);
+        assert!(!read(0x18, &[], 0).unwrap().is_nothing_else(), "PSH");
+        assert_eq!(
+            (read(0x12, &timestamps, 0), read(0x02, &[], 0), acknowledgement(&header())),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn hosts_are_shared_and_flows_of_the_same_hosts_have_ports_of_their_own() {
+        let frame = |flow: u16, is_reverse: bool| {
+            let mut frame = [header(), vec![0; 20]].concat();
+            // The client's port, from which connections are known.
+            let place = if is_reverse { 22 } else { 20 };
+            frame[place..place + 2].copy_from_slice(&40_000u16.to_be_bytes());
+            let hosts = if is_reverse { [1, 0] } else { [0, 1] };
+            set_hosts(&mut frame, hosts, flow, is_reverse);
+            (frame[12..16].to_vec(), frame[16..20].to_vec(), frame[20..24].to_vec())
+        };
+        let (there, other, back) = (frame(3, false), frame(4, false), frame(3, true));
+        assert_eq!((&there.0, &there.1), (&vec![192, 168, 0, 0], &vec![192, 168, 0, 1]));
+        assert_eq!((&there.0, &there.1), (&other.0, &other.1));
+        assert_eq!((&there.0, &there.1), (&back.1, &back.0));
+        assert_ne!(there.2, other.2);
+        assert_eq!(there.2[..2], back.2[2..]);
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 pub mod options;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,7 +24,7 @@ use tailback_core::time::{Duration, Time};
 
 use self::options::Discipline;
 use crate::error::{Doing, LiveError};
-use crate::headers::{client_port, codepoint, set_codepoint, set_dscp};
+use crate::headers::{client_port, codepoint, set_codepoint, set_dscp, set_hosts};
 use crate::host::bring_up;
 use crate::netlink::{Netlink, QueueCount, attribute};
 use crate::sys::{self, Tun};
@@ -48,6 +48,8 @@ pub struct Wanted {
     pub discipline: Discipline,
     /// The DSCP of each flow's packets; empty if all are best effort.
     pub dscp: Vec<u8>,
+    /// Numbers of each flow's two hosts, for a discipline that looks at hosts; empty for others.
+    pub hosts: Vec<[u16; 2]>,
 }
 
 /// The kernel's queues that the scenario asks for, or why it cannot have them.
@@ -89,9 +91,20 @@ pub fn wanted(scenario: &Scenario) -> Result<Vec<Wanted>, LiveError> {
             }
         };
         let dscp = if marks.iter().all(|mark| *mark == 0) { vec![] } else { marks };
-        out.push(Wanted { link: number as u32, name: link.name.clone(), rate_bps, discipline, dscp });
+        let hosts = if card.param("isolation").is_some() { hosts_of(scenario) } else { vec![] };
+        out.push(Wanted { link: number as u32, name: link.name.clone(), rate_bps, discipline, dscp, hosts });
     }
     Ok(out)
+}
+
+/// The two hosts of each flow, numbered in the order in which flows name them.
+fn hosts_of(scenario: &Scenario) -> Vec<[u16; 2]> {
+    let mut numbers = BTreeMap::new();
+    let mut number = |host| {
+        let next = numbers.len() as u16;
+        *numbers.entry(host).or_insert(next)
+    };
+    scenario.flows.iter().map(|flow| [number(flow.from.as_str()), number(flow.to.as_str())]).collect()
 }
 
 /// Flow, direction and connection; of some disciplines also whether the packet is of L4S (ECT(1) or CE).
@@ -204,6 +217,10 @@ impl KernelQueue {
                 sys::set_priority(self.socket.as_fd(), priority)?;
                 self.priority = priority;
             }
+        }
+        if let Some(&[from, to]) = self.wanted.hosts.get(packet.flow.0 as usize) {
+            let hosts = if packet.is_reverse { [to, from] } else { [from, to] };
+            set_hosts(&mut self.packet, hosts, packet.flow.0 as u16, packet.is_reverse);
         }
         if self.waiting.len() + 1 >= NUMBERS || !sys::enqueue(self.socket.as_fd(), self.index, &self.packet)?
         {

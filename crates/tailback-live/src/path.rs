@@ -7,8 +7,8 @@ mod link_host;
 
 use tailback_core::engine::ReceiverDropCounts;
 use tailback_core::link::channel::{self, Channel};
-use tailback_core::link::{Carries, Link, Server};
-use tailback_core::packet::{Ecn, FlowId, Packet};
+use tailback_core::link::{Link, Server};
+use tailback_core::packet::{Acknowledgement, Ecn, FlowId, Packet};
 use tailback_core::probe::QueueRow;
 use tailback_core::queue::outside::{self, Outside};
 use tailback_core::queue::{Backlog, DropReason, Fate};
@@ -35,8 +35,6 @@ pub struct Captured {
     pub bytes: u32,
     /// ECN codepoint on entering.
     pub ecn: Ecn,
-    /// What it carries.
-    pub carries: Carries,
     /// Which of its application's own pairs of hosts it belongs to; 0 if there are none.
     pub pair: u32,
     /// Its connection, of the client's port as much as eight bits hold: what hashes of addresses and ports see.
@@ -68,6 +66,10 @@ pub enum Outcome {
 pub trait Frames {
     /// The packet in `from` was doubled: `to` carries the same.
     fn copy(&mut self, _from: u32, _to: u32) {}
+    /// What the packet in `slot` acknowledges.
+    fn acknowledgement(&self, _slot: u32) -> Option<Acknowledgement> {
+        None
+    }
     /// The packet, about to enter this link, goes into the kernel's queue there; why, if that dropped it at once.
     fn offer(&mut self, _link: u32, _packet: &Packet) -> Option<DropReason> {
         unreachable!("a replay has no kernel")

@@ -170,8 +170,6 @@ fn captured(outcome: &run::Outcome, scenario: &Scenario) -> (Vec<Captured>, Vec<
                 tailback_core::packet::Ecn::Ect0,
                 tailback_core::packet::Ecn::Ce,
             ][ecn[row] as usize],
-            // No scenario of these tests handles acknowledgements.
-            carries: tailback_core::link::Carries::Other,
             pair: pair[row] as u32,
             conversation: conversation[row] as u8,
         })

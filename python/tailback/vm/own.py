@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailback import _core, bpf, modules
-from tailback.algorithms import Source
+from tailback.algorithms import Source, disciplines
 from tailback.errors import ScenarioError
 from tailback.scenario import Scenario, bulk, dumbbell
 from tailback.vm import build, kernels
@@ -53,6 +53,7 @@ def compiled(scenario: Scenario, resolved: Mapping[str, Any], sources: Mapping[s
     for number, link in enumerate(resolved.get("links", ())):
         queue = link.get("queue") or {}
         name = str(queue.get("discipline", ""))
+        _refuse_inside(scenario, queue, f"links[{number}].queue")
         if not bpf.is_source(name):
             continue
         field, text = f"links[{number}].queue.discipline", sources[name].text or ""
@@ -64,6 +65,18 @@ def compiled(scenario: Scenario, resolved: Mapping[str, Any], sources: Mapping[s
             raise scenario.complaint(field, f'"{name}"', str(error), "Correct the parameters or the queue.") from None
         out.append(OwnQueue(name, field, number, made))
     return out
+
+
+def _refuse_inside(scenario: Scenario, queue: Mapping[str, Any], place: str) -> None:
+    """Raise `ScenarioError` if a queue for the kernel stands inside another."""
+    for field, name in disciplines(queue, place):
+        if field != f"{place}.discipline" and (bpf.is_source(name) or modules.is_source(name)):
+            raise scenario.complaint(
+                field,
+                json.dumps(name),
+                "in a guest a queue of your own stands at a link's device, not inside another queue",
+                "Give it to the link itself, or simulate: --engine sim",
+            )
 
 
 def built(

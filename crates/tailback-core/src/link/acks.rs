@@ -17,8 +17,7 @@
 
 use std::collections::BTreeMap;
 
-use super::api::Carries;
-use crate::packet::{FlowId, Packet};
+use crate::packet::{Acknowledgement, FlowId, Packet};
 use crate::time::{Duration, Time};
 
 /// Acknowledgements held, by connection and direction.
@@ -54,11 +53,9 @@ impl Acks {
     }
 
     /// `packet` departs at `at`.
-    pub fn pass(&mut self, packet: &Packet, carries: Carries, at: Time) -> Kept {
+    pub fn pass(&mut self, packet: &Packet, ack: Option<Acknowledgement>, at: Time) -> Kept {
         let at_once = Kept { leaves: at, replaces: None };
-        if carries == Carries::Other {
-            return at_once;
-        }
+        let Some(ack) = ack.filter(Acknowledgement::is_pure) else { return at_once };
         let line = (packet.flow, packet.conversation, packet.is_reverse);
         let begun = Held { until: at + self.hold, newest: None, count: 0 };
         let held = self.held.entry(line).or_insert(begun);
@@ -66,7 +63,7 @@ impl Acks {
             *held = begun;
         }
         let Some(every) = self.every else { return Kept { leaves: held.until, replaces: None } };
-        if carries == Carries::AckWithSack {
+        if ack.sack_count > 0 {
             // The packet is neither counted nor held.
             return at_once;
         }

@@ -1,6 +1,6 @@
 //! What a link asks of its host, and what it counts.
 
-use crate::packet::Packet;
+use crate::packet::{Acknowledgement, Packet};
 use crate::queue::{Backlog, DropReason};
 use crate::time::{Bytes, Duration, Time};
 
@@ -8,18 +8,6 @@ use crate::time::{Bytes, Duration, Time};
 pub const LONGEST_DELAY: Duration = Duration::from_secs(86_400);
 /// The fastest rate a link may have: a thousand times today's fastest port.
 pub const FASTEST: u64 = 1_000_000_000_000_000;
-
-/// What a packet carries, as far as a path that handles acknowledgements can see it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Carries {
-    /// Data, or part of opening or closing a connection, or no TCP at all.
-    #[default]
-    Other,
-    /// An acknowledgement and nothing else.
-    Ack,
-    /// The same with SACK blocks.
-    AckWithSack,
-}
 
 /// Sees what happens in a link's queue, at the time it happens; every method defaults to nothing and then costs
 /// nothing. `backlog` is what the queue holds after the event.
@@ -44,9 +32,9 @@ pub trait Watch {
     /// `packet` was marked CE.
     #[inline]
     fn on_mark(&mut self, _at: Time, _packet: &Packet, _backlog: Backlog) {}
-    /// What `packet` carries: asked by a wire that handles acknowledgements.
-    fn carries(&self, _packet: &Packet) -> Carries {
-        Carries::Other
+    /// What `packet` acknowledges: asked by a wire or a queue that handles acknowledgements. `None`: it is no TCP, or a SYN.
+    fn acknowledgement(&self, _packet: &Packet) -> Option<Acknowledgement> {
+        None
     }
 }
 

@@ -15,6 +15,8 @@ use crate::time::{Bytes, Duration, Time};
 pub struct Interface {
     pub name: String,
     pub queue: Queue,
+    /// The queue looks at acknowledgements.
+    reads_acks: bool,
     /// What the queue said it holds when it was last touched.
     pub queued: Backlog,
     pub delay: Duration,
@@ -43,6 +45,7 @@ impl Interface {
     pub fn new(name: &str, queue: Queue, delay: Duration, wire: Option<Box<Wire>>) -> Self {
         Interface {
             name: name.into(),
+            reads_acks: queue.reads_acks(),
             queue,
             queued: Backlog::default(),
             delay,
@@ -96,6 +99,9 @@ impl Interface {
     /// Offer `packet` to the queue.
     #[inline(always)]
     pub fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        if self.reads_acks {
+            self.show_ack(&packet, watch);
+        }
         let before = self.queued;
         let (drops, marks) = (fate.drops.len(), fate.marks.len());
         self.queued = self.queue.enqueue_reporting(packet, now, fate);
@@ -104,6 +110,13 @@ impl Interface {
             return;
         }
         self.report_enqueue(packet, now, before, &fate.drops[drops..], &fate.marks[marks..], watch);
+    }
+
+    #[cold]
+    fn show_ack(&mut self, packet: &Packet, watch: &impl Watch) {
+        if let Some(ack) = watch.acknowledgement(packet) {
+            self.queue.show_ack(packet, ack);
+        }
     }
 
     /// An arrival with consequences: first others go to make room, then it joins, then it is marked.
@@ -269,7 +282,7 @@ impl Interface {
             },
         };
         let acks = self.wire.as_mut().and_then(|wire| wire.signals.as_mut()?.acks.as_mut());
-        let kept = acks.map(|acks| acks.pass(&packet, watch.carries(&packet), at));
+        let kept = acks.map(|acks| acks.pass(&packet, watch.acknowledgement(&packet), at));
         if let Some(slot) = kept.and_then(|kept| kept.replaces) {
             self.thin(slot, at, fate, watch);
         }

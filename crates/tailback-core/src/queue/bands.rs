@@ -3,7 +3,7 @@
 use super::dscp;
 use super::registry::{self, Queue, Registered, Surroundings};
 use super::{Backlog, Fate, QueueDiscipline};
-use crate::packet::Packet;
+use crate::packet::{Acknowledgement, Packet};
 use crate::params::{Checked, ParamSpec};
 use crate::scenario::{BandSpec, Params, QueueSpec, ScenarioError, Value};
 use crate::time::{Bytes, Time};
@@ -87,6 +87,17 @@ impl Bands {
             all.bytes += held.bytes;
         }
         all
+    }
+
+    /// Does any of them look at acknowledgements?
+    pub fn read_acks(&self) -> bool {
+        self.queues.iter().any(QueueDiscipline::reads_acks)
+    }
+
+    /// The band of `packet`, which comes next, is shown what it acknowledges.
+    pub fn show_ack(&mut self, packet: &Packet, ack: Acknowledgement) {
+        let band = self.of(packet);
+        self.queues[band].show_ack(packet, ack);
     }
 
     /// Does `dequeue` change none of them while nothing is held?

@@ -1,16 +1,23 @@
 //! CAKE: a shaper, priority tins, isolation of hosts and flows, and COBALT in each flow's queue.
 
-use std::collections::{BTreeMap, VecDeque};
+mod acks;
+mod cobalt;
+mod hash;
+mod shaper;
+mod tins;
 
-use super::dscp::{self, EF, LE, VA};
-use super::parts::{Line, bucket_of};
+use self::acks::AckFilter;
+use self::hash::{Isolation, Known, flows_known};
+use self::shaper::Shaper;
+use self::tins::{Tin, layout};
+use super::dscp;
 use super::registry::{Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::framing::{Framing, LinkLayer};
-use crate::packet::{Ecn, Packet};
+use crate::packet::{Acknowledgement, Packet};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
-use crate::scenario::{FlowSpec, ScenarioError};
+use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Rate, Time};
 
 const CARD: Card = Card {
@@ -22,18 +29,20 @@ const CARD: Card = Card {
           n-th packet interval/√n after the one before while the sojourn time is above `target`, and counts \
           down as slowly below it. It also drops with BLUE's probability, which grows by 1/256 at overflow and \
           shrinks by 1/4096 when the queue is empty. A queue that has never signalled does so with the second \
-          late packet, and its last packet is not dropped",
+          late packet, and its last packet is not dropped. `ack_filter` drops the older of two acknowledgements \
+          that a third replaces, of one at its tail too if aggressive",
     source: "T. Høiland-Jørgensen, D. Täht, J. Morton, \"Piece of CAKE: A Comprehensive Queue Management Solution for Home \
           Gateways\", LANMAN 2018, sections III and IV; tc-cake(8); constants of Linux sch_cake.c",
     differs: &[
         "NAT is not looked through (`nat`): hosts are the scenario's",
-        "No ACK filter (`ack-filter`), no `autorate-ingress`, no `wash`, no firewall marks",
+        "No `autorate-ingress`, no `wash`, no firewall marks",
+        "The ACK filter reads numbers, flags and SACK blocks; Linux also spares an acknowledgement whose timestamps are later \
+         than its successor's, or with options it does not know",
         "Hosts are distinguished exactly; in Linux each of two host tables is 8-way set-associative with 1024 places",
         "A packet has no DSCP here: `dscp` says which flows' packets carry which, in both directions",
         "`overhead` is added to IP bytes; Linux without the keyword counts the Ethernet header: `overhead` = 14 does so",
         "`memory_limit` counts IP bytes, not socket-buffer memory",
         "No segmentation offload: `split-gso` has nothing to split",
-        "1/√n is a real square root; Linux takes a Newton step a drop, from a table below 16",
     ],
     live_twin: Some("linux:cake"),
     params: &[
@@ -91,222 +100,19 @@ const CARD: Card = Card {
             "What has a queue of its own, and whose flows share one host's part.",
         ),
         ParamSpec::flag("ingress", false, "What COBALT drops has crossed the link already, and counts."),
+        ParamSpec::choice(
+            "ack_filter",
+            &["none", "filter", "aggressive"],
+            "Drop acknowledgements that later ones in the same queue replace.",
+        ),
         dscp::PARAM,
         ParamSpec::whole("memory_limit", "B", 0, (3000, 1 << 40), "Most bytes held.")
             .depends("four intervals of the rate, at least 4 MiB; without a shaper 10,240 full packets"),
     ],
 };
 
-/// Queues of a tin.
-const QUEUES: usize = 1024;
-/// Places that a hash may fall into.
-const WAYS: usize = 8;
 /// A full packet with its Ethernet header, by which quanta and targets are reckoned.
 const MTU: Bytes = 1514;
-/// BLUE's steps, of 2³².
-const BLUE_UP: u32 = 1 << 24;
-const BLUE_DOWN: u32 = 1 << 20;
-
-/// Where a queue stands in its tin's rotation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Set {
-    /// Nowhere: it has no packets and its COBALT rests.
-    #[default]
-    None,
-    /// Among the new, until its first deficit is spent.
-    Sparse,
-    /// In the rotation and empty, counted as sparse.
-    SparseWait,
-    /// In the rotation with packets.
-    Bulk,
-    /// Empty, until COBALT has come to rest.
-    Decaying,
-}
-
-/// COBALT's constants in one tin.
-#[derive(Clone, Copy, Debug)]
-struct Law {
-    target: Duration,
-    interval: Duration,
-    /// Time that a full packet takes at the tin's rate.
-    mtu_time: Duration,
-}
-
-/// COBALT: CoDel that counts down as it counts up, and BLUE for what does not answer.
-#[derive(Clone, Debug, Default)]
-struct Cobalt {
-    count: u32,
-    /// 1/√count as it was when `count` last moved by one; 0 in a queue that has never signalled.
-    spacing: f64,
-    is_dropping: bool,
-    drop_next: Time,
-    blue: u32,
-    blue_changed: Time,
-}
-
-impl Cobalt {
-    fn step(&self, from: Time, law: &Law) -> Time {
-        from + Duration::from_ps((law.interval.as_ps() as f64 * self.spacing) as u64)
-    }
-
-    /// A signal more or less, and the time of the next one.
-    fn count_to(&mut self, count: u32, law: &Law) {
-        self.count = count;
-        self.spacing = 1.0 / f64::from(count.max(1)).sqrt();
-        self.drop_next = self.step(self.drop_next, law);
-    }
-
-    /// The queue overflowed: BLUE, and CoDel from now on.
-    fn on_overflow(&mut self, law: &Law, now: Time) {
-        if now.since(self.blue_changed) > law.target {
-            self.blue = self.blue.saturating_add(BLUE_UP);
-            self.blue_changed = now;
-        }
-        self.is_dropping = true;
-        self.drop_next = now;
-        self.count = self.count.max(1);
-    }
-
-    /// The queue is empty. True while something is left to decay.
-    fn on_empty(&mut self, law: &Law, now: Time) -> bool {
-        let mut decays = false;
-        if self.blue > 0 && now.since(self.blue_changed) > law.target {
-            self.blue = self.blue.saturating_sub(BLUE_DOWN);
-            self.blue_changed = now;
-            decays = true;
-        }
-        self.is_dropping = false;
-        if self.count > 0 && now >= self.drop_next {
-            self.count_to(self.count - 1, law);
-            decays = true;
-        }
-        decays
-    }
-
-    /// Whether `packet`, at the head, is to be dropped; it may be marked instead. `bulk_flows`: those whose two packets
-    /// each are no delay.
-    fn decides(
-        &mut self,
-        packet: &mut Packet,
-        bulk_flows: u32,
-        law: &Law,
-        now: Time,
-        random: &mut Stream,
-        fate: &mut Fate,
-    ) -> bool {
-        let sojourn = now.since(packet.enqueued);
-        let floor = Duration::from_ps(law.mtu_time.as_ps() * u64::from((2 * bulk_flows).max(4)));
-        let is_high = sojourn > law.target && sojourn > floor;
-        let is_due = self.count > 0 && now >= self.drop_next;
-        // By the time that held before this packet, unless a signal moves it.
-        let mut is_late = now > self.drop_next;
-        let mut is_dropped = false;
-        if is_high && !self.is_dropping {
-            self.is_dropping = true;
-            self.drop_next = self.step(now, law);
-        }
-        self.is_dropping = is_high;
-        if is_high {
-            self.count = self.count.max(1);
-        }
-        if is_due && is_high {
-            is_dropped = !packet.ecn.is_capable();
-            if !is_dropped && packet.ecn != Ecn::Ce {
-                packet.ecn = Ecn::Ce;
-                fate.mark(*packet);
-            }
-            self.count_to(self.count.saturating_add(1), law);
-            is_late = now > self.drop_next;
-        } else if is_due {
-            while self.count > 0 && now >= self.drop_next {
-                self.count_to(self.count - 1, law);
-            }
-            is_late = now > self.drop_next;
-        }
-        // BLUE does not mark: it is there for flows that do not answer.
-        if self.blue > 0 && (random.bits() >> 32) < u64::from(self.blue) {
-            is_dropped = true;
-        }
-        if self.count == 0 {
-            self.drop_next = now + law.interval;
-        } else if is_late && !is_dropped {
-            self.drop_next = now;
-        }
-        is_dropped
-    }
-}
-
-#[derive(Clone, Debug, Default)]
-struct Flow {
-    line: Line,
-    cobalt: Cobalt,
-    deficit: i64,
-    set: Set,
-    /// Whose packets it holds or held last.
-    tag: u64,
-    hosts: [u32; 2],
-}
-
-#[derive(Clone, Debug)]
-struct Tin {
-    flows: Vec<Flow>,
-    new: VecDeque<u32>,
-    old: VecDeque<u32>,
-    decaying: VecDeque<u32>,
-    law: Law,
-    /// The rate up to which it has priority; `None`: no shaper.
-    rate: Option<Rate>,
-    flow_quantum: i64,
-    tin_quantum: i64,
-    deficit: i64,
-    next: Time,
-    held: Backlog,
-    bulk_flows: u32,
-    /// Backlogged flows of each host as source and as destination.
-    bulk_of: [Vec<u32>; 2],
-}
-
-/// Whose flows share.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Isolation {
-    /// Queues by what: the flow, or hosts as source and destination.
-    by_flow: bool,
-    by_host: [bool; 2],
-    /// The part of a host is shared among its flows, as source and as destination.
-    shares: [bool; 2],
-}
-
-impl Isolation {
-    fn named(name: &str) -> Self {
-        let of = |by_flow, by_host, shares| Isolation { by_flow, by_host, shares };
-        match name {
-            "flowblind" => of(false, [false; 2], [false; 2]),
-            "srchost" => of(false, [true, false], [false; 2]),
-            "dsthost" => of(false, [false, true], [false; 2]),
-            "hosts" => of(false, [true; 2], [false; 2]),
-            "flows" => of(true, [false; 2], [false; 2]),
-            "dual-srchost" => of(true, [false; 2], [true, false]),
-            "dual-dsthost" => of(true, [false; 2], [false, true]),
-            _ => of(true, [false; 2], [true; 2]),
-        }
-    }
-}
-
-/// The shaper's clock.
-#[derive(Clone, Debug)]
-struct Shaper {
-    rate: Rate,
-    next: Time,
-    /// At two thirds of the rate and without what is dropped: `ingress` never stops the queue altogether.
-    failsafe: Time,
-}
-
-/// What a packet's flow is to the discipline.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    hosts: [u32; 2],
-    tin: u8,
-}
 
 /// CAKE.
 #[derive(Clone, Debug)]
@@ -323,144 +129,8 @@ pub struct Cake {
     /// The tin of what has no DSCP.
     plain: u8,
     perturbation: u64,
+    filter: Option<AckFilter>,
     random: Stream,
-}
-
-/// The tins of one way to class packets.
-struct Layout {
-    /// Of the rate in 1/1024, and of a round; from lowest to highest priority. Bulk stands above best effort: it has its
-    /// sixteenth, and nothing beyond while others want it.
-    shares: &'static [(u64, i64)],
-    /// The tin of a DSCP.
-    class: fn(u8) -> u8,
-}
-
-/// A DSCP's class selector: its three highest bits.
-const fn selector(dscp: u8) -> u8 {
-    dscp >> 3
-}
-
-fn besteffort(_: u8) -> u8 {
-    0
-}
-
-/// Bulk is 1, voice 2.
-fn diffserv3(dscp: u8) -> u8 {
-    match dscp {
-        LE | 8 => 1,
-        4 | VA | EF | 48 | 56 => 2,
-        _ => 0,
-    }
-}
-
-/// Bulk is 1, video 2, voice 3.
-fn diffserv4(dscp: u8) -> u8 {
-    match dscp {
-        LE | 8 => 1,
-        4 | 16 | 18 | 20 | 22 | 24 | 26 | 28 | 30 | 34 | 36 | 38 => 2,
-        32 | 40 | VA | EF | 48 | 56 => 3,
-        _ => 0,
-    }
-}
-
-/// From 0, the least, to 7.
-fn diffserv8(dscp: u8) -> u8 {
-    match dscp {
-        LE => 0,
-        2 | 8 | 10 | 12 | 14 => 1,
-        24 | 26 | 28 | 30 | 34 | 36 | 38 => 3,
-        4 | 18 | 20 | 22 => 4,
-        16 => 5,
-        32 | 40 | VA | EF => 6,
-        _ if selector(dscp) >= 6 && dscp % 8 == 0 => 7,
-        _ => 2,
-    }
-}
-
-/// 7/8 of the one before, each.
-const EIGHTHS: [(u64, i64); 8] =
-    [(1024, 256), (896, 224), (784, 196), (686, 171), (600, 149), (525, 130), (459, 113), (402, 98)];
-
-fn layout(name: &str) -> Layout {
-    match name {
-        "besteffort" => Layout { shares: &[(1024, 1024)], class: besteffort },
-        "diffserv4" => Layout { shares: &[(1024, 1024), (64, 64), (512, 512), (256, 256)], class: diffserv4 },
-        "diffserv8" => Layout { shares: &EIGHTHS, class: diffserv8 },
-        _ => Layout { shares: &[(1024, 1024), (64, 64), (256, 256)], class: diffserv3 },
-    }
-}
-
-impl Tin {
-    fn new(rate: Option<Rate>, tin_quantum: i64, rtt: Duration, hosts: usize) -> Self {
-        let target = Duration::from_ps(rtt.as_ps() / 20);
-        let mtu_time = rate.map_or(Duration::ZERO, |rate| rate.time_for(MTU));
-        // A slow tin's target is one packet and a half, and its interval grows with it.
-        let wide = target.max(Duration::from_ps(mtu_time.as_ps() * 3 / 2));
-        let interval = (rtt + wide.saturating_sub(target)).max(wide + wide);
-        let quantum = rate.map_or(MTU, |rate| (rate.as_bps() / 8 / 4096).clamp(300, MTU));
-        Tin {
-            flows: vec![Flow::default(); QUEUES],
-            new: VecDeque::new(),
-            old: VecDeque::new(),
-            decaying: VecDeque::new(),
-            law: Law { target: wide, interval, mtu_time },
-            rate,
-            flow_quantum: quantum as i64,
-            tin_quantum,
-            deficit: 0,
-            next: Time::ZERO,
-            held: Backlog::default(),
-            bulk_flows: 0,
-            bulk_of: [vec![0; hosts], vec![0; hosts]],
-        }
-    }
-
-    /// The queue for `tag`: its own place, another of its eight if that is another's, and shared if all are.
-    fn place(&self, tag: u64, bucket: u32) -> u32 {
-        let is_free = |place: &usize| self.flows[*place].set == Set::None;
-        let bucket = bucket as usize;
-        if self.flows[bucket].tag == tag || is_free(&bucket) {
-            return bucket as u32;
-        }
-        let first = bucket - bucket % WAYS;
-        let ways = || (0..WAYS).map(|way| first + (bucket + way) % WAYS);
-        let own = ways().find(|place| self.flows[*place].tag == tag && !is_free(place));
-        own.or_else(|| ways().find(is_free)).unwrap_or(bucket) as u32
-    }
-
-    fn count_bulk(&mut self, flow: u32, is_more: bool) {
-        let hosts = self.flows[flow as usize].hosts;
-        let change = |count: &mut u32| if is_more { *count += 1 } else { *count -= 1 };
-        change(&mut self.bulk_flows);
-        for (side, host) in hosts.into_iter().enumerate() {
-            change(&mut self.bulk_of[side][host as usize]);
-        }
-    }
-
-    fn quantum(&self, flow: u32, isolation: Isolation, random: &mut Stream) -> i64 {
-        let hosts = self.flows[flow as usize].hosts;
-        let busy =
-            |side: usize| if isolation.shares[side] { self.bulk_of[side][hosts[side] as usize] } else { 1 };
-        let load = i64::from(busy(0).max(busy(1)).max(1));
-        // A fraction of a byte is drawn, so that many flows of one host get its part and no less.
-        self.flow_quantum / load + i64::from(random.below(load as u64) < (self.flow_quantum % load) as u64)
-    }
-
-    /// An empty queue leaves the rotation, or waits until its COBALT rests.
-    fn retire(&mut self, flow: u32, now: Time) {
-        let law = self.law;
-        let was = self.flows[flow as usize].set;
-        let decays = self.flows[flow as usize].cobalt.on_empty(&law, now);
-        if was == Set::Bulk {
-            self.count_bulk(flow, false);
-        }
-        if decays {
-            self.flows[flow as usize].set = Set::Decaying;
-            self.decaying.push_back(flow);
-        } else {
-            self.flows[flow as usize].set = Set::None;
-        }
-    }
 }
 
 impl Registered for Cake {
@@ -500,90 +170,52 @@ impl Registered for Cake {
             known,
             plain: (layout.class)(0),
             perturbation: around.seed,
+            filter: match given.choice("ack_filter") {
+                "none" => None,
+                mode => Some(AckFilter::new(mode == "aggressive")),
+            },
             random: Stream::named(around.seed, "cake"),
         })
     }
 }
 
-/// Hosts and tin of each flow, and how many hosts there are.
-fn flows_known(
-    given: &Checked<'_>,
-    flows: &[FlowSpec],
-    layout: &Layout,
-) -> Result<(Vec<Known>, usize), ScenarioError> {
-    let marked = dscp::of_flows(given, flows)?;
-    let mut hosts = BTreeMap::new();
-    let mut number = |host| {
-        let next = hosts.len() as u32;
-        *hosts.entry(host).or_insert(next)
-    };
-    let known = flows
-        .iter()
-        .zip(marked)
-        .map(|(flow, dscp)| Known {
-            hosts: [number(flow.from.as_str()), number(flow.to.as_str())],
-            tin: (layout.class)(dscp),
-        })
-        .collect();
-    let count = hosts.len().max(1);
-    Ok((known, count))
-}
-
 impl QueueDiscipline for Cake {
     fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate) {
         let known = self.known_of(&packet);
-        let (tag, bucket) = self.hash(&packet, &known);
-        if self.held.packets == 0 {
-            if let Some(shaper) = &mut self.shaper {
-                if shaper.next < now {
-                    shaper.next = now;
-                    shaper.failsafe = now;
-                }
-            }
+        let (tag, bucket) = self.isolation.hash(&packet, &known, self.perturbation);
+        if let Some(shaper) = &mut self.shaper
+            && self.held.packets == 0
+        {
+            shaper.begin(now);
         }
-        let isolation = self.isolation;
-        let tin = &mut self.tins[known.tin as usize];
+        let number = known.tin as usize;
+        let tin = &mut self.tins[number];
         if tin.held.packets == 0 {
             tin.next = tin.next.max(now);
         }
-        let place = tin.place(tag, bucket);
-        let flow = &mut tin.flows[place as usize];
-        if flow.set == Set::None {
-            flow.tag = tag;
-            flow.hosts = known.hosts;
-        }
-        flow.line.push(packet);
-        match flow.set {
-            Set::None | Set::Decaying => {
-                if flow.set == Set::Decaying {
-                    tin.decaying.retain(|other| *other != place);
-                }
-                tin.flows[place as usize].set = Set::Sparse;
-                tin.new.push_back(place);
-                tin.flows[place as usize].deficit = tin.quantum(place, isolation, &mut self.random);
-            }
-            Set::SparseWait => {
-                flow.set = Set::Bulk;
-                tin.count_bulk(place, true);
-            }
-            Set::Sparse | Set::Bulk => {}
-        }
+        let place = tin.place(tag, bucket, known.hosts);
+        tin.flows[place as usize].line.push(packet);
         tin.held.packets += 1;
         tin.held.bytes += Bytes::from(packet.bytes);
         self.held.packets += 1;
         self.held.bytes += Bytes::from(packet.bytes);
+        if self.filter.is_some() {
+            self.thin(number, place, now, fate);
+        }
+        self.tins[number].join(place, self.isolation, &mut self.random);
         while self.held.bytes > self.limit {
             self.shed(now, fate);
         }
     }
 
     fn dequeue(&mut self, now: Time, fate: &mut Fate) -> Option<Packet> {
+        let mut is_first = true;
         while self.held.packets > 0 {
             if self.ready().is_some_and(|ready| ready > now) {
                 return None;
             }
             self.choose_tin(now);
-            if let Some(packet) = self.serve_tin(now, fate) {
+            if let Some(packet) = self.serve_tin(&mut is_first, now, fate) {
                 return Some(packet);
             }
         }
@@ -597,16 +229,22 @@ impl QueueDiscipline for Cake {
     fn ready_at(&self, _now: Time) -> Option<Time> {
         self.ready()
     }
+
+    fn reads_acks(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    fn show_ack(&mut self, packet: &Packet, ack: Acknowledgement) {
+        if let Some(filter) = &mut self.filter {
+            filter.show(packet, ack);
+        }
+    }
 }
 
 impl Cake {
     /// Does it hold packets back although the link is free?
     pub fn shapes(&self) -> bool {
         self.shaper.is_some()
-    }
-
-    fn ready(&self) -> Option<Time> {
-        self.shaper.as_ref().map(|shaper| shaper.next.min(shaper.failsafe))
     }
 
     fn known_of(&self, packet: &Packet) -> Known {
@@ -621,134 +259,65 @@ impl Cake {
         known
     }
 
-    /// The key of a packet's queue, and the queue that it hashes to.
-    fn hash(&self, packet: &Packet, known: &Known) -> (u64, u32) {
-        let by = self.isolation;
-        let stand_in = if by.by_flow {
-            *packet
-        } else {
-            // Hosts in the place of a flow's number: those not looked at are one.
-            let host = |side: usize| if by.by_host[side] { known.hosts[side] + 1 } else { 0 };
-            let mut other = *packet;
-            other.flow.0 = host(0) << 16 | host(1);
-            (other.is_reverse, other.conversation) = (false, 0);
-            other
-        };
-        let tag = u64::from(stand_in.conversation) << 40
-            | u64::from(stand_in.flow.0) << 1
-            | u64::from(stand_in.is_reverse);
-        // Zero is what a queue has that nothing has used.
-        (tag + 1, bucket_of(&stand_in, self.perturbation, QUEUES as u32))
-    }
-
-    /// Bytes that the shaper counts for a packet.
-    fn counted(&self, packet: &Packet) -> Bytes {
-        Bytes::from(self.framing.bytes(packet.bytes))
-    }
-
-    /// The tin that sends: shaped, of those due the one of highest priority, else the one that is due first.
-    fn choose_tin(&mut self, now: Time) {
-        if self.shaper.is_none() {
-            while self.tins[self.current].held.packets == 0 || self.tins[self.current].deficit < 0 {
-                if self.tins[self.current].deficit <= 0 {
-                    let quantum = self.tins[self.current].tin_quantum;
-                    self.tins[self.current].deficit += quantum;
-                }
-                if self.tins[self.current].held.packets == 0 {
-                    self.tins[self.current].deficit = 0;
-                }
-                self.current = (self.current + 1) % self.tins.len();
-            }
-            return;
-        }
-        let mut soonest = None;
-        for (number, tin) in self.tins.iter().enumerate() {
-            if tin.held.packets > 0 && (tin.next <= now || soonest.is_none_or(|soonest| tin.next <= soonest))
-            {
-                soonest = Some(tin.next);
-                self.current = number;
-            }
-        }
-    }
-
-    /// One turn of the current tin: a packet, or `None` if the queue whose turn it was has none left.
-    fn serve_tin(&mut self, now: Time, fate: &mut Fate) -> Option<Packet> {
-        let isolation = self.isolation;
-        let tin = &mut self.tins[self.current];
-        let list = if !tin.new.is_empty() {
-            &mut tin.new
-        } else if !tin.old.is_empty() {
-            &mut tin.old
-        } else {
-            &mut tin.decaying
-        };
-        let place = list.pop_front()?;
-        let flow = &mut tin.flows[place as usize];
-        if flow.deficit <= 0 {
-            if flow.set == Set::Sparse {
-                if flow.line.is_empty() {
-                    flow.set = Set::SparseWait;
-                } else {
-                    flow.set = Set::Bulk;
-                    tin.count_bulk(place, true);
-                }
-            }
-            tin.old.push_back(place);
-            let quantum = tin.quantum(place, isolation, &mut self.random);
-            tin.flows[place as usize].deficit += quantum;
-            return None;
-        }
-        let law = tin.law;
-        let bulk_flows = if self.is_ingress { tin.bulk_flows } else { 0 };
+    /// A packet of the current tin, or `None` if the queue whose turn it was has none left.
+    fn serve_tin(&mut self, is_first: &mut bool, now: Time, fate: &mut Fate) -> Option<Packet> {
         loop {
             let tin = &mut self.tins[self.current];
-            let flow = &mut tin.flows[place as usize];
-            let Some(mut packet) = flow.line.pop() else {
-                tin.retire(place, now);
-                return None;
-            };
-            let bytes = Bytes::from(packet.bytes);
-            tin.held.packets -= 1;
-            tin.held.bytes -= bytes;
-            self.held.packets -= 1;
-            self.held.bytes -= bytes;
-            let decides = flow.cobalt.decides(&mut packet, bulk_flows, &law, now, &mut self.random, fate);
-            // The last packet of a queue may be marked and is not dropped.
-            let is_dropped = decides && !flow.line.is_empty();
-            if is_dropped {
-                fate.drop(packet, DropReason::Aqm);
-                if !self.is_ingress {
-                    continue;
+            let place = tin.turn(is_first, self.isolation, &mut self.random)?;
+            let law = tin.law;
+            let bulk_flows = if self.is_ingress { tin.bulk_flows } else { 0 };
+            loop {
+                let tin = &mut self.tins[self.current];
+                let flow = &mut tin.flows[place as usize];
+                let Some(mut packet) = flow.line.pop() else {
+                    tin.retire(place, now);
+                    return None;
+                };
+                let decides = flow.cobalt.decides(&mut packet, bulk_flows, &law, now, &mut self.random, fate);
+                // The last packet of a queue may be marked and is not dropped.
+                let is_dropped = decides && !flow.line.is_empty();
+                self.let_go(self.current, &packet);
+                if is_dropped {
+                    fate.drop(packet, DropReason::Aqm);
+                    if !self.is_ingress {
+                        continue;
+                    }
                 }
+                let counted = self.counted(&packet);
+                self.advance(self.current, counted, is_dropped, now);
+                let tin = &mut self.tins[self.current];
+                tin.flows[place as usize].deficit -= counted as i64;
+                tin.deficit -= counted as i64;
+                if !is_dropped {
+                    return Some(packet);
+                }
+                // What an ingress drops was its queue's turn.
+                break;
             }
-            let counted = self.counted(&packet);
-            self.advance(counted, is_dropped, now);
-            let tin = &mut self.tins[self.current];
-            tin.flows[place as usize].deficit -= counted as i64;
-            tin.deficit -= counted as i64;
-            // The queue keeps its turn while its deficit lasts.
-            let flow = &tin.flows[place as usize];
-            match flow.set {
-                Set::Sparse => tin.new.push_front(place),
-                Set::Decaying => tin.decaying.push_front(place),
-                _ => tin.old.push_front(place),
-            }
-            return (!is_dropped).then_some(packet);
         }
     }
 
-    /// The clocks of the shaper and of the current tin after this many bytes.
-    fn advance(&mut self, bytes: Bytes, is_dropped: bool, now: Time) {
-        let Some(shaper) = &mut self.shaper else { return };
-        let time = shaper.rate.time_for(bytes);
-        shaper.next += time;
-        if !is_dropped {
-            shaper.failsafe = shaper.failsafe + time + Duration::from_ps(time.as_ps() / 2);
+    /// `packet` of tin `number` has left its queue.
+    fn let_go(&mut self, number: usize, packet: &Packet) {
+        self.tins[number].let_go(packet);
+        self.held.packets -= 1;
+        self.held.bytes -= Bytes::from(packet.bytes);
+        if let Some(filter) = &mut self.filter {
+            filter.forget(packet);
         }
-        let tin = &mut self.tins[self.current];
-        let own = tin.rate.map_or(Duration::ZERO, |rate| rate.time_for(bytes));
-        // A tin that was late catches up; one that was early is never owed more than this packet.
-        tin.next = if tin.next < now { tin.next + own } else { tin.next.max(now + own) };
+    }
+
+    /// The acknowledgement that the one which just came to queue `place` of tin `number` replaces is dropped, if there is one.
+    #[cold]
+    fn thin(&mut self, number: usize, place: u32, now: Time, fate: &mut Fate) {
+        let line = &mut self.tins[number].flows[place as usize].line;
+        let Some(replaced) = self.filter.as_mut().and_then(|filter| filter.replaced(line)) else { return };
+        self.let_go(number, &replaced);
+        fate.drop(replaced, DropReason::Thinned);
+        if self.is_ingress {
+            let counted = self.counted(&replaced);
+            self.advance(number, counted, true, now);
+        }
     }
 
     /// Overflow: the longest queue of all tins loses its oldest, and BLUE learns of it.
@@ -768,25 +337,21 @@ impl Cake {
         let flow = &mut tin.flows[place as usize];
         flow.cobalt.on_overflow(&tin.law, now);
         let packet = flow.line.pop().expect("the longest queue has a packet");
-        let bytes = Bytes::from(packet.bytes);
-        tin.held.packets -= 1;
-        tin.held.bytes -= bytes;
-        self.held.packets -= 1;
-        self.held.bytes -= bytes;
+        self.let_go(number, &packet);
         fate.drop(packet, DropReason::Overlimit);
         if self.is_ingress {
             let counted = self.counted(&packet);
-            let current = std::mem::replace(&mut self.current, number);
-            self.advance(counted, true, now);
-            self.current = current;
+            self.advance(number, counted, true, now);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::cobalt::Cobalt;
+    use super::tins::Set;
     use super::*;
-    use crate::packet::FlowId;
+    use crate::packet::{Ecn, FlowId};
     use crate::scenario::{Params, Value};
 
     fn cake(params: &[(&str, Value)]) -> Cake {
@@ -913,79 +478,6 @@ mod tests {
     }
 
     #[test]
-    fn each_layout_knows_its_codepoints() {
-        let tins = |layout: &Layout, words: &[&str]| {
-            words.iter().map(|word| (layout.class)(dscp::named(word).unwrap())).collect::<Vec<_>>()
-        };
-        let words =
-            ["le", "cs1", "be", "af11", "af21", "af41", "cs3", "cs4", "cs5", "va", "ef", "cs6", "cs7"];
-        assert_eq!(tins(&layout("besteffort"), &words), [0; 13]);
-        assert_eq!(tins(&layout("diffserv3"), &words), [1, 1, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2]);
-        assert_eq!(tins(&layout("diffserv4"), &words), [1, 1, 0, 0, 2, 2, 2, 3, 3, 3, 3, 3, 3]);
-        assert_eq!(tins(&layout("diffserv8"), &words), [0, 1, 2, 1, 4, 3, 3, 6, 6, 6, 6, 7, 7]);
-    }
-
-    #[test]
-    fn eight_flows_of_one_place_have_queues_of_their_own_and_the_ninth_shares() {
-        let mut cake = cake(&[("tins", named("besteffort"))]);
-        let tin = &mut cake.tins[0];
-        let mut places = Vec::new();
-        for tag in 1..=9 {
-            let place = tin.place(tag, 21);
-            tin.flows[place as usize].tag = tag;
-            tin.flows[place as usize].set = Set::Sparse;
-            places.push(place);
-        }
-        assert_eq!(places, [21, 22, 23, 16, 17, 18, 19, 20, 21]);
-        // A flow that has a queue finds it again.
-        assert_eq!(cake.tins[0].place(5, 21), 17);
-    }
-
-    fn law() -> Law {
-        Law { target: Duration::from_ms(5), interval: Duration::from_ms(100), mtu_time: Duration::ZERO }
-    }
-
-    #[test]
-    fn cobalt_drops_at_interval_over_root_n_and_counts_down_as_slowly() {
-        let (mut cobalt, mut random) = (Cobalt::default(), Stream::named(1, "test"));
-        let mut fate = Fate::default();
-        let mut times = Vec::new();
-        for ms in 0..600u64 {
-            let now = Time::from_ms(1000 + ms);
-            let mut late = packet(0, 1500, Time::from_ms(990 + ms), Ecn::NotEct);
-            if cobalt.decides(&mut late, 0, &law(), now, &mut random, &mut fate) {
-                times.push(ms);
-            }
-        }
-        // The first with the second late packet; then 100/√2, 100/√3 … ms, looked at every millisecond.
-        assert_eq!(times[..5], [1, 71, 129, 179, 224]);
-        let count = cobalt.count;
-        assert!(count > 8, "{count}");
-        let now = Time::from_ms(1650);
-        let mut early = packet(0, 1500, now, Ecn::NotEct);
-        assert!(!cobalt.decides(&mut early, 0, &law(), now, &mut random, &mut fate));
-        assert!((1..count).contains(&cobalt.count), "{} of {count}", cobalt.count);
-        assert!(!cobalt.is_dropping);
-    }
-
-    #[test]
-    fn a_queue_at_rest_waits_an_interval_and_one_that_never_signalled_does_not() {
-        let (mut cobalt, mut random) = (Cobalt::default(), Stream::named(1, "test"));
-        let mut fate = Fate::default();
-        let mut drops = |cobalt: &mut Cobalt, sojourn: u64, times: std::ops::Range<u64>| {
-            let is_dropped = |ms: &u64| {
-                let mut packet = packet(0, 1500, Time::from_ms(ms - sojourn), Ecn::NotEct);
-                cobalt.decides(&mut packet, 0, &law(), Time::from_ms(*ms), &mut random, &mut fate)
-            };
-            times.filter(is_dropped).collect::<Vec<_>>()
-        };
-        assert_eq!(drops(&mut cobalt, 10, 1000..1060), [1001]);
-        assert_eq!(drops(&mut cobalt, 1, 1060..1500), []);
-        assert_eq!(cobalt.count, 0, "at rest");
-        assert_eq!(drops(&mut cobalt, 10, 1500..1660), [1600]);
-    }
-
-    #[test]
     fn bulk_flows_raise_the_floor_at_an_ingress_only() {
         // Eight flows of full packets at 12 Mbit/s: two packets each are 16 ms.
         let dropped = |is_ingress: bool| {
@@ -1022,29 +514,6 @@ mod tests {
     }
 
     #[test]
-    fn cobalt_marks_what_can_be_marked_and_blue_drops_it_all_the_same() {
-        let (mut cobalt, mut random) = (Cobalt::default(), Stream::named(1, "test"));
-        let mut fate = Fate::default();
-        let mut see = |cobalt: &mut Cobalt, ms: u64, fate: &mut Fate| {
-            let mut late = packet(0, 1500, Time::from_ms(ms - 10), Ecn::Ect0);
-            cobalt.decides(&mut late, 0, &law(), Time::from_ms(ms), &mut random, fate)
-        };
-        assert_eq!((1000..1600).filter(|ms| see(&mut cobalt, *ms, &mut fate)).count(), 0);
-        assert!(fate.marks.len() > 8);
-        // 128 overflows, each a target after the one before: half of all packets.
-        for step in 0..128 {
-            cobalt.on_overflow(&law(), Time::from_ms(2000 + 6 * step));
-            cobalt.on_overflow(&law(), Time::from_ms(2001 + 6 * step));
-        }
-        assert_eq!(cobalt.blue, 1 << 31);
-        let dropped = (3000..5000).filter(|ms| see(&mut cobalt, *ms, &mut fate)).count();
-        assert!((850..1150).contains(&dropped), "{dropped}");
-        // Down by a sixteenth of a step each time it is found empty.
-        cobalt.on_empty(&law(), Time::from_ms(6000));
-        assert_eq!(cobalt.blue, (1 << 31) - BLUE_DOWN);
-    }
-
-    #[test]
     fn a_full_queue_sheds_the_longest_flows_oldest() {
         let mut cake =
             among(cake(&[rate(1.0), ("memory_limit", Value::Number(15_000.0))]), &[([0, 1], 0), ([0, 1], 0)]);
@@ -1069,6 +538,7 @@ mod tests {
             greedy(&mut cake, 1, 1500, 2)[0] / 2e6
         };
         assert!((sent(false) - 1.0).abs() < 0.01, "{}", sent(false));
-        assert!((sent(true) - 0.75).abs() < 0.05, "{}", sent(true));
+        // Of two packets that wait one may be dropped: four leave of five that are counted.
+        assert!((sent(true) - 0.8).abs() < 0.03, "{}", sent(true));
     }
 }

@@ -1,9 +1,8 @@
 //! fq: hashed flows that take turns by bytes, each held to a rate of its own.
 
-use std::collections::VecDeque;
-
-use super::parts::{Line, bucket_of};
+use super::parts::Line;
 use super::registry::{Registered, Surroundings};
+use super::rotation::Rotation;
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
@@ -65,8 +64,6 @@ const REFILL: Duration = Duration::from_ms(40);
 #[derive(Clone, Debug, Default)]
 struct Flow {
     line: Line,
-    credit: i64,
-    is_listed: bool,
     /// When it has last been empty.
     since: Option<Time>,
     /// It rests until then.
@@ -76,13 +73,9 @@ struct Flow {
 /// fq.
 #[derive(Clone, Debug)]
 pub struct Fq {
-    flows: Vec<Flow>,
-    new: VecDeque<u32>,
-    old: VecDeque<u32>,
+    flows: Rotation<Flow>,
     /// Flows with packets that rest.
     resting: Vec<u32>,
-    perturbation: u64,
-    quantum: i64,
     initial: i64,
     header: i64,
     flow_limit: u32,
@@ -96,15 +89,13 @@ impl Registered for Fq {
     const IS_SHAPER: bool = true;
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
+        let flows = vec![Flow::default(); given.whole("flows") as usize];
+        let [quantum, header] = ["quantum", "header"].map(|name| given.whole(name) as i64);
         Ok(Fq {
-            flows: vec![Flow::default(); given.whole("flows") as usize],
-            new: VecDeque::new(),
-            old: VecDeque::new(),
+            flows: Rotation::new(flows.into_iter(), around.seed, quantum, header),
             resting: Vec::new(),
-            perturbation: around.seed,
-            quantum: given.whole("quantum") as i64,
             initial: given.whole("initial_quantum") as i64,
-            header: given.whole("header") as i64,
+            header,
             flow_limit: given.whole("flow_limit") as u32,
             limit: given.whole("limit_packets") as u32,
             rate: given.given_number("maxrate_bps").map(|bps| Rate::from_bps(bps as u64)),
@@ -115,8 +106,8 @@ impl Registered for Fq {
 
 impl QueueDiscipline for Fq {
     fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate) {
-        let bucket = bucket_of(&packet, self.perturbation, self.flows.len() as u32);
-        let flow = &mut self.flows[bucket as usize];
+        let bucket = self.flows.bucket_of(&packet);
+        let flow = self.flows.queue_mut(bucket);
         if self.held.packets >= self.limit || flow.line.len() >= self.flow_limit {
             fate.drop(packet, DropReason::QueueFull);
             return;
@@ -124,50 +115,36 @@ impl QueueDiscipline for Fq {
         flow.line.push(packet);
         self.held.packets += 1;
         self.held.bytes += Bytes::from(packet.bytes);
-        if !flow.is_listed {
-            flow.is_listed = true;
-            if flow.since.is_none_or(|since| now.since(since) > REFILL) {
-                flow.credit = flow.credit.max(self.initial);
-            }
-            self.new.push_back(bucket);
-        }
+        let initial = self.initial;
+        self.flows.join(bucket, |flow, credit| {
+            let is_long_ago = flow.since.is_none_or(|since| now.since(since) > REFILL);
+            if is_long_ago { credit.max(initial) } else { credit }
+        });
     }
 
     fn dequeue(&mut self, now: Time, _fate: &mut Fate) -> Option<Packet> {
         self.wake(now);
         loop {
-            let is_new = !self.new.is_empty();
-            let list = if is_new { &mut self.new } else { &mut self.old };
-            let bucket = *list.front()?;
-            let flow = &mut self.flows[bucket as usize];
-            if flow.credit <= 0 {
-                flow.credit += self.quantum;
-                list.pop_front();
-                self.old.push_back(bucket);
-                continue;
-            }
+            let bucket = self.flows.turn()?;
+            let flow = self.flows.queue_mut(bucket);
             if flow.next > now && !flow.line.is_empty() {
-                list.pop_front();
+                let bucket = self.flows.put_aside();
                 self.resting.push(bucket);
                 continue;
             }
             let Some(packet) = flow.line.pop() else {
-                list.pop_front();
-                // An emptied new flow passes once through the old ones, as in FQ-CoDel.
-                if is_new && !self.old.is_empty() {
-                    self.old.push_back(bucket);
-                } else {
-                    flow.is_listed = false;
-                    flow.since = Some(now);
+                if self.flows.leave() {
+                    self.flows.queue_mut(bucket).since = Some(now);
                 }
                 continue;
             };
-            let length = i64::from(packet.bytes) + self.header;
-            flow.credit -= length;
+            let credit = self.flows.charge(bucket, packet.bytes);
             if let Some(rate) = self.rate
-                && flow.credit <= 0
+                && credit <= 0
             {
-                let rest = rate.time_for(length.max(self.quantum) as Bytes);
+                let length = i64::from(packet.bytes) + self.header;
+                let rest = rate.time_for(length.max(self.flows.quantum()) as Bytes);
+                let flow = self.flows.queue_mut(bucket);
                 // What it came late, it rests less: others' packets and timers do not lower its rate.
                 let late = if flow.next == Time::ZERO { Duration::ZERO } else { now.since(flow.next) };
                 flow.next = now + (rest - late.min(rest / 2));
@@ -184,9 +161,9 @@ impl QueueDiscipline for Fq {
 
     fn ready_at(&self, now: Time) -> Option<Time> {
         self.rate?;
-        let listed = self.new.iter().chain(&self.old).chain(&self.resting);
+        let listed = self.flows.listed().chain(self.resting.iter().copied());
         listed
-            .map(|&bucket| &self.flows[bucket as usize])
+            .map(|bucket| self.flows.queue(bucket))
             .filter(|flow| !flow.line.is_empty())
             .map(|flow| flow.next.max(now))
             .min()
@@ -196,11 +173,11 @@ impl QueueDiscipline for Fq {
 impl Fq {
     /// Flows whose rest is over go behind the others.
     fn wake(&mut self, now: Time) {
-        let (flows, old) = (&self.flows, &mut self.old);
+        let flows = &mut self.flows;
         self.resting.retain(|&bucket| {
-            let rests = flows[bucket as usize].next > now;
+            let rests = flows.queue(bucket).next > now;
             if !rests {
-                old.push_back(bucket);
+                flows.bring_back(bucket);
             }
             rests
         });

@@ -1,10 +1,9 @@
 //! FQ-CoDel: flows hashed into queues, served by deficit round robin with new flows first, CoDel in each.
 
-use std::collections::VecDeque;
-
 use super::codel::{Law, State, Variant, Waiting};
-use super::parts::{Line, bucket_of};
+use super::parts::Line;
 use super::registry::{Registered, Surroundings};
+use super::rotation::Rotation;
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
@@ -75,22 +74,14 @@ const CARD: Card = Card {
 struct Flow {
     line: Line,
     state: State,
-    deficit: i64,
-    /// In one of the two lists.
-    is_listed: bool,
 }
 
 /// FQ-CoDel.
 #[derive(Clone, Debug)]
 pub struct FqCodel {
-    flows: Vec<Flow>,
-    new: VecDeque<u32>,
-    old: VecDeque<u32>,
+    flows: Rotation<Flow>,
     law: Law,
     variant: Variant,
-    perturbation: u64,
-    quantum: i64,
-    header: i64,
     limit: u32,
     memory_limit: Bytes,
     drop_batch: u32,
@@ -119,17 +110,14 @@ impl Registered for FqCodel {
         if variant == Variant::Ns3 {
             law = law.without_marks();
         }
+        let flows = vec![Flow::default(); given.whole("flows") as usize];
+        // Linux charges qdisc_pkt_len, in which a packet on Ethernet has its header: fq_codel_dequeue.
+        let header = given.given_whole("header").unwrap_or(if variant == Variant::Linux { 14 } else { 0 });
+        let quantum = given.whole("quantum") as i64;
         Ok(FqCodel {
-            flows: vec![Flow::default(); given.whole("flows") as usize],
-            new: VecDeque::new(),
-            old: VecDeque::new(),
+            flows: Rotation::new(flows.into_iter(), around.seed, quantum, header as i64),
             law,
             variant,
-            perturbation: around.seed,
-            quantum: given.whole("quantum") as i64,
-            // Linux charges qdisc_pkt_len, in which a packet on Ethernet has its header: fq_codel_dequeue.
-            header: given.given_whole("header").unwrap_or(if variant == Variant::Linux { 14 } else { 0 })
-                as i64,
             limit: given.whole("limit_packets") as u32,
             memory_limit: given.whole("memory_limit"),
             drop_batch: given.whole("drop_batch") as u32,
@@ -140,16 +128,12 @@ impl Registered for FqCodel {
 
 impl QueueDiscipline for FqCodel {
     fn enqueue(&mut self, packet: Packet, _now: Time, fate: &mut Fate) {
-        let bucket = bucket_of(&packet, self.perturbation, self.flows.len() as u32);
-        let flow = &mut self.flows[bucket as usize];
-        flow.line.push(packet);
+        let bucket = self.flows.bucket_of(&packet);
+        self.flows.queue_mut(bucket).line.push(packet);
         self.held.packets += 1;
         self.held.bytes += Bytes::from(packet.bytes);
-        if !flow.is_listed {
-            flow.is_listed = true;
-            flow.deficit = self.quantum;
-            self.new.push_back(bucket);
-        }
+        let quantum = self.flows.quantum();
+        self.flows.join(bucket, |_, _| quantum);
         if self.held.packets > self.limit || self.held.bytes > self.memory_limit {
             self.shed(fate);
         }
@@ -157,16 +141,8 @@ impl QueueDiscipline for FqCodel {
 
     fn dequeue(&mut self, now: Time, fate: &mut Fate) -> Option<Packet> {
         loop {
-            let is_new = !self.new.is_empty();
-            let list = if is_new { &mut self.new } else { &mut self.old };
-            let bucket = *list.front()?;
-            let flow = &mut self.flows[bucket as usize];
-            if flow.deficit <= 0 {
-                flow.deficit += self.quantum;
-                list.pop_front();
-                self.old.push_back(bucket);
-                continue;
-            }
+            let bucket = self.flows.turn()?;
+            let flow = self.flows.queue_mut(bucket);
             let before = flow.line.backlog();
             // Linux hands CoDel the backlog of the whole discipline (__fq_codel_dequeue), the RFC's text the flow's own.
             let elsewhere = if self.variant == Variant::Linux { self.held.bytes - before.bytes } else { 0 };
@@ -176,17 +152,10 @@ impl QueueDiscipline for FqCodel {
             self.held.packets -= before.packets - after.packets;
             self.held.bytes -= before.bytes - after.bytes;
             if let Some(packet) = packet {
-                flow.deficit -= i64::from(packet.bytes) + self.header;
+                self.flows.charge(bucket, packet.bytes);
                 return Some(packet);
             }
-            list.pop_front();
-            if is_new && !self.old.is_empty() {
-                // An emptied new flow passes once through the old ones, or it could starve them: RFC 8290
-                // section 4.2.
-                self.old.push_back(bucket);
-            } else {
-                flow.is_listed = false;
-            }
+            self.flows.leave();
         }
     }
 
@@ -199,12 +168,10 @@ impl FqCodel {
     /// Drop from the head of the fattest flow: half its bytes, at most a batch.
     #[cold]
     fn shed(&mut self, fate: &mut Fate) {
-        let listed = self.new.iter().chain(&self.old).copied();
         // The lowest bucket wins a tie, as it does for a scan over all of them.
-        let fattest = listed
-            .max_by_key(|&bucket| (self.flows[bucket as usize].line.bytes(), std::cmp::Reverse(bucket)))
-            .expect("a full queue has a flow");
-        let flow = &mut self.flows[fattest as usize];
+        let key = |&bucket: &u32| (self.flows.queue(bucket).line.bytes(), std::cmp::Reverse(bucket));
+        let fattest = self.flows.listed().max_by_key(key).expect("a full queue has a flow");
+        let flow = self.flows.queue_mut(fattest);
         let half = flow.line.bytes() / 2;
         let (mut packets, mut bytes) = (0, 0);
         loop {
@@ -272,8 +239,8 @@ mod tests {
         for ms in 10..310 {
             let (now, then) = (Time::from_ms(ms), Time::from_ms(ms - 10));
             for flow in 0..flows {
-                let bucket = bucket_of(&packet(flow, 1500, then), 1, 1024);
-                while queue.flows[bucket as usize].line.len() < 2 {
+                let bucket = queue.flows.bucket_of(&packet(flow, 1500, then));
+                while queue.flows.queue(bucket).line.len() < 2 {
                     queue.enqueue(packet(flow, 1500, then), then, &mut fate);
                 }
             }

@@ -1,10 +1,8 @@
 //! FQ-PIE: hashed flows that take turns by bytes, each with a PIE of its own.
 
-use std::collections::VecDeque;
-
-use super::parts::bucket_of;
 use super::pie::Pie;
 use super::registry::{Registered, Surroundings};
+use super::rotation::Rotation;
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
@@ -55,22 +53,10 @@ const CARD: Card = Card {
     ],
 };
 
-#[derive(Clone, Debug)]
-struct Flow {
-    pie: Pie,
-    deficit: i64,
-    is_listed: bool,
-}
-
 /// FQ-PIE.
 #[derive(Clone, Debug)]
 pub struct FqPie {
-    flows: Vec<Flow>,
-    new: VecDeque<u32>,
-    old: VecDeque<u32>,
-    perturbation: u64,
-    quantum: i64,
-    header: i64,
+    flows: Rotation<Pie>,
     limit: u32,
     memory_limit: Bytes,
     held: Backlog,
@@ -80,18 +66,10 @@ impl Registered for FqPie {
     const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
-        let flow = |bucket: u64| Flow {
-            pie: Pie::of_flow(given, around.seed.wrapping_add(bucket)),
-            deficit: 0,
-            is_listed: false,
-        };
+        let pie = |bucket: u64| Pie::of_flow(given, around.seed.wrapping_add(bucket));
+        let [quantum, header] = ["quantum", "header"].map(|name| given.whole(name) as i64);
         Ok(FqPie {
-            flows: (0..given.whole("flows")).map(flow).collect(),
-            new: VecDeque::new(),
-            old: VecDeque::new(),
-            perturbation: around.seed,
-            quantum: given.whole("quantum") as i64,
-            header: given.whole("header") as i64,
+            flows: Rotation::new((0..given.whole("flows")).map(pie), around.seed, quantum, header),
             limit: given.whole("limit_packets") as u32,
             memory_limit: given.whole("memory_limit"),
             held: Backlog::default(),
@@ -106,47 +84,29 @@ impl QueueDiscipline for FqPie {
             fate.drop(packet, DropReason::Overlimit);
             return;
         }
-        let bucket = bucket_of(&packet, self.perturbation, self.flows.len() as u32);
-        let flow = &mut self.flows[bucket as usize];
-        let before = flow.pie.backlog().packets;
-        flow.pie.enqueue(packet, now, fate);
-        if flow.pie.backlog().packets == before {
+        let bucket = self.flows.bucket_of(&packet);
+        let pie = self.flows.queue_mut(bucket);
+        let before = pie.backlog().packets;
+        pie.enqueue(packet, now, fate);
+        if pie.backlog().packets == before {
             return;
         }
         self.held.packets += 1;
         self.held.bytes += bytes;
-        if !flow.is_listed {
-            flow.is_listed = true;
-            flow.deficit = self.quantum;
-            self.new.push_back(bucket);
-        }
+        let quantum = self.flows.quantum();
+        self.flows.join(bucket, |_, _| quantum);
     }
 
     fn dequeue(&mut self, now: Time, fate: &mut Fate) -> Option<Packet> {
         loop {
-            let is_new = !self.new.is_empty();
-            let list = if is_new { &mut self.new } else { &mut self.old };
-            let bucket = *list.front()?;
-            let flow = &mut self.flows[bucket as usize];
-            if flow.deficit <= 0 {
-                flow.deficit += self.quantum;
-                list.pop_front();
-                self.old.push_back(bucket);
-                continue;
-            }
-            if let Some(packet) = flow.pie.dequeue(now, fate) {
-                flow.deficit -= i64::from(packet.bytes) + self.header;
+            let bucket = self.flows.turn()?;
+            if let Some(packet) = self.flows.queue_mut(bucket).dequeue(now, fate) {
+                self.flows.charge(bucket, packet.bytes);
                 self.held.packets -= 1;
                 self.held.bytes -= Bytes::from(packet.bytes);
                 return Some(packet);
             }
-            list.pop_front();
-            // An emptied new flow passes once through the old ones, as in FQ-CoDel.
-            if is_new && !self.old.is_empty() {
-                self.old.push_back(bucket);
-            } else {
-                flow.is_listed = false;
-            }
+            self.flows.leave();
         }
     }
 

@@ -21,10 +21,11 @@ pub mod pie;
 pub mod prio;
 pub mod red;
 pub mod registry;
+mod rotation;
 pub mod sfq;
 pub mod token_bucket;
 
-use crate::packet::{Ecn, FlowId, Packet};
+use crate::packet::{Acknowledgement, Ecn, FlowId, Packet};
 use crate::scenario::{QueueSpec, ScenarioError, Value};
 use crate::time::{Bytes, Time};
 
@@ -41,7 +42,7 @@ crate::labels! {
         Wire = 3 => "wire",
         /// It exceeded the policer in front of the queue.
         Policer = 4 => "policer",
-        /// An acknowledgement that a later one replaced on a wire that thins them.
+        /// An acknowledgement that a later one replaced, on a wire that thins them or in CAKE.
         Thinned = 5 => "thinned",
     }
 }
@@ -109,6 +110,12 @@ pub trait QueueDiscipline {
     fn lets_pass(&self, _packet: &Packet) -> bool {
         false
     }
+    /// Does it look at acknowledgements? Then [`Self::show_ack`] precedes the enqueue of each packet that has one.
+    fn reads_acks(&self) -> bool {
+        false
+    }
+    /// `packet`, which comes next, acknowledges this.
+    fn show_ack(&mut self, _packet: &Packet, _ack: Acknowledgement) {}
     /// Does `dequeue` change nothing while nothing is held?
     fn rests_when_empty(&self) -> bool {
         false

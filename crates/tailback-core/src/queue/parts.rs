@@ -33,6 +33,16 @@ impl Line {
         self.bytes -= Bytes::from(packet.bytes);
         Some(packet)
     }
+    /// The packet at `place`, counted from the head.
+    pub fn get(&self, place: usize) -> Option<&Packet> {
+        self.packets.get(place)
+    }
+    /// Take out the packet at `place`, counted from the head.
+    pub fn remove(&mut self, place: usize) -> Option<Packet> {
+        let packet = self.packets.remove(place)?;
+        self.bytes -= Bytes::from(packet.bytes);
+        Some(packet)
+    }
     /// The packet at the head.
     #[inline]
     pub fn head(&self) -> Option<&Packet> {

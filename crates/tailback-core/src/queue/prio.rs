@@ -4,7 +4,7 @@ use super::bands::{self, Banded, Bands};
 use super::dscp;
 use super::registry::{Queue, Registered, Surroundings};
 use super::{Backlog, Fate, QueueDiscipline};
-use crate::packet::Packet;
+use crate::packet::{Acknowledgement, Packet};
 use crate::params::{Card, Checked};
 use crate::scenario::{BandSpec, ScenarioError};
 use crate::time::Time;
@@ -82,6 +82,14 @@ impl QueueDiscipline for Prio {
             return None;
         }
         self.waiting().next().and_then(QueueDiscipline::head)
+    }
+
+    fn reads_acks(&self) -> bool {
+        self.bands.read_acks()
+    }
+
+    fn show_ack(&mut self, packet: &Packet, ack: Acknowledgement) {
+        self.bands.show_ack(packet, ack);
     }
 
     fn rests_when_empty(&self) -> bool {

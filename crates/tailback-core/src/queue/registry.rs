@@ -5,7 +5,7 @@
 
 use super::bands::Banded;
 use super::{Backlog, Fate, QueueDiscipline, external, outside};
-use crate::packet::Packet;
+use crate::packet::{Acknowledgement, Packet};
 use crate::params::{Card, Checked, unknown_name};
 use crate::scenario::{FlowSpec, QueueSpec, ScenarioError};
 use crate::time::{Rate, Time};
@@ -138,6 +138,12 @@ impl QueueDiscipline for Queue {
     #[inline]
     fn lets_pass(&self, packet: &Packet) -> bool {
         each!(self, state => state.lets_pass(packet))
+    }
+    fn reads_acks(&self) -> bool {
+        each!(self, state => state.reads_acks())
+    }
+    fn show_ack(&mut self, packet: &Packet, ack: Acknowledgement) {
+        each!(self, state => state.show_ack(packet, ack))
     }
     fn rests_when_empty(&self) -> bool {
         each!(self, state => state.rests_when_empty())

@@ -7,7 +7,7 @@
 use super::parts::Line;
 use super::registry::{Queue, Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
-use crate::packet::Packet;
+use crate::packet::{Acknowledgement, Packet};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Rate, Time};
@@ -149,8 +149,23 @@ impl QueueDiscipline for TokenBucket {
         }
     }
 
+    fn reads_acks(&self) -> bool {
+        matches!(&self.inside, Inside::Queue { queue, .. } if queue.reads_acks())
+    }
+
+    fn show_ack(&mut self, packet: &Packet, ack: Acknowledgement) {
+        if let Inside::Queue { queue, .. } = &mut self.inside {
+            queue.show_ack(packet, ack);
+        }
+    }
+
     fn ready_at(&self, now: Time) -> Option<Time> {
-        let missing = self.tokens_for(self.next()?).saturating_sub(self.tokens_at(now));
+        let Some(next) = self.next() else {
+            // The queue inside holds back what it has, until a time of its own.
+            let Inside::Queue { queue, .. } = &self.inside else { return None };
+            return queue.ready_at(now);
+        };
+        let missing = self.tokens_for(next).saturating_sub(self.tokens_at(now));
         Some(now + Duration::from_ps(missing.div_ceil(u128::from(self.rate)) as u64))
     }
 }

@@ -281,7 +281,7 @@ impl Given<'_> {
 
     /// CAKE's parameters; a choice's number is its place in the kernel's list.
     fn cake(&self) -> Result<Vec<u8>, LiveError> {
-        const CHOICES: [(&str, u16, &[&str]); 3] = [
+        const CHOICES: [(&str, u16, &[&str]); 4] = [
             ("tins", 3, &["diffserv3", "diffserv4", "diffserv8", "besteffort"]),
             ("framing", 4, &["none", "atm", "ptm"]),
             (
@@ -298,6 +298,7 @@ impl Given<'_> {
                     "triple-isolate",
                 ],
             ),
+            ("ack_filter", 16, &["none", "filter", "aggressive"]),
         ];
         const NUMBERS: Numbers = &[("rtt_ms", 7, MS), ("memory_limit", 10, 1.0), ("mpu", 14, 1.0)];
         const OTHERS: [&str; 4] = ["rate_bps", "overhead", "ingress", "dscp"];

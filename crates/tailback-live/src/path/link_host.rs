@@ -1,7 +1,7 @@
 //! The path as links see it: what it lends to one, or to several that share a medium, while they work.
 
-use tailback_core::link::{Carries, Host, Watch};
-use tailback_core::packet::Packet;
+use tailback_core::link::{Host, Watch};
+use tailback_core::packet::{Acknowledgement, Packet};
 use tailback_core::probe::{QueueEvent, QueueRow};
 use tailback_core::queue::{Backlog, DropReason};
 use tailback_core::time::Time;
@@ -70,7 +70,7 @@ impl<W: Observer, F> LinkHost<'_, W, F> {
     }
 }
 
-impl<W: Observer, F> Watch for LinkHost<'_, W, F> {
+impl<W: Observer, F: Frames> Watch for LinkHost<'_, W, F> {
     fn turn_to(&mut self, link: u32) {
         self.link = link;
         self.watches = (link as usize) < self.named_links && self.observer.watches(link);
@@ -93,9 +93,8 @@ impl<W: Observer, F> Watch for LinkHost<'_, W, F> {
     fn on_mark(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
         self.row(at, QueueEvent::Mark, packet, backlog, None);
     }
-    fn carries(&self, packet: &Packet) -> Carries {
-        let number = self.slots.held[packet.slot as usize].number;
-        self.captured[number as usize].carries
+    fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
+        self.frames.acknowledgement(packet.slot)
     }
 }
 

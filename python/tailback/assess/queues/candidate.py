@@ -156,14 +156,12 @@ def candidate(
 
 
 def _of_kernel(label: str, table: dict[str, Any]) -> QueueCandidate:
-    """A kernel's own: it declares what its model does, but that hosts are apart no guest can show."""
+    """A kernel's own: it declares what its model does."""
     _demand_sound(label, table, allow_code=False)
     name = str(table["discipline"]).removeprefix(_KERNEL)
     model = registry.load().kernel_queues[name]
     limits = _KERNEL_LIMITS.get(name, _limits(model))
     declared = _declared(model, table, limits)
-    # Every flow of a guest has addresses of its own.
-    declared["isolates"] = "flows" if declared["isolates"] else ""
     return QueueCandidate(label=label, cc=dict(table), kind="kernel", allow_code=False, **declared)
 
 

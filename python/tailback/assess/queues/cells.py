@@ -113,7 +113,6 @@ def line(
 
 
 #: Why some rows are not a kernel's queue's.
-_NO_HOSTS = "in a guest every flow has addresses of its own, so no queue sees hosts"
 _ONE_RATE = "a kernel's queue stands at a rate that does not change"
 
 
@@ -301,7 +300,6 @@ def _apart() -> Iterator[QueueCell]:
     "Fairness between hosts",
     NO_WORD,
     "One flow of one host beside eight of another: the first gets no less of the link than drop-tail gives it.",
-    not_in_guest=_NO_HOSTS,
 )
 def _hosts() -> Iterator[QueueCell]:
     yield QueueCell("hosts", "one flow beside eight of another host", _two_hosts(), ("host_share",), quick=True)
@@ -313,7 +311,6 @@ def _hosts() -> Iterator[QueueCell]:
     "Hosts kept apart",
     NO_WORD,
     "The same run, of a queue that declares a part for each host: each gets half.",
-    not_in_guest=_NO_HOSTS,
     needs="it does not declare to keep hosts apart",
 )
 def _hosts_apart() -> Iterator[QueueCell]:

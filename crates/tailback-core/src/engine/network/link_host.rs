@@ -1,8 +1,8 @@
 //! The network as links see it: what it lends to one, or to several that share a medium, while they work.
 
 use crate::engine::arena::Arena;
-use crate::link::{Carries, Host, Watch};
-use crate::packet::Packet;
+use crate::link::{Host, Watch};
+use crate::packet::{Acknowledgement, Packet};
 use crate::probe::{Probe, QueueEvent, QueueRow};
 use crate::queue::{Backlog, DropReason};
 use crate::tcp::segment::{Flags, NO_ROW, Segment};
@@ -108,13 +108,23 @@ impl<P: Probe> Watch for LinkHost<'_, P> {
     fn on_mark(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
         self.row(at, QueueEvent::Mark, packet, backlog, None);
     }
-    fn carries(&self, packet: &Packet) -> Carries {
+    fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
         let segment = self.arena.at(packet.slot);
-        let handles = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0);
-        if segment.len > 0 || segment.flags.0 & handles.0 != 0 || !segment.flags.has(Flags::ACK) {
-            return Carries::Other;
+        if !segment.flags.has(Flags::ACK) || segment.flags.has(Flags::SYN) {
+            return None;
         }
-        if segment.sack_count > 0 { Carries::AckWithSack } else { Carries::Ack }
+        // Offsets never wrap; their low half does, as on a wire.
+        let mut sack = [[0; 2]; 4];
+        for (to, block) in sack.iter_mut().zip(segment.sack_blocks()) {
+            *to = [block.start as u32, block.end as u32];
+        }
+        Some(Acknowledgement {
+            number: segment.ack as u32,
+            flags: segment.flags.0,
+            has_payload: segment.len > 0,
+            sack,
+            sack_count: segment.sack_count,
+        })
     }
 }
 
