@@ -19,7 +19,7 @@
 //! What a packet meets before the queue is a `gate`, which stands before any of the first four: ECN bleaching and a `policer`.
 //!
 //! What every link has stands in `interface`: queue, counts, conservation, the pipe and its `wire`. A file uses only
-//! those before it in this order: `api`, `acks`, `netem`, `signals`, `wire`, `interface`, `serve`, the six, `gate`, `service`, `build`, `channel`.
+//! those before it in this order: `api`, `acks`, `netem`, `signals`, `wire`, `interface`, `serve`, the six, `gate`, `service`, `build`, `turns`, `channel`.
 
 mod acks;
 mod api;
@@ -42,6 +42,7 @@ mod steady;
 #[cfg(test)]
 mod tests;
 mod tunnel;
+mod turns;
 mod wire;
 
 pub use api::{Carries, Host, LONGEST_DELAY, LinkCount, Watch};

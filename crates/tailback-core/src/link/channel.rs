@@ -5,7 +5,8 @@
 //! collide. A backoff is uniform in 0..=CW; CW grows with every failure and starts again after a success. A station
 //! that has lost the race may in addition widen its window unasked (the deferral counter of HomePlug AV).
 //!
-//! A station is a node: the links of one channel that leave the same node share its transmitter and take turns. The
+//! A station is a node: the links of one channel that leave the same node share its transmitter and send in turn (`turns`),
+//! unless their medium says otherwise. A station of an EDCA medium waits slots of its access category before it counts. The
 //! links keep their queues, counts and delays; the channel moves packets from the queue to the air and from there
 //! onto the link's own pipe. It acts at due times like a link, and the engine arms one wake for all its links.
 //!
@@ -19,9 +20,12 @@
 
 use super::api::{Host, Watch};
 use super::service::Link;
-use crate::medium::access::{Air, Rules};
+use super::turns::Turns;
+use crate::medium::access::{Air, Order, Rules};
 use crate::packet::Packet;
-use crate::queue::{Fate, QueueDiscipline};
+use crate::queue::{DropReason, Fate, QueueDiscipline};
+use super::serve::Serve;
+use crate::queue::registry::Queue;
 use crate::rng::Stream;
 use crate::scenario::{LinkSpec, ScenarioError};
 use crate::time::{Duration, Time};
@@ -32,8 +36,11 @@ struct Station {
     name: String,
     /// Its links, and whose turn it is.
     links: Vec<u32>,
-    turn: usize,
-    /// Slots after the gap at which the station may send.
+    turns: Turns,
+    /// Contention windows by number of failures, and slots that it waits each time before it counts.
+    windows: Vec<u32>,
+    wait: u64,
+    /// Slots after the gap at which the station may send; what it waits before it counts is among them.
     backoff: u64,
     stage: usize,
     deferral: u32,
@@ -49,6 +56,8 @@ struct Station {
 struct Sender {
     station: usize,
     link: u32,
+    /// Of the link among its station's.
+    place: usize,
     air: Air,
 }
 
@@ -83,7 +92,7 @@ pub fn build(specs: &[LinkSpec], links: &mut [Link], seed: u64) -> Result<Vec<Ch
             }
         };
         let channel = &mut channels[place];
-        if channel.rules != rules {
+        if !rules.agrees_with(&channel.rules) {
             return Err(ScenarioError {
                 field: format!("links[{number}].medium.channel"),
                 value: format!("{name:?}"),
@@ -93,8 +102,27 @@ pub fn build(specs: &[LinkSpec], links: &mut [Link], seed: u64) -> Result<Vec<Ch
                         .into(),
             });
         }
+        let order = outlet.order();
         outlet.channel = place as u32;
-        outlet.station = channel.join(&spec.from, number as u32, name, seed);
+        outlet.has_driver = matches!(order, Order::Fifo { .. });
+        (outlet.station, outlet.place) =
+            channel.join(&spec.from, number as u32, name, seed, order, &rules).ok_or_else(|| ScenarioError {
+                field: format!("links[{number}].medium.params"),
+                value: format!("{:?}", spec.name),
+                problem: format!("links that leave {} share its transmitter, and this one is set otherwise", spec.from),
+                fix: "Give them the same order, quantum, rooms, aifsn and windows".into(),
+            })?;
+        if matches!(order, Order::Fifo { .. }) && !matches!(links[number].queue(), Queue::Fifo(_)) {
+            return Err(ScenarioError {
+                field: format!("links[{number}].queue.discipline"),
+                value: format!("{:?}", spec.queue.discipline),
+                problem: "order = \"fifo\" sends packets as they came, and only a fifo keeps them so".into(),
+                fix: "Make the queue a fifo, or give the medium another order".into(),
+            });
+        }
+    }
+    for channel in &mut channels {
+        channel.pair(specs, links);
     }
     Ok(channels)
 }
@@ -114,24 +142,57 @@ impl Channel {
         }
     }
 
-    fn join(&mut self, node: &str, link: u32, channel: &str, seed: u64) -> u32 {
+    /// The numbers of the link's station and of its place there; `None` if the station's other links are set otherwise.
+    fn join(
+        &mut self,
+        node: &str,
+        link: u32,
+        channel: &str,
+        seed: u64,
+        order: Order,
+        rules: &Rules,
+    ) -> Option<(u32, u32)> {
         self.links.push(link);
-        if let Some(place) = self.stations.iter().position(|station| station.name == node) {
-            self.stations[place].links.push(link);
-            return place as u32;
+        if let Some(number) = self.stations.iter().position(|station| station.name == node) {
+            let station = &mut self.stations[number];
+            if station.turns.order() != order || station.windows != rules.windows || station.wait != rules.wait {
+                return None;
+            }
+            station.links.push(link);
+            return Some((number as u32, station.turns.join() as u32));
         }
+        let mut turns = Turns::new(order);
+        let place = turns.join();
         self.stations.push(Station {
             name: node.into(),
             links: vec![link],
-            turn: 0,
-            backoff: 0,
+            turns,
+            windows: rules.windows.clone(),
+            wait: rules.wait,
+            backoff: rules.wait,
             stage: 0,
             deferral: self.rules.deferrals.first().copied().unwrap_or(0),
             is_ready: false,
             stalled_until: Time::NEVER,
             stream: Stream::named(seed, &format!("channel/{channel}/station/{node}/backoff")),
         });
-        (self.stations.len() - 1) as u32
+        Some(((self.stations.len() - 1) as u32, place as u32))
+    }
+
+    /// Tell each link which one its receiver sends back over.
+    fn pair(&mut self, specs: &[LinkSpec], links: &mut [Link]) {
+        for &link in &self.links {
+            let here = &specs[link as usize];
+            let is_way_back = |other: &&u32| {
+                let other = &specs[**other as usize];
+                other.from == here.to && other.to == here.from
+            };
+            let back = self.links.iter().find(is_way_back).map(|back| {
+                let (_, outlet) = links[*back as usize].at_channel().expect("on a channel");
+                (outlet.station, outlet.place)
+            });
+            links[link as usize].at_channel().expect("on a channel").1.way_back = back;
+        }
     }
 
     /// The link whose element in the schedule stands for the channel.
@@ -151,10 +212,15 @@ impl Channel {
     ) {
         self.catch_up(links, now, fate, watch);
         watch.turn_to(link);
+        let (_, outlet) = links[link as usize].at_channel().expect("pushed to its channel");
+        let (station, place) = (outlet.station as usize, outlet.place as usize);
+        if self.is_full(station, links) {
+            return links[link as usize].refuse(packet, DropReason::Overlimit, now, fate, watch);
+        }
         let it = &mut links[link as usize];
         it.push(packet, now, fate, watch);
-        let (interface, outlet) = it.at_channel().expect("pushed to its channel");
-        let station = outlet.station as usize;
+        let (interface, _) = it.at_channel().expect("pushed to its channel");
+        self.stations[station].turns.list(place);
         if !self.stations[station].is_ready && interface.queue.backlog().packets > 0 {
             self.get_ready(station, now);
             self.plan();
@@ -197,6 +263,14 @@ impl Channel {
         }
     }
 
+    /// Do the links of a station hold together what they may?
+    fn is_full(&self, station: usize, links: &mut [Link]) -> bool {
+        let station = &self.stations[station];
+        let Order::Fifo { limit, .. } = station.turns.order() else { return false };
+        let held: u32 = station.links.iter().map(|link| links[*link as usize].waiting()).sum();
+        held >= limit
+    }
+
     /// A station that had nothing to send has something from `now` on.
     fn get_ready(&mut self, number: usize, now: Time) {
         let is_silent = self.on_air.is_empty() && now >= self.counting_from;
@@ -211,7 +285,7 @@ impl Channel {
             station.draw(&self.rules, passed);
         } else if is_silent {
             station.backoff = station.backoff.max(passed);
-        } else if station.backoff == 0 {
+        } else if station.backoff <= station.wait {
             station.draw(&self.rules, 0);
         }
     }
@@ -301,19 +375,50 @@ impl Channel {
         fate: &mut Fate,
         watch: &mut impl Watch,
     ) -> Option<Sender> {
+        self.fill_driver(number, links, at, fate, watch);
         let station = &mut self.stations[number];
-        for _ in 0..station.links.len() {
-            let link = station.links[station.turn];
+        for _ in 0..station.turns.bound() {
+            let place = station.turns.next()?;
+            let link = station.links[place];
             watch.turn_to(link);
             let (interface, outlet) = links[link as usize].at_channel().expect("on a channel");
             if let Some(until) = outlet.stalled_until(interface, at) {
                 station.stalled_until = station.stalled_until.min(until);
             } else if let Some(air) = outlet.fill_air(interface, at, fate, watch) {
-                return Some(Sender { station: number, link, air });
+                return Some(Sender { station: number, link, place, air });
             }
-            station.turn = (station.turn + 1) % station.links.len();
+            let is_empty = !outlet.has_something(interface);
+            station.turns.pass(is_empty);
         }
         None
+    }
+
+    /// Move packets, first come first, into the driver of a station that has one.
+    fn fill_driver(
+        &self,
+        number: usize,
+        links: &mut [Link],
+        at: Time,
+        fate: &mut Fate,
+        watch: &mut impl Watch,
+    ) {
+        let station = &self.stations[number];
+        let Order::Fifo { driver, .. } = station.turns.order() else { return };
+        let mut held = 0;
+        for link in &station.links {
+            held += links[*link as usize].at_channel().expect("on a channel").1.between().packets;
+        }
+        while held < driver {
+            let heads = station.links.iter().filter_map(|link| {
+                let head = links[*link as usize].queue().head()?;
+                Some((head.enqueued, *link))
+            });
+            let Some((_, link)) = heads.min() else { return };
+            watch.turn_to(link);
+            let (interface, outlet) = links[link as usize].at_channel().expect("on a channel");
+            outlet.stage(interface, at, fate, watch);
+            held += 1;
+        }
     }
 
     /// The data of the transmission under way has ended at `at`.
@@ -328,13 +433,17 @@ impl Channel {
             interface.busy += at.since(self.began);
             let is_success = outlet.finish_try(is_alone);
             is_acknowledged |= is_success;
+            let airtime = if is_success { sender.air.exchange } else { at.since(self.began) };
+            if let Some((station, place)) = outlet.way_back.filter(|_| is_success) {
+                self.stations[station as usize].turns.charge(place as usize, airtime);
+            }
             let has_given_up = outlet.empty_air(interface, at, fate, watch);
             it.check();
             let station = &mut self.stations[sender.station];
             station.stage = if is_success || has_given_up { 0 } else { station.stage + 1 };
-            station.stage = station.stage.min(self.rules.windows.len() - 1);
+            station.stage = station.stage.min(station.windows.len() - 1);
             station.draw(&self.rules, 0);
-            station.turn = (station.turn + 1) % station.links.len();
+            station.turns.on_sent(sender.place, airtime);
             station.is_ready = station.links.iter().any(|link| links[*link as usize].has_something());
         }
         self.counting_from = if is_acknowledged {
@@ -351,18 +460,19 @@ impl Channel {
 impl Station {
     /// A new backoff of this stage's window, counted from slot `from`.
     fn draw(&mut self, rules: &Rules, from: u64) {
-        self.backoff = from + self.stream.below(u64::from(rules.windows[self.stage]) + 1);
+        self.backoff = from + self.wait + self.stream.below(u64::from(self.windows[self.stage]) + 1);
         self.deferral = rules.deferrals.get(self.stage).copied().unwrap_or(0);
     }
 
     /// Another station began in this slot.
     fn lose_race(&mut self, slot: u64, rules: &Rules) {
-        self.backoff = self.backoff.saturating_sub(slot + u64::from(rules.counts_busy));
+        let counted = slot.saturating_sub(self.wait) + u64::from(rules.counts_busy);
+        self.backoff = self.backoff.saturating_sub(counted).max(self.wait);
         if !self.is_ready || rules.deferrals.is_empty() {
             return;
         }
         if self.deferral == 0 {
-            self.stage = (self.stage + 1).min(rules.windows.len() - 1);
+            self.stage = (self.stage + 1).min(self.windows.len() - 1);
             self.draw(rules, 0);
         } else {
             self.deferral -= 1;

@@ -327,6 +327,27 @@ impl Link {
         }
     }
 
+    /// Packets, at a channel, that have not left it yet.
+    pub(super) fn waiting(&self) -> u32 {
+        self.interface.queued.packets + each!(&self.service, service => service.between()).packets
+    }
+
+    /// `packet` comes in at a channel at `now`, and finds no room.
+    pub(super) fn refuse(
+        &mut self,
+        mut packet: Packet,
+        reason: DropReason,
+        now: Time,
+        fate: &mut Fate,
+        watch: &mut impl Watch,
+    ) {
+        let of = &mut self.interface;
+        of.turn_to(now);
+        of.arrive(&mut packet, now);
+        of.drop(packet, reason, now, fate, watch);
+        self.check();
+    }
+
     /// Has it, at a channel, anything in its queue or in the air?
     pub(super) fn has_something(&self) -> bool {
         matches!(&self.service, Service::Outlet(outlet) if outlet.has_something(&self.interface))

@@ -11,11 +11,13 @@ pub mod docsis;
 pub mod homeplug;
 pub mod hsdpa;
 pub mod leo;
+pub mod minstrel;
 pub mod registry;
 pub mod stalls;
 pub mod tti;
 pub mod tunnel;
 pub mod wifi;
+pub mod wifi_ac;
 
 use crate::params::Card;
 

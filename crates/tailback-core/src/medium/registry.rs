@@ -1,7 +1,7 @@
 //! The list of media. Adding one is a file, its `mod` line in `medium/mod.rs`, and a row below.
 
 use super::Registered;
-use super::access::{Access, Air, Frame, Rules};
+use super::access::{Access, Air, Frame, Order, Rules};
 use super::adsl::Adsl;
 use super::dch::Dch;
 use super::docsis::Docsis;
@@ -10,6 +10,7 @@ use super::hsdpa::Hsdpa;
 use super::leo::Leo;
 use super::tunnel::TunnelStream;
 use super::wifi::Wifi;
+use super::wifi_ac::WifiAc;
 use crate::capacity::Pace;
 use crate::packet::Packet;
 use crate::params::{Card, Checked, unknown_name};
@@ -44,7 +45,7 @@ macro_rules! media {
 }
 
 media!(Private, "A medium that serves one direction alone.", PRIVATE, NEW_PRIVATE, each_private: Adsl, Docsis, Hsdpa, Dch, Leo);
-media!(Shared, "A station's way onto a medium it shares.", SHARED, NEW_SHARED, each_shared: Wifi, HomePlug);
+media!(Shared, "A station's way onto a medium it shares.", SHARED, NEW_SHARED, each_shared: Wifi, WifiAc, HomePlug);
 
 impl Pace for Private {
     fn serve(&mut self, at: Time, packet: &Packet, continues: bool) -> Time {
@@ -68,10 +69,13 @@ impl Access for Shared {
     fn silent_until(&mut self, at: Time) -> Option<Time> {
         each_shared!(self, state => state.silent_until(at))
     }
-    fn begin(&mut self) {
-        each_shared!(self, state => state.begin())
+    fn order(&self) -> Order {
+        each_shared!(self, state => state.order())
     }
-    fn has_room(&self, frames: &[Frame]) -> bool {
+    fn begin(&mut self, at: Time) {
+        each_shared!(self, state => state.begin(at))
+    }
+    fn has_room(&mut self, frames: &[Frame]) -> bool {
         each_shared!(self, state => state.has_room(frames))
     }
     fn units_of(&mut self, packet: &Packet) -> u32 {
@@ -79,6 +83,9 @@ impl Access for Shared {
     }
     fn air(&self, frames: &[Frame]) -> Air {
         each_shared!(self, state => state.air(frames))
+    }
+    fn carried(&self) -> usize {
+        each_shared!(self, state => state.carried())
     }
     fn receive(&mut self, frames: &mut [Frame]) -> bool {
         each_shared!(self, state => state.receive(frames))
