@@ -289,17 +289,18 @@ fn offered(specs: &[LinkSpec], is_late: bool) -> Vec<Vec<(Time, u32)>> {
 
 #[test]
 fn late_wakes_change_no_fate_on_any_medium() {
-    for which in ["adsl", "docsis", "hsdpa", "dch", "leo", "wifi", "wifi-ac", "homeplug"] {
+    for which in ["adsl", "docsis", "hsdpa", "dch", "leo", "wifi", "wifi-ac", "homeplug", "cell"] {
         let params: &[(&str, Value)] = match which {
             "wifi" => &[("frame_error", number(0.2)), ("rate_control", name("arf"))],
             "wifi-ac" => &[("frame_error", number(0.2)), ("rate_control", name("minstrel"))],
+            "cell" => &[("bler", number(0.3)), ("coherence_ms", number(20.0))],
             "hsdpa" => &[("bler", number(0.3))],
             _ => &[],
         };
         let specs: Vec<LinkSpec> = (0..3)
             .map(|station| {
                 let mut medium = medium(which, params);
-                if matches!(which, "wifi" | "wifi-ac" | "homeplug") {
+                if matches!(which, "wifi" | "wifi-ac" | "homeplug" | "cell") {
                     medium.as_mut().unwrap().channel = Some("air".into());
                 }
                 let delay_ps = Duration::from_ms(3).as_ps();

@@ -46,9 +46,13 @@ pub enum Order {
     Turns,
     /// Equal airtime, by deficits that grow by this quantum.
     Airtime(Duration),
-    /// As their packets came: a driver with room for `driver` packets takes them in that order, and its links take
-    /// turns with those it has. Together the links hold at most `limit` packets.
-    Fifo { driver: u32, limit: u32 },
+    /// As their packets came: a driver of bounded room takes them in that order, and its links take turns with those it has.
+    Fifo {
+        /// Packets that the driver takes.
+        driver: u32,
+        /// Packets that the links hold together, those in the driver included.
+        limit: u32,
+    },
 }
 
 /// A packet in the air: being sent for the first or a later time, or waiting for one before it.

@@ -3,6 +3,7 @@
 use super::Registered;
 use super::access::{Access, Air, Frame, Order, Rules};
 use super::adsl::Adsl;
+use super::cell::User;
 use super::dch::Dch;
 use super::docsis::Docsis;
 use super::homeplug::HomePlug;
@@ -105,12 +106,16 @@ impl Access for Shared {
 static TUNNEL: [Card; 1] = [TunnelStream::CARD];
 const NEW_TUNNEL: &[New<TunnelStream>] = &[|given, _| Ok(TunnelStream::new(given))];
 
+/// The medium whose links a scheduler serves.
+static CELL: [Card; 1] = [User::CARD];
+const NEW_CELL: &[New<User>] = &[|given, stream| User::new(given, stream)];
+
 /// Who uses a medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
     /// One direction of a link alone.
     Private,
-    /// Stations, which contend for it.
+    /// Links of one channel, which contend for it or are scheduled.
     Shared,
     /// The packets of links, inside another flow's connection.
     Carried,
@@ -119,7 +124,7 @@ pub enum Use {
 /// Every medium's card, with who uses it.
 pub fn uses() -> impl Iterator<Item = (&'static Card, Use)> {
     let row = |cards: &'static [Card], by: Use| cards.iter().map(move |card| (card, by));
-    row(PRIVATE, Use::Private).chain(row(SHARED, Use::Shared)).chain(row(&TUNNEL, Use::Carried))
+    row(PRIVATE, Use::Private).chain(row(SHARED, Use::Shared)).chain(row(&CELL, Use::Shared)).chain(row(&TUNNEL, Use::Carried))
 }
 
 /// Do links of the medium called `name` send their packets through another flow's connection?
@@ -139,6 +144,8 @@ pub enum Medium {
     Private(Private),
     /// Of several stations.
     Shared(Shared),
+    /// Of the users of a cell.
+    Cell(Box<User>),
     /// The connection of another flow.
     Tunnel(TunnelStream),
 }
@@ -163,6 +170,9 @@ impl Medium {
     pub fn build(spec: &MediumSpec, link: &str, index: usize, seed: u64) -> Result<Self, ScenarioError> {
         if let Some(shared) = construct(spec, link, index, seed, SHARED, NEW_SHARED)? {
             return Ok(Medium::Shared(shared));
+        }
+        if let Some(user) = construct(spec, link, index, seed, &CELL, NEW_CELL)? {
+            return Ok(Medium::Cell(Box::new(user)));
         }
         let private = construct(spec, link, index, seed, PRIVATE, NEW_PRIVATE)?.map(Medium::Private);
         let medium = match private {
