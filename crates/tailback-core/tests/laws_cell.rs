@@ -209,7 +209,8 @@ fn many_users_at_10_db_have_what_liu_and_leung_say() {
 fn a_user_with_little_to_send_leaves_the_rest_of_its_slots() {
     // A packet of 100 bytes each 10 ms beside one that takes all it gets: together as much as that one alone.
     let alone = saturate(&[steady(&[("bler", number(0.0))])], 1500, 2).0[0];
-    let specs = [steady(&[("bler", number(0.0))]), user(1, &[("branches", number(0.0)), ("bler", number(0.0))])];
+    let specs =
+        [steady(&[("bler", number(0.0))]), user(1, &[("branches", number(0.0)), ("bler", number(0.0))])];
     let mut links = [Link::build(&specs[0], 0, 1).unwrap(), Link::build(&specs[1], 1, 1).unwrap()];
     let mut channels = channel::build(&specs, &mut links, 1).unwrap();
     let (mut book, mut fate) = (Notebook::default(), Fate::default());

@@ -48,7 +48,10 @@ fn a_lone_station_gets_what_the_timing_formula_says_for_each_aggregate() {
             let tries = book.arrivals.len() as f64 / frames;
             let cycle = 10e6 / tries;
             let error = 4.0 * 41.5 / tries.sqrt() / cycle + frames / book.arrivals.len() as f64;
-            assert!((got / expected - 1.0).abs() < error, "{frames} of {bytes}: {got} for {expected} ± {error}");
+            assert!(
+                (got / expected - 1.0).abs() < error,
+                "{frames} of {bytes}: {got} for {expected} ± {error}"
+            );
         }
     }
 }
@@ -69,7 +72,8 @@ fn an_aggregate_ends_at_its_airtime_and_at_65535_bytes() {
     let slow = [n.clone(), ("streams", number(1.0)), ("mcs", number(0.0))];
     assert_eq!(at(&slow), 2.0);
     let [_, _, mcs] = slow;
-    let long = [n.clone(), ("streams", number(1.0)), ("mcs", number(1.0)), ("short_guard", Value::Flag(false))];
+    let long =
+        [n.clone(), ("streams", number(1.0)), ("mcs", number(1.0)), ("short_guard", Value::Flag(false))];
     assert_eq!(at(&long), 4.0);
     // At 144.4 Mbit/s the 65,535 bytes of 802.11n end it first: 42 frames. An A-MPDU of 802.11ac takes all 64.
     assert!((at(&[n, ("streams", number(2.0))]) - 42.0).abs() < 0.1);
@@ -144,7 +148,12 @@ fn stations_share_as_bianchi_says_and_narrow_windows_win() {
     let worst = got.iter().map(|mbps| (mbps / total * n as f64 - 1.0).abs()).fold(0.0, f64::max);
     assert!(worst < 0.1, "{got:?}");
     // Voice (AIFSN 2, windows 3 to 7) beside best effort (3, 15 to 1023).
-    let voice = [("aggregate", number(1.0)), ("aifsn", number(2.0)), ("cw_min", number(3.0)), ("cw_max", number(7.0))];
+    let voice = [
+        ("aggregate", number(1.0)),
+        ("aifsn", number(2.0)),
+        ("cw_min", number(3.0)),
+        ("cw_max", number(7.0)),
+    ];
     let pair = [air(0, "a", "ap", &voice), air(1, "b", "ap", &[("aggregate", number(1.0))])];
     let got = saturate(&pair, 1500, 4).0;
     assert!(got[0] > 4.0 * got[1] && got[1] > 0.0, "{got:?}");
@@ -225,7 +234,8 @@ fn flood(specs: &[LinkSpec], gap: Duration, seconds: u64) -> (Vec<f64>, Vec<f64>
         channel.push(&mut links, link, packet, now, &mut fate, &mut host);
         fate.clear();
     }
-    let busy: Vec<f64> = links.iter().zip(&before).map(|(link, before)| (link.busy() - *before).as_secs_f64()).collect();
+    let busy: Vec<f64> =
+        links.iter().zip(&before).map(|(link, before)| (link.busy() - *before).as_secs_f64()).collect();
     let total: f64 = busy.iter().sum();
     let mbps = host.mbps.iter().map(|mbits| mbits / seconds as f64).collect();
     (mbps, busy.iter().map(|busy| busy / total).collect())
@@ -291,7 +301,13 @@ fn with_single_frames_turns_are_the_anomaly_of_2003_and_airtime_ends_it() {
     let of = |order: &str| {
         let params = |mcs: f64| {
             let one = ("aggregate", number(1.0));
-            [("standard", name("n")), ("streams", number(1.0)), one, ("mcs", number(mcs)), ("order", name(order))]
+            [
+                ("standard", name("n")),
+                ("streams", number(1.0)),
+                one,
+                ("mcs", number(mcs)),
+                ("order", name(order)),
+            ]
         };
         flood(&[air(0, "ap", "a", &params(7.0)), air(1, "ap", "b", &params(0.0))], Duration::from_us(300), 10)
     };

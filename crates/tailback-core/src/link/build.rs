@@ -167,7 +167,9 @@ impl Served {
 
     /// An error if something about the link does not go with its medium.
     fn check_medium(&self, spec: &LinkSpec, medium: &MediumSpec, index: usize) -> Result<(), ScenarioError> {
-        if matches!(self, Served::Shared(_) | Served::Scheduled(_) | Served::Carried(_)) && !spec.schedule.is_empty() {
+        if matches!(self, Served::Shared(_) | Served::Scheduled(_) | Served::Carried(_))
+            && !spec.schedule.is_empty()
+        {
             let problem = "a shared medium has no delay that changes";
             let fix = "Put the changing delay on a link of its own beside it";
             return Err(refusal(index, "schedule", "a schedule", problem, fix));

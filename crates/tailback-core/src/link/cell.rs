@@ -172,7 +172,8 @@ impl Cell {
             let it = &mut links[account.link as usize];
             let (interface, radio) = it.at_cell().expect("in a cell");
             let sendings = radio.user.sendings(number);
-            let arrives = sendings.arrives.map(|slot| self.carrier.slot * (slot + 1)).map(|end| Time::ZERO + end);
+            let arrives =
+                sendings.arrives.map(|slot| self.carrier.slot * (slot + 1)).map(|end| Time::ZERO + end);
             let used = radio.fill(interface, room, at, arrives, fate, watch);
             it.check();
             let share = used as f64 / bits as f64;

@@ -121,7 +121,10 @@ impl Contention {
             return Err(refusal("queue.discipline", format!("{:?}", spec.queue.discipline), problem, fix));
         }
         let Some((station, place)) = self.join(&spec.from, number as u32, name, seed, order, &rules) else {
-            let problem = format!("links that leave {} share its transmitter, and this one is set otherwise", spec.from);
+            let problem = format!(
+                "links that leave {} share its transmitter, and this one is set otherwise",
+                spec.from
+            );
             let fix = "Give them the same order, quantum, rooms, aifsn and windows";
             return Err(refusal("medium.params", format!("{:?}", spec.name), problem, fix));
         };
@@ -143,7 +146,10 @@ impl Contention {
         self.links.push(link);
         if let Some(number) = self.stations.iter().position(|station| station.name == node) {
             let station = &mut self.stations[number];
-            if station.turns.order() != order || station.windows != rules.windows || station.wait != rules.wait {
+            if station.turns.order() != order
+                || station.windows != rules.windows
+                || station.wait != rules.wait
+            {
                 return None;
             }
             station.links.push(link);

@@ -39,10 +39,32 @@ const CARD: Card = Card {
         ParamSpec::number("bandwidth_mhz", "MHz", 20.0, (1.4, 400.0), "Carrier."),
         ParamSpec::whole("layers", "", 1, (1, 8), "Spatial layers."),
         ParamSpec::number("snr_db", "dB", 15.0, (-60.0, 60.0), "Mean SNR of this user."),
-        ParamSpec::whole("branches", "", 2, (0, 16), "Fading branches whose powers are averaged; 1: Rayleigh, 0: none."),
-        ParamSpec::number("coherence_ms", "ms", 50.0, (0.0, 1e6), "Time in which the channel forgets; 0: at each report."),
-        ParamSpec::number("report_ms", "ms", 5.0, (0.0625, 1000.0), "Between two reports of the channel's quality."),
-        ParamSpec::choice("table", &["lte", "nr", "none"], "Whose levels: 15 up to 64-QAM, 15 up to 256-QAM, or any."),
+        ParamSpec::whole(
+            "branches",
+            "",
+            2,
+            (0, 16),
+            "Fading branches whose powers are averaged; 1: Rayleigh, 0: none.",
+        ),
+        ParamSpec::number(
+            "coherence_ms",
+            "ms",
+            50.0,
+            (0.0, 1e6),
+            "Time in which the channel forgets; 0: at each report.",
+        ),
+        ParamSpec::number(
+            "report_ms",
+            "ms",
+            5.0,
+            (0.0625, 1000.0),
+            "Between two reports of the channel's quality.",
+        ),
+        ParamSpec::choice(
+            "table",
+            &["lte", "nr", "none"],
+            "Whose levels: 15 up to 64-QAM, 15 up to 256-QAM, or any.",
+        ),
         ParamSpec::number("attenuation", "", 0.6, (0.05, 1.0), "Share of Shannon's rate; up 0.4."),
         ParamSpec::number("efficiency_most", "bit/s/Hz", 4.4, (0.1, 10.0), "Highest efficiency; up 2.0.")
             .depends("4.4; nr 5.9"),
@@ -52,9 +74,21 @@ const CARD: Card = Card {
         ParamSpec::number("bler_again", "", 0.1, (0.0, 0.9), "Probability that a repeated block fails."),
         ParamSpec::number("harq_ms", "ms", 8.0, (0.125, 100.0), "From a block to its repetition."),
         ParamSpec::whole("harq_tries", "", 4, (1, 16), "Transmissions by HARQ."),
-        ParamSpec::number("rlc_status_ms", "ms", 50.0, (1.0, 1000.0), "From HARQ's last failure to RLC's repetition."),
+        ParamSpec::number(
+            "rlc_status_ms",
+            "ms",
+            50.0,
+            (1.0, 1000.0),
+            "From HARQ's last failure to RLC's repetition.",
+        ),
         ParamSpec::whole("rlc_tries", "", 8, (1, 32), "Times that RLC sends a block before it discards it."),
-        ParamSpec::number("handover_every_ms", "ms", 0.0, (0.0, 1e9), "Mean time between two handovers; 0: never."),
+        ParamSpec::number(
+            "handover_every_ms",
+            "ms",
+            0.0,
+            (0.0, 1e9),
+            "Mean time between two handovers; 0: never.",
+        ),
         ParamSpec::number("handover_ms", "ms", 20.0, (0.0, 60_000.0), "Shortest interruption."),
         ParamSpec::number("handover_most_ms", "ms", 50.0, (0.0, 60_000.0), "Longest."),
     ],
@@ -62,12 +96,12 @@ const CARD: Card = Card {
 
 /// Efficiencies by CQI, in bits a resource element.
 const LTE: [f64; 15] = [
-    0.1523, 0.2344, 0.3770, 0.6016, 0.8770, 1.1758, 1.4766, 1.9141, 2.4063, 2.7305, 3.3223, 3.9023, 4.5234, 5.1152,
-    5.5547,
+    0.1523, 0.2344, 0.3770, 0.6016, 0.8770, 1.1758, 1.4766, 1.9141, 2.4063, 2.7305, 3.3223, 3.9023, 4.5234,
+    5.1152, 5.5547,
 ];
 const NR: [f64; 15] = [
-    0.1523, 0.3770, 0.8770, 1.4766, 1.9141, 2.4063, 2.7305, 3.3223, 3.9023, 4.5234, 5.1152, 5.5547, 6.2266, 6.9141,
-    7.4063,
+    0.1523, 0.3770, 0.8770, 1.4766, 1.9141, 2.4063, 2.7305, 3.3223, 3.9023, 4.5234, 5.1152, 5.5547, 6.2266,
+    6.9141, 7.4063,
 ];
 /// As many bits of a resource element count for a hertz as with LTE: 7.4063 × 4.4 / 5.5547.
 const NR_MOST: f64 = 5.9;

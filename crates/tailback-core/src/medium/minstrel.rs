@@ -145,13 +145,14 @@ impl Minstrel {
         }
         (self.best, self.second) = (order[0].1, order[1].1);
         let sure = order.iter().find(|(_, rate)| self.records[*rate].probability >= 0.95);
-        self.surest = sure.unwrap_or_else(|| {
-            let by_probability = |a: &&(f64, usize), b: &&(f64, usize)| {
-                self.records[a.1].probability.total_cmp(&self.records[b.1].probability)
-            };
-            order.iter().max_by(by_probability).expect("there are rates")
-        })
-        .1;
+        self.surest = sure
+            .unwrap_or_else(|| {
+                let by_probability = |a: &&(f64, usize), b: &&(f64, usize)| {
+                    self.records[a.1].probability.total_cmp(&self.records[b.1].probability)
+                };
+                order.iter().max_by(by_probability).expect("there are rates")
+            })
+            .1;
     }
 }
 

@@ -124,7 +124,10 @@ pub enum Use {
 /// Every medium's card, with who uses it.
 pub fn uses() -> impl Iterator<Item = (&'static Card, Use)> {
     let row = |cards: &'static [Card], by: Use| cards.iter().map(move |card| (card, by));
-    row(PRIVATE, Use::Private).chain(row(SHARED, Use::Shared)).chain(row(&CELL, Use::Shared)).chain(row(&TUNNEL, Use::Carried))
+    row(PRIVATE, Use::Private)
+        .chain(row(SHARED, Use::Shared))
+        .chain(row(&CELL, Use::Shared))
+        .chain(row(&TUNNEL, Use::Carried))
 }
 
 /// Do links of the medium called `name` send their packets through another flow's connection?

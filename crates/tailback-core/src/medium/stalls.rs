@@ -38,7 +38,11 @@ impl Stalls {
     }
 
     /// As [`Self::new`], from parameters of other names: mean time between, shortest, longest.
-    pub fn named(given: &Checked<'_>, names: [&str; 3], stream: Stream) -> Result<Option<Self>, ScenarioError> {
+    pub fn named(
+        given: &Checked<'_>,
+        names: [&str; 3],
+        stream: Stream,
+    ) -> Result<Option<Self>, ScenarioError> {
         let [every, least, most] = names.map(|name| given.number(name) / 1e3);
         if least > most {
             let problem = "the shortest is longer than the longest";

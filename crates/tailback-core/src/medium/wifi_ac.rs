@@ -44,16 +44,40 @@ const CARD: Card = Card {
             .depends("ac 80, n 20"),
         ParamSpec::whole("streams", "", 2, (1, 4), "Spatial streams."),
         ParamSpec::flag("short_guard", true, "Symbols of 3.6 µs in place of 4."),
-        ParamSpec::whole("mcs", "", 9, (0, 9), "Modulation and coding of a stream, or where Minstrel begins.")
-            .depends("the fastest"),
+        ParamSpec::whole(
+            "mcs",
+            "",
+            9,
+            (0, 9),
+            "Modulation and coding of a stream, or where Minstrel begins.",
+        )
+        .depends("the fastest"),
         ParamSpec::choice("rate_control", &["fixed", "minstrel"], "Whether the rate adapts."),
         ParamSpec::number("signal_dbm", "dBm", 0.0, (-100.0, 0.0), "Received power; it decides the errors.")
             .depends("frame_error decides"),
-        ParamSpec::number("frame_error", "", 0.0, (0.0, 1.0), "Probability that a frame of 1536 bytes fails."),
+        ParamSpec::number(
+            "frame_error",
+            "",
+            0.0,
+            (0.0, 1.0),
+            "Probability that a frame of 1536 bytes fails.",
+        ),
         ParamSpec::whole("aggregate", "frames", 64, (1, 64), "Most frames in an A-MPDU."),
-        ParamSpec::number("airtime_ms", "ms", 4.0, (0.1, 5.484), "Longest A-MPDU; the standard's bound is 5.484."),
+        ParamSpec::number(
+            "airtime_ms",
+            "ms",
+            4.0,
+            (0.1, 5.484),
+            "Longest A-MPDU; the standard's bound is 5.484.",
+        ),
         ParamSpec::whole("tries", "", 10, (1, 255), "Transmissions before a frame is dropped."),
-        ParamSpec::whole("aifsn", "slots", 3, (2, 15), "Slots a station waits each time; best effort 3, voice 2."),
+        ParamSpec::whole(
+            "aifsn",
+            "slots",
+            3,
+            (2, 15),
+            "Slots a station waits each time; best effort 3, voice 2.",
+        ),
         ParamSpec::whole("cw_min", "slots", 15, (1, 1023), "First contention window; voice 3."),
         ParamSpec::whole("cw_max", "slots", 1023, (1, 65_535), "Widest contention window; voice 7."),
         ParamSpec::choice(
@@ -63,7 +87,13 @@ const CARD: Card = Card {
         ),
         ParamSpec::whole("quantum_us", "us", 300, (1, 1_000_000), "Airtime that a link gains a round."),
         ParamSpec::whole("driver_packets", "packets", 123, (1, 65_536), "Room in a FIFO's driver."),
-        ParamSpec::whole("fifo_packets", "packets", 1000, (1, 1 << 30), "Packets in a FIFO's queue, of all links together."),
+        ParamSpec::whole(
+            "fifo_packets",
+            "packets",
+            1000,
+            (1, 1 << 30),
+            "Packets in a FIFO's queue, of all links together.",
+        ),
     ],
 };
 
@@ -186,7 +216,8 @@ impl WifiAc {
                 Pace { symbol_bits, error, most: fit.clamp(0.0, most) as u32 }
             })
             .collect();
-        let overhead = SIFS + SLOT * (given.whole("aifsn") as f64 + least as f64 / 2.0) + preamble + SIFS + BLOCK_ACK;
+        let overhead =
+            SIFS + SLOT * (given.whole("aifsn") as f64 + least as f64 / 2.0) + preamble + SIFS + BLOCK_ACK;
         let adapts = given.choice("rate_control") == "minstrel";
         let mbps = || paces.iter().map(|pace| pace.symbol_bits / symbol).collect();
         let order = match given.choice("order") {
