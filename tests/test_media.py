@@ -121,18 +121,21 @@ def test_an_lte_user_among_four_has_about_the_published_median() -> None:
     assert float(np.mean(rates)) == pytest.approx(13, rel=0.25)
 
 
-def test_airtime_fairness_frees_the_fast_stations_and_keeps_the_delay_low() -> None:
-    def run(order: str) -> tuple[float, float]:
+def test_airtime_fairness_changes_tcp_as_published_and_keeps_the_delay_low() -> None:
+    def run(order: str) -> tuple[float, float, float]:
         flows = [tb.bulk("cubic", name="bulk"), _ping()]
         made = tb.presets.scenario("airtime", flows=flows, duration="15s", instruments=ECHOES, order=order)
         result = tb.run(made)
-        mbps = result.column("flows", "bytes_received")[result.flow_index("bulk")] * 8 / 15e6
-        return mbps, _median_ms(result, after=5)
+        fast, slow = (result.column("flows", "bytes_received")[result.flow_index(name)] for name in ("bulk", "to-slow"))
+        return fast * 8 / 15e6, slow * 8 / 15e6, _median_ms(result, after=5)
 
-    (slow, late), (fast, soon) = run("fifo"), run("airtime")
-    # The paper's abstract: an order of magnitude less latency, and large improvements of throughput.
-    assert fast > 3 * slow
-    assert late > 10 * soon
+    turns, airtime = run("turns"), run("airtime")
+    # Linux's commit 63fefa050477, "ath9k: Introduce airtime fairness": a fast station from 19.17 to 25.09 Mbit/s, the slow
+    # one from 2.58 to 1.77. Its rates are lower than these, so ratios are compared; a band of 25 %, set before the run.
+    assert airtime[0] / turns[0] == pytest.approx(25.09 / 19.17, rel=0.25)
+    assert airtime[1] / turns[1] == pytest.approx(1.77 / 2.58, rel=0.25)
+    # The paper's abstract: an order of magnitude less latency than a FIFO.
+    assert run("fifo")[2] > 10 * airtime[2]
 
 
 @pytest.mark.parametrize("name", ["cable", "low-orbit", "airtime", "lte"])
