@@ -21,6 +21,11 @@ pub(super) const AIRTIME: Preset = Preset {
         text("standard", "n", "802.11n or 802.11ac: n or ac."),
         whole("width", 20, "Channel in MHz."),
         whole("streams", 2, "Spatial streams of the fast stations; the slow one has one."),
+        whole(
+            "aggregate",
+            19,
+            "Most frames in an A-MPDU; the paper's fast stations had 28.5 kB, 19 packets.",
+        ),
         text("rate_control", "fixed", "Of the fast stations: fixed or minstrel; the slow one keeps MCS 0."),
         number("frame_error", 0.0, "Probability that a full frame fails; chosen."),
         text("delay", "1ms", "One way between server and access point, by Ethernet; chosen."),
@@ -64,6 +69,7 @@ fn airtime(given: &Given) -> Result<Vec<Node>, Fault> {
             let common = table! {
                 "name" => "wifi-ac", "channel" => "air", "standard" => given.node("standard"),
                 "width_mhz" => given.node("width"), "frame_error" => given.node("frame_error"),
+                "aggregate" => given.node("aggregate"),
             };
             common.with(if station == "slow" {
                 table! { "streams" => 1u64, "mcs" => 0u64 }
