@@ -8,23 +8,26 @@
 //! not wake for its own departures, only for arrivals at the far end: those that happened meanwhile are caught up
 //! with at the next call, at their own times. One wake a packet instead of two.
 //!
-//! What serves the queue is one of six (`service`):
+//! What serves the queue is one of seven (`service`):
 //! - `instant`: no rate, so no queue forms;
 //! - `foreseen`: a tail-drop FIFO at a fixed rate, whose departures are known on arrival;
 //! - `steady`: any other queue at a fixed rate, where the wire does nothing;
 //! - `serial`: any queue, at a rate, on a timer (`pace`) or at a pace that varies (`pacer`);
-//! - `outlet`: a place at a medium that stations contend for; its `channel` decides when packets leave;
+//! - `outlet`: a place at a medium that stations contend for; its `contention` decides when packets leave;
+//! - `radio`: a user's place in a `cell`, whose scheduler does;
 //! - `tunnel`: another flow's connection, whose stream carries the packets.
 //!
 //! What a packet meets before the queue is a `gate`, which stands before any of the first four: ECN bleaching and a `policer`.
 //!
 //! What every link has stands in `interface`: queue, counts, conservation, the pipe and its `wire`. A file uses only
-//! those before it in this order: `api`, `acks`, `netem`, `signals`, `wire`, `interface`, `serve`, the six, `gate`, `service`, `build`, `channel`.
+//! those before it in this order: `api`, `acks`, `netem`, `signals`, `wire`, `interface`, `serve`, the seven, `gate`, `service`, `build`, `turns`, `contention`, `cell`, `channel`.
 
 mod acks;
 mod api;
 mod build;
+mod cell;
 pub mod channel;
+mod contention;
 mod foreseen;
 mod gate;
 mod instant;
@@ -34,6 +37,7 @@ mod outlet;
 mod pace;
 mod pacer;
 mod policer;
+mod radio;
 mod serial;
 mod serve;
 mod service;
@@ -42,6 +46,7 @@ mod steady;
 #[cfg(test)]
 mod tests;
 mod tunnel;
+mod turns;
 mod wire;
 
 pub use api::{Host, LONGEST_DELAY, LinkCount, Watch};

@@ -4,10 +4,9 @@
 #[path = "common/media.rs"]
 mod media;
 
-use media::{Notebook, build, link, medium, name, number, packet};
+use media::{Notebook, build, link, medium, name, number, packet, saturate};
 use tailback_core::link::Link;
 use tailback_core::link::channel::{self, Channel};
-use tailback_core::packet::{FlowId, Packet};
 use tailback_core::queue::Fate;
 use tailback_core::scenario::{LinkSpec, Value};
 use tailback_core::time::{Duration, Time};
@@ -30,43 +29,6 @@ fn saturated(
         })
         .collect();
     saturate(&specs, bytes, seconds)
-}
-
-fn saturate(specs: &[LinkSpec], bytes: u32, seconds: u64) -> (Vec<f64>, Notebook) {
-    let n = specs.len();
-    let mut links: Vec<Link> =
-        specs.iter().enumerate().map(|(index, spec)| Link::build(spec, index, 1).unwrap()).collect();
-    let mut channels = channel::build(specs, &mut links, 1).unwrap();
-    assert_eq!(channels.len(), 1);
-    let channel: &mut Channel = &mut channels[0];
-    let (mut book, mut fate) = (Notebook::default(), Fate::default());
-    let end = Time::from_ms(1000 * seconds);
-    for station in 0..n as u32 {
-        for slot in 0..100 {
-            let packet = Packet { flow: FlowId(station), ..packet(slot, bytes) };
-            channel.push(&mut links, station, packet, Time::ZERO, &mut fate, &mut book);
-        }
-    }
-    let mut seen = 0;
-    loop {
-        let at = channel.next_wake(&links);
-        if at > end {
-            break;
-        }
-        channel.advance(&mut links, at, &mut fate, &mut book);
-        let mut refill: Vec<u32> = book.arrivals[seen..].iter().map(|(.., link)| *link).collect();
-        seen = book.arrivals.len();
-        refill.extend(fate.drops.drain(..).map(|(packet, _)| packet.flow.0));
-        for station in refill {
-            let packet = Packet { flow: FlowId(station), ..packet(0, bytes) };
-            channel.push(&mut links, station, packet, at, &mut fate, &mut book);
-        }
-    }
-    let mbps = (0..n as u32).map(|station| {
-        let got = book.arrivals.iter().filter(|(.., link)| *link == station).count();
-        got as f64 * f64::from(8 * bytes) / seconds as f64 / 1e6
-    });
-    (mbps.collect(), book)
 }
 
 #[test]
@@ -327,16 +289,18 @@ fn offered(specs: &[LinkSpec], is_late: bool) -> Vec<Vec<(Time, u32)>> {
 
 #[test]
 fn late_wakes_change_no_fate_on_any_medium() {
-    for which in ["adsl", "docsis", "hsdpa", "dch", "leo", "wifi", "homeplug"] {
+    for which in ["adsl", "docsis", "hsdpa", "dch", "leo", "wifi", "wifi-ac", "homeplug", "cell"] {
         let params: &[(&str, Value)] = match which {
             "wifi" => &[("frame_error", number(0.2)), ("rate_control", name("arf"))],
+            "wifi-ac" => &[("frame_error", number(0.2)), ("rate_control", name("minstrel"))],
+            "cell" => &[("bler", number(0.3)), ("coherence_ms", number(20.0))],
             "hsdpa" => &[("bler", number(0.3))],
             _ => &[],
         };
         let specs: Vec<LinkSpec> = (0..3)
             .map(|station| {
                 let mut medium = medium(which, params);
-                if matches!(which, "wifi" | "homeplug") {
+                if matches!(which, "wifi" | "wifi-ac" | "homeplug" | "cell") {
                     medium.as_mut().unwrap().channel = Some("air".into());
                 }
                 let delay_ps = Duration::from_ms(3).as_ps();

@@ -6,6 +6,7 @@
 mod access;
 mod home;
 mod shapes;
+mod wireless;
 
 use crate::node::{Node, Value};
 use crate::part::{Kind, Name, read};
@@ -625,6 +626,8 @@ pub static PRESETS: &[Preset] = &[
     home::HOME,
     access::CABLE,
     access::LOW_ORBIT,
+    wireless::AIRTIME,
+    wireless::LTE,
     shapes::PARKING_LOT,
     shapes::TREE,
 ];

@@ -8,6 +8,7 @@ use super::interface::Interface;
 use super::outlet::Outlet;
 use super::pace::{Serialiser, Ticks};
 use super::pacer::{self, Pacer, refusal};
+use super::radio::Radio;
 use super::serial::{Clock, Serial};
 use super::service::{Gated, Link, Service};
 use super::steady::Steady;
@@ -15,6 +16,7 @@ use super::tunnel::Tunnel;
 use super::wire::Wire;
 use crate::framing::Framing;
 use crate::medium::access::Access;
+use crate::medium::cell::User;
 use crate::medium::registry::{Medium, Shared};
 use crate::medium::tunnel::TunnelStream;
 use crate::queue::refuse_too_small;
@@ -32,6 +34,7 @@ enum Served {
     At(Rate),
     Paced(Box<Pacer>),
     Shared(Shared),
+    Scheduled(Box<User>),
     Carried(TunnelStream),
 }
 
@@ -155,6 +158,7 @@ impl Served {
         let served = match Medium::build(medium, &spec.name, index, seed)? {
             Medium::Private(medium) => Served::Paced(Box::new(Pacer::of_medium(medium, &spec.schedule))),
             Medium::Shared(access) => Served::Shared(access),
+            Medium::Cell(user) => Served::Scheduled(user),
             Medium::Tunnel(stream) => Served::Carried(stream),
         };
         served.check_medium(spec, medium, index)?;
@@ -163,7 +167,9 @@ impl Served {
 
     /// An error if something about the link does not go with its medium.
     fn check_medium(&self, spec: &LinkSpec, medium: &MediumSpec, index: usize) -> Result<(), ScenarioError> {
-        if matches!(self, Served::Shared(_) | Served::Carried(_)) && !spec.schedule.is_empty() {
+        if matches!(self, Served::Shared(_) | Served::Scheduled(_) | Served::Carried(_))
+            && !spec.schedule.is_empty()
+        {
             let problem = "a shared medium has no delay that changes";
             let fix = "Put the changing delay on a link of its own beside it";
             return Err(refusal(index, "schedule", "a schedule", problem, fix));
@@ -187,7 +193,7 @@ impl Served {
     fn demand_own_queue(&self, spec: &LinkSpec, index: usize) -> Result<(), ScenarioError> {
         let what = match self {
             Served::Carried(_) => "a tunnel",
-            Served::Shared(_) => "a medium that stations share",
+            Served::Shared(_) | Served::Scheduled(_) => "a medium that stations share",
             Served::Instantly | Served::At(_) | Served::Paced(_) => return Ok(()),
         };
         let (field, gate) = match &spec.policer {
@@ -203,7 +209,9 @@ impl Served {
     fn demand_no_shaper(&self, spec: &LinkSpec, index: usize, queue: &Queue) -> Result<(), ScenarioError> {
         let why = match self {
             Served::Carried(_) => "a shaper cannot hold back packets for which the socket has room",
-            Served::Shared(_) => "a shaper cannot hold back packets for which the medium is won",
+            Served::Shared(_) | Served::Scheduled(_) => {
+                "a shaper cannot hold back packets for which the medium is won"
+            }
             Served::Instantly | Served::At(_) | Served::Paced(_) => return Ok(()),
         };
         if queue.holds_back() {
@@ -220,6 +228,7 @@ impl Served {
             Served::At(rate) => Some(*rate),
             Served::Paced(pacer) => Some(pacer.nominal()),
             Served::Shared(access) => Some(access.nominal()),
+            Served::Scheduled(user) => Some(user.nominal()),
         }
     }
 
@@ -246,6 +255,7 @@ impl Served {
                 Service::Serial(Serial::new(serialiser, Clock::Paced(pacer)))
             }
             Served::Shared(access) => Service::Outlet(Box::new(Outlet::new(access))),
+            Served::Scheduled(user) => Service::Radio(Box::new(Radio::new(*user))),
             Served::Carried(stream) => Service::Tunnel(Box::new(Tunnel::new(stream))),
         }
     }

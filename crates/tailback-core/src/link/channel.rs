@@ -1,69 +1,21 @@
-//! A medium that stations contend for: carrier sense, backoff by slots, collisions, retries.
-//!
-//! Law: when the medium falls silent, stations with something to send wait a gap and then count slots. A station that has
-//! counted its backoff down sends; the others keep what is left of theirs. Stations that reach zero in the same slot
-//! collide. A backoff is uniform in 0..=CW; CW grows with every failure and starts again after a success. A station
-//! that has lost the race may in addition widen its window unasked (the deferral counter of HomePlug AV).
-//!
-//! A station is a node: the links of one channel that leave the same node share its transmitter and take turns. The
-//! links keep their queues, counts and delays; the channel moves packets from the queue to the air and from there
-//! onto the link's own pipe. It acts at due times like a link, and the engine arms one wake for all its links.
-//!
-//! Source: IEEE 802.11-2012 section 9.3 (DCF); IEEE 1901-2010 section 14 as modelled by Vlachou, Banchs, Herzen and
-//! Thiran, "On the MAC for power-line communications", ICNP 2014. What the counting of slots should give: Bianchi, IEEE
-//! JSAC 18(3) (2000); Bianchi and Tinnirello, IEEE Communications Letters 14(7) (2010).
-//!
-//! Differs from the source:
-//! - All stations hear each other: no hidden stations, no capture.
-//! - A failed exchange keeps everybody away for the same gap, sender included.
+//! A medium that several links share: stations contend for it, or a cell's scheduler grants it.
 
 use super::api::{Host, Watch};
+use super::cell::Cell;
+use super::contention::Contention;
 use super::service::Link;
-use crate::medium::access::{Air, Rules};
 use crate::packet::Packet;
-use crate::queue::{Fate, QueueDiscipline};
-use crate::rng::Stream;
+use crate::queue::Fate;
 use crate::scenario::{LinkSpec, ScenarioError};
-use crate::time::{Duration, Time};
+use crate::time::Time;
 
-/// A transmitter.
+/// A shared medium. The engine arms one wake for all its links.
 #[derive(Clone, Debug)]
-struct Station {
-    name: String,
-    /// Its links, and whose turn it is.
-    links: Vec<u32>,
-    turn: usize,
-    /// Slots after the gap at which the station may send.
-    backoff: u64,
-    stage: usize,
-    deferral: u32,
-    /// The station has something to send.
-    is_ready: bool,
-    /// The station may not begin to send before this.
-    stalled_until: Time,
-    stream: Stream,
-}
-
-/// A transmission under way.
-#[derive(Clone, Copy, Debug)]
-struct Sender {
-    station: usize,
-    link: u32,
-    air: Air,
-}
-
-/// A shared medium.
-#[derive(Clone, Debug)]
-pub struct Channel {
-    links: Vec<u32>,
-    stations: Vec<Station>,
-    rules: Rules,
-    /// The first slot since the medium fell silent.
-    counting_from: Time,
-    on_air: Vec<Sender>,
-    began: Time,
-    /// When a transmission ends, or the next begins.
-    step: Time,
+pub enum Channel {
+    /// Stations contend.
+    Contention(Contention),
+    /// A scheduler grants.
+    Cell(Cell),
 }
 
 /// The channels of a network; the links are given their numbers.
@@ -71,72 +23,59 @@ pub fn build(specs: &[LinkSpec], links: &mut [Link], seed: u64) -> Result<Vec<Ch
     let mut channels: Vec<Channel> = Vec::new();
     let mut names: Vec<&str> = Vec::new();
     for (number, spec) in specs.iter().enumerate() {
-        let Some((_, outlet)) = links[number].at_channel() else { continue };
-        let name = spec.medium.as_ref().and_then(|medium| medium.channel.as_deref()).unwrap_or(&spec.name);
-        let rules = outlet.rules();
-        let place = match names.iter().position(|known| *known == name) {
-            Some(place) => place,
-            None => {
-                names.push(name);
-                channels.push(Channel::new(rules.clone()));
-                channels.len() - 1
-            }
+        let new = if let Some((_, outlet)) = links[number].at_channel() {
+            Channel::Contention(Contention::new(outlet.rules()))
+        } else if let Some((_, radio)) = links[number].at_cell() {
+            Channel::Cell(Cell::new(radio.user.carrier()))
+        } else {
+            continue;
         };
-        let channel = &mut channels[place];
-        if channel.rules != rules {
-            return Err(ScenarioError {
-                field: format!("links[{number}].medium.channel"),
-                value: format!("{name:?}"),
-                problem: "links that share a channel must agree on its timing".into(),
-                fix:
-                    "Give them the same medium with the same slots, gaps, windows and beacon, or two channels"
-                        .into(),
-            });
+        let name = spec.medium.as_ref().and_then(|medium| medium.channel.as_deref()).unwrap_or(&spec.name);
+        let place = names.iter().position(|known| *known == name).unwrap_or_else(|| {
+            names.push(name);
+            channels.push(new);
+            channels.len() - 1
+        });
+        match (&mut channels[place], links[number].at_channel().is_some()) {
+            (Channel::Contention(it), true) => {
+                it.admit(spec, number, name, seed, &mut links[number])?;
+                links[number].at_channel().expect("on a channel").1.channel = place as u32;
+            }
+            (Channel::Cell(it), false) => {
+                it.admit(number, name, &mut links[number])?;
+                links[number].at_cell().expect("in a cell").1.channel = place as u32;
+            }
+            _ => {
+                return Err(ScenarioError {
+                    field: format!("links[{number}].medium.channel"),
+                    value: format!("{name:?}"),
+                    problem: "links of another medium have this channel".into(),
+                    fix: "Give the link a channel of another name".into(),
+                });
+            }
         }
-        outlet.channel = place as u32;
-        outlet.station = channel.join(&spec.from, number as u32, name, seed);
+    }
+    for channel in &mut channels {
+        if let Channel::Contention(it) = channel {
+            it.pair(specs, links);
+        }
     }
     Ok(channels)
 }
 
+macro_rules! each {
+    ($channel:expr, $state:ident => $call:expr) => {
+        match $channel {
+            Channel::Contention($state) => $call,
+            Channel::Cell($state) => $call,
+        }
+    };
+}
+
 impl Channel {
-    fn new(rules: Rules) -> Self {
-        let counting_from =
-            Time::ZERO + rules.beacon.map_or(Duration::ZERO, |(_, length)| length) + rules.gap;
-        Channel {
-            links: Vec::new(),
-            stations: Vec::new(),
-            rules,
-            counting_from,
-            on_air: Vec::new(),
-            began: Time::ZERO,
-            step: Time::NEVER,
-        }
-    }
-
-    fn join(&mut self, node: &str, link: u32, channel: &str, seed: u64) -> u32 {
-        self.links.push(link);
-        if let Some(place) = self.stations.iter().position(|station| station.name == node) {
-            self.stations[place].links.push(link);
-            return place as u32;
-        }
-        self.stations.push(Station {
-            name: node.into(),
-            links: vec![link],
-            turn: 0,
-            backoff: 0,
-            stage: 0,
-            deferral: self.rules.deferrals.first().copied().unwrap_or(0),
-            is_ready: false,
-            stalled_until: Time::NEVER,
-            stream: Stream::named(seed, &format!("channel/{channel}/station/{node}/backoff")),
-        });
-        (self.stations.len() - 1) as u32
-    }
-
     /// The link whose element in the schedule stands for the channel.
     pub fn element(&self) -> u32 {
-        self.links[0]
+        each!(self, it => it.element())
     }
 
     /// As [`Link::push`], for link number `link`.
@@ -149,223 +88,21 @@ impl Channel {
         fate: &mut Fate,
         watch: &mut impl Watch,
     ) {
-        self.catch_up(links, now, fate, watch);
-        watch.turn_to(link);
-        let it = &mut links[link as usize];
-        it.push(packet, now, fate, watch);
-        let (interface, outlet) = it.at_channel().expect("pushed to its channel");
-        let station = outlet.station as usize;
-        if !self.stations[station].is_ready && interface.queue.backlog().packets > 0 {
-            self.get_ready(station, now);
-            self.plan();
-        }
+        each!(self, it => it.push(links, link, packet, now, fate, watch));
     }
 
     /// As [`Link::advance`], for all links.
     pub fn advance(&mut self, links: &mut [Link], now: Time, fate: &mut Fate, host: &mut impl Host) {
-        self.catch_up(links, now, fate, host);
-        for &link in &self.links {
-            let it = &mut links[link as usize];
-            if it.next_wake() <= now {
-                host.turn_to(link);
-                it.advance(now, fate, host);
-            }
-        }
+        each!(self, it => it.advance(links, now, fate, host));
     }
 
     /// As [`Link::settle`], for all links.
     pub fn settle(&mut self, links: &mut [Link], now: Time, fate: &mut Fate, watch: &mut impl Watch) {
-        self.catch_up(links, now, fate, watch);
+        each!(self, it => it.settle(links, now, fate, watch));
     }
 
     /// As [`Link::next_wake`], for all links.
     pub fn next_wake(&self, links: &[Link]) -> Time {
-        self.links.iter().map(|link| links[*link as usize].next_wake()).fold(self.step, Time::min)
-    }
-
-    fn catch_up(&mut self, links: &mut [Link], now: Time, fate: &mut Fate, watch: &mut impl Watch) {
-        while self.step <= now {
-            let at = self.step;
-            if self.on_air.is_empty() {
-                self.transmit(links, at, fate, watch);
-            } else {
-                self.finish(links, at, fate, watch);
-            }
-        }
-        for &link in &self.links {
-            links[link as usize].interface.turn_to(now);
-        }
-    }
-
-    /// A station that had nothing to send has something from `now` on.
-    fn get_ready(&mut self, number: usize, now: Time) {
-        let is_silent = self.on_air.is_empty() && now >= self.counting_from;
-        let passed = if is_silent {
-            now.since(self.counting_from).as_ps().div_ceil(self.rules.slot.as_ps())
-        } else {
-            0
-        };
-        let station = &mut self.stations[number];
-        station.is_ready = true;
-        if !self.rules.is_immediate {
-            station.draw(&self.rules, passed);
-        } else if is_silent {
-            station.backoff = station.backoff.max(passed);
-        } else if station.backoff == 0 {
-            station.draw(&self.rules, 0);
-        }
-    }
-
-    /// When the next transmission begins, the medium being silent.
-    fn plan(&mut self) {
-        if !self.on_air.is_empty() {
-            return;
-        }
-        let ready = self.stations.iter().filter(|station| station.is_ready);
-        let first = ready.map(|station| station.backoff).min();
-        let first = first.map_or(Time::NEVER, |slots| self.counting_from + self.rules.slot * slots);
-        self.step = self.stations.iter().map(|station| station.stalled_until).fold(first, Time::min);
-    }
-
-    /// Stations whose stall is over by `at` contend again.
-    fn end_stalls(&mut self, at: Time) {
-        for number in 0..self.stations.len() {
-            let station = &mut self.stations[number];
-            if station.stalled_until <= at {
-                station.stalled_until = Time::NEVER;
-                if !station.is_ready {
-                    self.get_ready(number, at);
-                }
-            }
-        }
-    }
-
-    /// The slot at `at` belongs to the stations that have counted down to it.
-    fn transmit(&mut self, links: &mut [Link], at: Time, fate: &mut Fate, watch: &mut impl Watch) {
-        self.end_stalls(at);
-        if at < self.counting_from {
-            return self.plan();
-        }
-        let slot = at.since(self.counting_from).as_ps() / self.rules.slot.as_ps();
-        let mut senders = Vec::new();
-        for number in 0..self.stations.len() {
-            if self.stations[number].is_ready && self.stations[number].backoff == slot {
-                match self.load(number, links, at, fate, watch) {
-                    Some(sender) => senders.push(sender),
-                    // Its queue has dropped everything, or what it has may not begin.
-                    None => self.stations[number].is_ready = false,
-                }
-            }
-        }
-        let longest = senders.iter().map(|sender| sender.air.exchange).max().unwrap_or(Duration::ZERO);
-        if let Some(silence) = self.beacon_within(at, longest) {
-            for station in &mut self.stations {
-                station.backoff = station.backoff.saturating_sub(slot);
-            }
-            self.counting_from = silence + self.rules.gap;
-            return self.plan();
-        }
-        if senders.is_empty() {
-            return self.plan();
-        }
-        for number in 0..self.stations.len() {
-            if !senders.iter().any(|sender| sender.station == number) {
-                self.stations[number].lose_race(slot, &self.rules);
-            }
-        }
-        let lasts = match senders.as_slice() {
-            [alone] => alone.air.data,
-            _ => senders.iter().map(|sender| sender.air.collision).max().expect("several"),
-        };
-        (self.on_air, self.began, self.step) = (senders, at, at + lasts);
-    }
-
-    /// The end of the beacon's silence, if an exchange of this length begun at `at` would run into it.
-    fn beacon_within(&self, at: Time, length: Duration) -> Option<Time> {
-        let (period, silence) = self.rules.beacon?;
-        let started = at.as_ps() / period.as_ps();
-        let within = Time::from_ps(started * period.as_ps()) + silence;
-        if at < within {
-            return Some(within);
-        }
-        let next = Time::from_ps((started + 1) * period.as_ps());
-        (at + length > next).then(|| next + silence)
-    }
-
-    /// Fill the air of the station whose turn it is; `None` if it has nothing after all.
-    fn load(
-        &mut self,
-        number: usize,
-        links: &mut [Link],
-        at: Time,
-        fate: &mut Fate,
-        watch: &mut impl Watch,
-    ) -> Option<Sender> {
-        let station = &mut self.stations[number];
-        for _ in 0..station.links.len() {
-            let link = station.links[station.turn];
-            watch.turn_to(link);
-            let (interface, outlet) = links[link as usize].at_channel().expect("on a channel");
-            if let Some(until) = outlet.stalled_until(interface, at) {
-                station.stalled_until = station.stalled_until.min(until);
-            } else if let Some(air) = outlet.fill_air(interface, at, fate, watch) {
-                return Some(Sender { station: number, link, air });
-            }
-            station.turn = (station.turn + 1) % station.links.len();
-        }
-        None
-    }
-
-    /// The data of the transmission under way has ended at `at`.
-    fn finish(&mut self, links: &mut [Link], at: Time, fate: &mut Fate, watch: &mut impl Watch) {
-        let senders = std::mem::take(&mut self.on_air);
-        let is_alone = senders.len() == 1;
-        let mut is_acknowledged = false;
-        for sender in &senders {
-            watch.turn_to(sender.link);
-            let it = &mut links[sender.link as usize];
-            let (interface, outlet) = it.at_channel().expect("on a channel");
-            interface.busy += at.since(self.began);
-            let is_success = outlet.finish_try(is_alone);
-            is_acknowledged |= is_success;
-            let has_given_up = outlet.empty_air(interface, at, fate, watch);
-            it.check();
-            let station = &mut self.stations[sender.station];
-            station.stage = if is_success || has_given_up { 0 } else { station.stage + 1 };
-            station.stage = station.stage.min(self.rules.windows.len() - 1);
-            station.draw(&self.rules, 0);
-            station.turn = (station.turn + 1) % station.links.len();
-            station.is_ready = station.links.iter().any(|link| links[*link as usize].has_something());
-        }
-        self.counting_from = if is_acknowledged {
-            let air = senders[0].air;
-            at + air.exchange.saturating_sub(air.data) + self.rules.gap
-        } else {
-            at + self.rules.gap_failed
-        };
-        self.end_stalls(at);
-        self.plan();
-    }
-}
-
-impl Station {
-    /// A new backoff of this stage's window, counted from slot `from`.
-    fn draw(&mut self, rules: &Rules, from: u64) {
-        self.backoff = from + self.stream.below(u64::from(rules.windows[self.stage]) + 1);
-        self.deferral = rules.deferrals.get(self.stage).copied().unwrap_or(0);
-    }
-
-    /// Another station began in this slot.
-    fn lose_race(&mut self, slot: u64, rules: &Rules) {
-        self.backoff = self.backoff.saturating_sub(slot + u64::from(rules.counts_busy));
-        if !self.is_ready || rules.deferrals.is_empty() {
-            return;
-        }
-        if self.deferral == 0 {
-            self.stage = (self.stage + 1).min(rules.windows.len() - 1);
-            self.draw(rules, 0);
-        } else {
-            self.deferral -= 1;
-        }
+        each!(self, it => it.next_wake(links))
     }
 }

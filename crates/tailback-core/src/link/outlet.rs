@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::api::Watch;
 use super::interface::Interface;
 use super::serve::Serve;
-use crate::medium::access::{Access, Air, Frame, Rules};
+use crate::medium::access::{Access, Air, Frame, Order, Rules};
 use crate::medium::registry::Shared;
 use crate::packet::Packet;
 use crate::queue::{Backlog, Fate, QueueDiscipline};
@@ -16,22 +16,44 @@ use crate::time::{Bytes, Time};
 pub struct Outlet {
     access: Shared,
     frames: VecDeque<Frame>,
+    /// Packets in the driver, if packets wait there; none of them is a frame yet.
+    staged: VecDeque<Packet>,
+    /// Of what is in the air, and in the driver.
     bytes: Bytes,
-    /// Numbers of its channel, and of its station there.
+    /// Numbers of its channel, of its station there, and of its place at that.
     pub channel: u32,
     pub station: u32,
+    pub place: u32,
+    /// The station and place of the link that its receiver sends back over.
+    pub way_back: Option<(u32, u32)>,
+    /// Aggregates are filled from a driver, which the station fills from all its links.
+    pub has_driver: bool,
 }
 
 impl Serve for Outlet {
-    /// What is in the air.
+    /// What is in the air and in the driver.
     fn between(&self) -> Backlog {
-        Backlog { packets: self.frames.len() as u32, bytes: self.bytes }
+        Backlog { packets: (self.frames.len() + self.staged.len()) as u32, bytes: self.bytes }
     }
 }
 
 impl Outlet {
     pub fn new(access: Shared) -> Self {
-        Outlet { access, frames: VecDeque::new(), bytes: 0, channel: 0, station: 0 }
+        Outlet {
+            access,
+            frames: VecDeque::new(),
+            staged: VecDeque::new(),
+            bytes: 0,
+            channel: 0,
+            station: 0,
+            place: 0,
+            way_back: None,
+            has_driver: false,
+        }
+    }
+
+    pub fn order(&self) -> Order {
+        self.access.order()
     }
 
     pub fn rules(&self) -> Rules {
@@ -40,7 +62,7 @@ impl Outlet {
 
     /// Is anything in its queue or in the air?
     pub fn has_something(&self, of: &Interface) -> bool {
-        of.queue.backlog().packets > 0 || !self.frames.is_empty()
+        of.queue.backlog().packets > 0 || !self.frames.is_empty() || !self.staged.is_empty()
     }
 
     /// If what it has may not begin at `at`: when it may.
@@ -60,10 +82,10 @@ impl Outlet {
         fate: &mut Fate,
         watch: &mut impl Watch,
     ) -> Option<Air> {
-        self.access.begin();
+        self.access.begin(at);
         while self.access.has_room(self.frames.make_contiguous()) {
-            let Some(packet) = of.take(at, fate, watch) else { break };
-            self.bytes += Bytes::from(packet.bytes);
+            let next = if self.has_driver { self.staged.pop_front() } else { self.take(of, at, fate, watch) };
+            let Some(packet) = next else { break };
             let left = self.access.units_of(&packet);
             self.frames.push_back(Frame { packet, left, tries: 0 });
         }
@@ -72,10 +94,29 @@ impl Outlet {
         (!self.frames.is_empty()).then(|| self.access.air(self.frames.make_contiguous()))
     }
 
+    /// Move a packet from the queue into the driver.
+    pub fn stage(&mut self, of: &mut Interface, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        let packet = self.take(of, at, fate, watch);
+        self.staged.extend(packet);
+    }
+
+    fn take(
+        &mut self,
+        of: &mut Interface,
+        at: Time,
+        fate: &mut Fate,
+        watch: &mut impl Watch,
+    ) -> Option<Packet> {
+        let packet = of.take(at, fate, watch)?;
+        self.bytes += Bytes::from(packet.bytes);
+        Some(packet)
+    }
+
     /// One transmission is over. True if the receiver acknowledges it, which it cannot if stations have collided.
     pub fn finish_try(&mut self, is_alone: bool) -> bool {
+        let carried = self.access.carried();
         let frames = self.frames.make_contiguous();
-        for frame in frames.iter_mut().filter(|frame| frame.left > 0) {
+        for frame in frames.iter_mut().filter(|frame| frame.left > 0).take(carried) {
             frame.tries += 1;
         }
         let is_success = is_alone && self.access.receive(frames);

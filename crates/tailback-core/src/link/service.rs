@@ -6,6 +6,7 @@ use super::gate::Gate;
 use super::instant::Instant;
 use super::interface::Interface;
 use super::outlet::Outlet;
+use super::radio::Radio;
 use super::serial::{Clock, Serial};
 use super::serve::Serve;
 use super::steady::Steady;
@@ -25,6 +26,7 @@ pub enum Service {
     Serial(Serial),
     Instant(Instant),
     Outlet(Box<Outlet>),
+    Radio(Box<Radio>),
     Tunnel(Box<Tunnel>),
     Gated(Box<Gated>),
 }
@@ -62,6 +64,7 @@ macro_rules! each {
             Service::Serial($state) => $call,
             Service::Instant($state) => $call,
             Service::Outlet($state) => $call,
+            Service::Radio($state) => $call,
             Service::Tunnel($state) => $call,
             Service::Gated($state) => $call,
         }
@@ -249,6 +252,7 @@ impl Link {
                 Server::Link
             }
             Service::Outlet(outlet) => Server::Channel(outlet.channel),
+            Service::Radio(radio) => Server::Channel(radio.channel),
             Service::Tunnel(_) => Server::Connection,
             // No gate stands before what others serve.
             Service::Gated(_) => Server::Link,
@@ -278,6 +282,7 @@ impl Link {
             Service::Serial(_)
             | Service::Instant(_)
             | Service::Outlet(_)
+            | Service::Radio(_)
             | Service::Tunnel(_)
             | Service::Gated(_) => return,
         };
@@ -327,9 +332,42 @@ impl Link {
         }
     }
 
+    /// Packets, at a channel, that have not left it yet.
+    pub(super) fn waiting(&self) -> u32 {
+        self.interface.queued.packets + each!(&self.service, service => service.between()).packets
+    }
+
+    /// `packet` comes in at a channel at `now`, and finds no room.
+    pub(super) fn refuse(
+        &mut self,
+        mut packet: Packet,
+        reason: DropReason,
+        now: Time,
+        fate: &mut Fate,
+        watch: &mut impl Watch,
+    ) {
+        let of = &mut self.interface;
+        of.turn_to(now);
+        of.arrive(&mut packet, now);
+        of.drop(packet, reason, now, fate, watch);
+        self.check();
+    }
+
+    /// The link, if it has a place in a cell.
+    pub(super) fn at_cell(&mut self) -> Option<(&mut Interface, &mut Radio)> {
+        match &mut self.service {
+            Service::Radio(radio) => Some((&mut self.interface, radio)),
+            _ => None,
+        }
+    }
+
     /// Has it, at a channel, anything in its queue or in the air?
     pub(super) fn has_something(&self) -> bool {
-        matches!(&self.service, Service::Outlet(outlet) if outlet.has_something(&self.interface))
+        match &self.service {
+            Service::Outlet(outlet) => outlet.has_something(&self.interface),
+            Service::Radio(radio) => radio.has_something(&self.interface),
+            _ => false,
+        }
     }
 
     /// The packet that will arrive after `number` others, as far as they are under way.

@@ -6,7 +6,7 @@ use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
-use crate::time::{Bytes, Duration, Rate};
+use crate::time::{Bytes, Duration, Rate, Time};
 
 const CARD: Card = Card {
     name: "homeplug",
@@ -107,6 +107,8 @@ impl Access for HomePlug {
             gap: us(CIFS + 2.0 * SLOT),
             gap_failed: us(EIFS),
             windows: WINDOWS[self.row].iter().map(|window| window - 1).collect(),
+            wait: 0,
+            has_classes: false,
             deferrals: DEFERRALS.to_vec(),
             is_immediate: false,
             counts_busy: true,
@@ -114,11 +116,11 @@ impl Access for HomePlug {
         }
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, _at: Time) {
         self.filled = 0;
     }
 
-    fn has_room(&self, frames: &[Frame]) -> bool {
+    fn has_room(&mut self, frames: &[Frame]) -> bool {
         // Room for a full packet, so that none is split; a window of 64 packets bounds the receiver's memory.
         let full = (1500 + HEADERS).div_ceil(BLOCK);
         frames.is_empty() || frames.len() < 64 && Self::blocks(frames) + full <= self.most_blocks

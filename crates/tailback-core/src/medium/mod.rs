@@ -2,20 +2,23 @@
 //!
 //! A *private* medium serves one direction alone and is a [`crate::capacity::Pace`]: it says when a packet's last
 //! bit has left. On a *shared* medium stations contend: each link has an [`access::Access`], and a channel
-//! (`link/channel.rs`) decides whose packets leave. The packets of a [`tunnel`] travel inside another flow's connection.
+//! (`link/contention.rs`) decides whose packets leave. In a [`cell`] a scheduler does. The packets of a [`tunnel`] travel inside another flow's connection.
 
 pub mod access;
 pub mod adsl;
+pub mod cell;
 pub mod dch;
 pub mod docsis;
 pub mod homeplug;
 pub mod hsdpa;
 pub mod leo;
+pub mod minstrel;
 pub mod registry;
 pub mod stalls;
 pub mod tti;
 pub mod tunnel;
 pub mod wifi;
+pub mod wifi_ac;
 
 use crate::params::Card;
 

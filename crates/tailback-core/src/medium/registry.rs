@@ -1,8 +1,9 @@
 //! The list of media. Adding one is a file, its `mod` line in `medium/mod.rs`, and a row below.
 
 use super::Registered;
-use super::access::{Access, Air, Frame, Rules};
+use super::access::{Access, Air, Frame, Order, Rules};
 use super::adsl::Adsl;
+use super::cell::User;
 use super::dch::Dch;
 use super::docsis::Docsis;
 use super::homeplug::HomePlug;
@@ -10,6 +11,7 @@ use super::hsdpa::Hsdpa;
 use super::leo::Leo;
 use super::tunnel::TunnelStream;
 use super::wifi::Wifi;
+use super::wifi_ac::WifiAc;
 use crate::capacity::Pace;
 use crate::packet::Packet;
 use crate::params::{Card, Checked, unknown_name};
@@ -44,7 +46,7 @@ macro_rules! media {
 }
 
 media!(Private, "A medium that serves one direction alone.", PRIVATE, NEW_PRIVATE, each_private: Adsl, Docsis, Hsdpa, Dch, Leo);
-media!(Shared, "A station's way onto a medium it shares.", SHARED, NEW_SHARED, each_shared: Wifi, HomePlug);
+media!(Shared, "A station's way onto a medium it shares.", SHARED, NEW_SHARED, each_shared: Wifi, WifiAc, HomePlug);
 
 impl Pace for Private {
     fn serve(&mut self, at: Time, packet: &Packet, continues: bool) -> Time {
@@ -68,10 +70,13 @@ impl Access for Shared {
     fn silent_until(&mut self, at: Time) -> Option<Time> {
         each_shared!(self, state => state.silent_until(at))
     }
-    fn begin(&mut self) {
-        each_shared!(self, state => state.begin())
+    fn order(&self) -> Order {
+        each_shared!(self, state => state.order())
     }
-    fn has_room(&self, frames: &[Frame]) -> bool {
+    fn begin(&mut self, at: Time) {
+        each_shared!(self, state => state.begin(at))
+    }
+    fn has_room(&mut self, frames: &[Frame]) -> bool {
         each_shared!(self, state => state.has_room(frames))
     }
     fn units_of(&mut self, packet: &Packet) -> u32 {
@@ -79,6 +84,9 @@ impl Access for Shared {
     }
     fn air(&self, frames: &[Frame]) -> Air {
         each_shared!(self, state => state.air(frames))
+    }
+    fn carried(&self) -> usize {
+        each_shared!(self, state => state.carried())
     }
     fn receive(&mut self, frames: &mut [Frame]) -> bool {
         each_shared!(self, state => state.receive(frames))
@@ -98,12 +106,16 @@ impl Access for Shared {
 static TUNNEL: [Card; 1] = [TunnelStream::CARD];
 const NEW_TUNNEL: &[New<TunnelStream>] = &[|given, _| Ok(TunnelStream::new(given))];
 
+/// The medium whose links a scheduler serves.
+static CELL: [Card; 1] = [User::CARD];
+const NEW_CELL: &[New<User>] = &[|given, stream| User::new(given, stream)];
+
 /// Who uses a medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
     /// One direction of a link alone.
     Private,
-    /// Stations, which contend for it.
+    /// Links of one channel, which contend for it or are scheduled.
     Shared,
     /// The packets of links, inside another flow's connection.
     Carried,
@@ -112,7 +124,10 @@ pub enum Use {
 /// Every medium's card, with who uses it.
 pub fn uses() -> impl Iterator<Item = (&'static Card, Use)> {
     let row = |cards: &'static [Card], by: Use| cards.iter().map(move |card| (card, by));
-    row(PRIVATE, Use::Private).chain(row(SHARED, Use::Shared)).chain(row(&TUNNEL, Use::Carried))
+    row(PRIVATE, Use::Private)
+        .chain(row(SHARED, Use::Shared))
+        .chain(row(&CELL, Use::Shared))
+        .chain(row(&TUNNEL, Use::Carried))
 }
 
 /// Do links of the medium called `name` send their packets through another flow's connection?
@@ -132,6 +147,8 @@ pub enum Medium {
     Private(Private),
     /// Of several stations.
     Shared(Shared),
+    /// Of the users of a cell.
+    Cell(Box<User>),
     /// The connection of another flow.
     Tunnel(TunnelStream),
 }
@@ -156,6 +173,9 @@ impl Medium {
     pub fn build(spec: &MediumSpec, link: &str, index: usize, seed: u64) -> Result<Self, ScenarioError> {
         if let Some(shared) = construct(spec, link, index, seed, SHARED, NEW_SHARED)? {
             return Ok(Medium::Shared(shared));
+        }
+        if let Some(user) = construct(spec, link, index, seed, &CELL, NEW_CELL)? {
+            return Ok(Medium::Cell(Box::new(user)));
         }
         let private = construct(spec, link, index, seed, PRIVATE, NEW_PRIVATE)?.map(Medium::Private);
         let medium = match private {

@@ -34,11 +34,19 @@ pub struct Stalls {
 impl Stalls {
     /// What `given` describes; `None` if it never stalls.
     pub fn new(given: &Checked<'_>, stream: Stream) -> Result<Option<Self>, ScenarioError> {
-        let [every, least, most] =
-            ["stall_every_ms", "stall_ms", "stall_most_ms"].map(|name| given.number(name) / 1e3);
+        Self::named(given, ["stall_every_ms", "stall_ms", "stall_most_ms"], stream)
+    }
+
+    /// As [`Self::new`], from parameters of other names: mean time between, shortest, longest.
+    pub fn named(
+        given: &Checked<'_>,
+        names: [&str; 3],
+        stream: Stream,
+    ) -> Result<Option<Self>, ScenarioError> {
+        let [every, least, most] = names.map(|name| given.number(name) / 1e3);
         if least > most {
-            let problem = "the shortest stall is longer than the longest";
-            return Err(given.refuse("stall_ms", problem, "Give at most stall_most_ms"));
+            let problem = "the shortest is longer than the longest";
+            return Err(given.refuse(names[1], problem, &format!("Give at most {}", names[2])));
         }
         if every == 0.0 {
             return Ok(None);

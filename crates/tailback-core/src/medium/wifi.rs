@@ -235,6 +235,8 @@ impl Access for Wifi {
             gap: us(difs),
             gap_failed: us(eifs),
             windows: self.windows.clone(),
+            wait: 0,
+            has_classes: false,
             deferrals: Vec::new(),
             is_immediate: true,
             counts_busy: false,
@@ -246,7 +248,7 @@ impl Access for Wifi {
         self.stalls.as_mut()?.end_at(at)
     }
 
-    fn has_room(&self, frames: &[Frame]) -> bool {
+    fn has_room(&mut self, frames: &[Frame]) -> bool {
         frames.len() < self.aggregate
     }
 

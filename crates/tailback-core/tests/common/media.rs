@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each file of laws takes what it needs")]
 
+use tailback_core::link::channel::{self, Channel};
 use tailback_core::link::{Host, Link, Watch};
 use tailback_core::packet::{Ecn, FlowId, Packet};
 use tailback_core::queue::{Backlog, DropReason, Fate};
@@ -88,4 +89,42 @@ pub fn arrivals(spec: &LinkSpec, pushes: &[(Time, u32)]) -> Vec<Time> {
 
 pub fn back_to_back(n: usize, bytes: u32) -> Vec<(Time, u32)> {
     vec![(Time::ZERO, bytes); n]
+}
+
+/// Throughput in Mbit/s of links of one channel that always have 100 packets, and all arrivals.
+pub fn saturate(specs: &[LinkSpec], bytes: u32, seconds: u64) -> (Vec<f64>, Notebook) {
+    let n = specs.len();
+    let mut links: Vec<Link> =
+        specs.iter().enumerate().map(|(index, spec)| Link::build(spec, index, 1).unwrap()).collect();
+    let mut channels = channel::build(specs, &mut links, 1).unwrap();
+    assert_eq!(channels.len(), 1);
+    let channel: &mut Channel = &mut channels[0];
+    let (mut book, mut fate) = (Notebook::default(), Fate::default());
+    let end = Time::from_ms(1000 * seconds);
+    for station in 0..n as u32 {
+        for slot in 0..100 {
+            let packet = Packet { flow: FlowId(station), ..packet(slot, bytes) };
+            channel.push(&mut links, station, packet, Time::ZERO, &mut fate, &mut book);
+        }
+    }
+    let mut seen = 0;
+    loop {
+        let at = channel.next_wake(&links);
+        if at > end {
+            break;
+        }
+        channel.advance(&mut links, at, &mut fate, &mut book);
+        let mut refill: Vec<u32> = book.arrivals[seen..].iter().map(|(.., link)| *link).collect();
+        seen = book.arrivals.len();
+        refill.extend(fate.drops.drain(..).map(|(packet, _)| packet.flow.0));
+        for station in refill {
+            let packet = Packet { flow: FlowId(station), ..packet(0, bytes) };
+            channel.push(&mut links, station, packet, at, &mut fate, &mut book);
+        }
+    }
+    let mbps = (0..n as u32).map(|station| {
+        let got = book.arrivals.iter().filter(|(.., link)| *link == station).count();
+        got as f64 * f64::from(8 * bytes) / seconds as f64 / 1e6
+    });
+    (mbps.collect(), book)
 }

@@ -1,0 +1,388 @@
+//! WiFi of today: 802.11n and 802.11ac, which send many frames behind one preamble and repeat those that fail.
+
+use super::Registered;
+use super::access::{Access, Air, Frame, Order, Rules};
+use super::minstrel::Minstrel;
+use crate::math;
+use crate::packet::Packet;
+use crate::params::{Card, Checked, ParamSpec};
+use crate::rng::Stream;
+use crate::scenario::ScenarioError;
+use crate::time::{Bytes, Duration, Rate, Time};
+
+const CARD: Card = Card {
+    name: "wifi-ac",
+    title: "802.11n and 802.11ac with aggregation",
+    law: "a station that finds the medium idle for 16 µs and `aifsn` slots of 9 µs, and has counted its backoff down, \
+          sends an A-MPDU and is answered 16 µs later. The answer is a block acknowledgement of 32 µs, which says which \
+          frames arrived, or for one frame an acknowledgement of 28 µs. k frames of n IP bytes take \
+          P + s⌈(22 + 8k⌈(n + 42)/4⌉4)/b⌉, where a symbol s of 4 µs (short guard interval: 3.6) carries b bits, and P is \
+          36 µs in 802.11n, 40 in 802.11ac, and more by the streams. An A-MPDU holds at most `aggregate` frames, \
+          `airtime_ms`, and 65,535 bytes (802.11ac: 1,048,575). Frames that fail are sent again first, and those behind \
+          wait; no frame is sent 64 beyond one that the receiver lacks. A frame of n bytes fails with 1 − (1 − e)^(n/m): e is \
+          `frame_error` and m 1536, or m is 4096 and e what `signal_dbm` leaves, 10 % at the MCS's sensitivity and a \
+          tenth of it for every decibel more. The rate is fixed or Minstrel's. The links that leave one node send in turn, or by `order`: with \
+          equal airtime, or as their packets came",
+    source: "IEEE 802.11-2016 sections 10.22.2 (EDCA), 10.13 and 9.7 (A-MPDU), 10.24 (block acknowledgement), 19 (HT) \
+             and 21 (VHT; tables 19-23 and 21-25: sensitivity). Airtime and FIFO: Høiland-Jørgensen, Kazior, Täht, \
+             Hurtig and Brunstrom, \"Ending the Anomaly\", USENIX ATC 2017, algorithm 3; Linux 4.11 ath9k (quantum 300 \
+             µs, 123 frames in the driver, 4 ms an A-MPDU). Rates: Linux minstrel_ht. Anomaly: Heusse, Rousseau, \
+             Berger-Sabbatel and Duda, \"Performance anomaly of 802.11b\", INFOCOM 2003",
+    differs: &[
+        "The slope of errors over signal is ours; the signal is constant and all streams of a link get it alike",
+        "No A-MSDU, RTS, TXOP bursts, encryption, beacons or power saving; acknowledgements are never lost",
+        "All stations hear each other; a failed exchange keeps every station away for EIFS",
+        "A station has one access category, and Minstrel changes the MCS only, not streams, width or guard interval",
+        "A packet larger than those before it may exceed an A-MPDU's bounds by itself",
+        "`order` fifo: a FIFO in front of the driver, so each link's queue is a `fifo`; no queue management sees all \
+              links together",
+    ],
+    live_twin: None,
+    params: &[
+        ParamSpec::choice("standard", &["ac", "n"], "Whose preamble, rates and bounds."),
+        ParamSpec::whole("width_mhz", "MHz", 80, (20, 160), "Channel: 20, 40, or with 802.11ac 80 or 160.")
+            .depends("ac 80, n 20"),
+        ParamSpec::whole("streams", "", 2, (1, 4), "Spatial streams."),
+        ParamSpec::flag("short_guard", true, "Symbols of 3.6 µs in place of 4."),
+        ParamSpec::whole(
+            "mcs",
+            "",
+            9,
+            (0, 9),
+            "Modulation and coding of a stream, or where Minstrel begins.",
+        )
+        .depends("the fastest"),
+        ParamSpec::choice("rate_control", &["fixed", "minstrel"], "Whether the rate adapts."),
+        ParamSpec::number("signal_dbm", "dBm", 0.0, (-100.0, 0.0), "Received power; it decides the errors.")
+            .depends("frame_error decides"),
+        ParamSpec::number(
+            "frame_error",
+            "",
+            0.0,
+            (0.0, 1.0),
+            "Probability that a frame of 1536 bytes fails.",
+        ),
+        ParamSpec::whole("aggregate", "frames", 64, (1, 64), "Most frames in an A-MPDU."),
+        ParamSpec::number(
+            "airtime_ms",
+            "ms",
+            4.0,
+            (0.1, 5.484),
+            "Longest A-MPDU; the standard's bound is 5.484.",
+        ),
+        ParamSpec::whole("tries", "", 10, (1, 255), "Transmissions before a frame is dropped."),
+        ParamSpec::whole(
+            "aifsn",
+            "slots",
+            3,
+            (2, 15),
+            "Slots a station waits each time; best effort 3, voice 2.",
+        ),
+        ParamSpec::whole("cw_min", "slots", 15, (1, 1023), "First contention window; voice 3."),
+        ParamSpec::whole("cw_max", "slots", 1023, (1, 65_535), "Widest contention window; voice 7."),
+        ParamSpec::choice(
+            "order",
+            &["turns", "airtime", "fifo"],
+            "Which link of a node sends next: an A-MPDU each, equal airtime, or the first to come.",
+        ),
+        ParamSpec::whole("quantum_us", "us", 300, (1, 1_000_000), "Airtime that a link gains a round."),
+        ParamSpec::whole("driver_packets", "packets", 123, (1, 65_536), "Room in a FIFO's driver."),
+        ParamSpec::whole(
+            "fifo_packets",
+            "packets",
+            1000,
+            (1, 1 << 30),
+            "Packets in a FIFO's queue, of all links together.",
+        ),
+    ],
+};
+
+/// Data subcarriers by width.
+const CARRIERS: [(u64, u32); 4] = [(20, 52), (40, 108), (80, 234), (160, 468)];
+/// Bits a subcarrier, and the code's rate in twelfths, by MCS.
+const MODULATION: [(u32, u32); 10] =
+    [(1, 6), (2, 6), (2, 9), (4, 6), (4, 9), (6, 8), (6, 9), (6, 10), (8, 9), (8, 10)];
+/// Least signal of an MCS in 20 MHz, in dBm; twice the width needs 3 dB more.
+const SENSITIVITY: [f64; 10] = [-82.0, -79.0, -77.0, -74.0, -70.0, -66.0, -65.0, -64.0, -59.0, -57.0];
+/// Times in microseconds. SIFS is that of 5 GHz; at 2.4 GHz 10 and a signal extension of 6 are as long.
+const SIFS: f64 = 16.0;
+const SLOT: f64 = 9.0;
+const ACK: f64 = 28.0;
+const BLOCK_ACK: f64 = 32.0;
+/// An acknowledgement at 6 Mbit/s, for which EIFS leaves room.
+const SLOW_ACK: f64 = 44.0;
+/// SERVICE and tail bits.
+const PHY_BITS: f64 = 22.0;
+/// LLC/SNAP, QoS MAC header, check; and the delimiter.
+const HEADERS: u32 = 8 + 26 + 4;
+const DELIMITER: u32 = 4;
+/// Bytes of a full frame, for which `frame_error` counts.
+const FULL: f64 = 1536.0;
+/// How far a sender may be ahead of the first frame that the receiver lacks.
+const WINDOW: usize = 64;
+
+/// What an MCS means on this link.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    symbol_bits: f64,
+    /// Probability that a frame of `reference` bytes fails.
+    error: f64,
+    /// Bytes that an A-MPDU holds.
+    most: u32,
+}
+
+/// One link's way onto the air.
+#[derive(Clone, Debug)]
+pub struct WifiAc {
+    is_n: bool,
+    preamble: f64,
+    symbol: f64,
+    paces: Vec<Pace>,
+    /// Bytes for which a pace's error counts.
+    reference: f64,
+    rate: usize,
+    minstrel: Option<Box<Minstrel>>,
+    aggregate: usize,
+    tries: u32,
+    wait: u64,
+    windows: Vec<u32>,
+    order: Order,
+    errors: Stream,
+    /// The try being put together: frames looked at and carried, their bytes, the largest, whether it takes no more.
+    seen: usize,
+    carried: usize,
+    bytes: u32,
+    largest: u32,
+    is_full: bool,
+    is_probe: bool,
+    arrived: u32,
+    /// Rate, bytes, and the probability that a frame of them fails: the last that was asked for.
+    last_error: (usize, u32, f64),
+}
+
+impl Registered for WifiAc {
+    const CARD: Card = CARD;
+}
+
+impl WifiAc {
+    /// The access that `given` describes.
+    pub fn new(given: &Checked<'_>, stream: &dyn Fn(&str) -> Stream) -> Result<Self, ScenarioError> {
+        let is_n = given.choice("standard") == "n";
+        let width = given.given_whole("width_mhz").unwrap_or(if is_n { 20 } else { 80 });
+        let widths = &CARRIERS[..if is_n { 2 } else { 4 }];
+        let Some(doublings) = widths.iter().position(|(mhz, _)| *mhz == width) else {
+            let all: Vec<String> = widths.iter().map(|(mhz, _)| mhz.to_string()).collect();
+            let problem = format!("802.11{} has no such channel", if is_n { "n" } else { "ac" });
+            return Err(given.refuse("width_mhz", &problem, &format!("Give one of {}", all.join(", "))));
+        };
+        let streams = given.whole("streams");
+        let per_stream = widths[doublings].1 * streams as u32;
+        // A symbol's bits must be whole: 802.11ac leaves MCS 9 out in 20 MHz with one, two or four streams.
+        let is_whole = |mcs: &usize| per_stream * MODULATION[*mcs].0 * MODULATION[*mcs].1 % 12 == 0;
+        let known: Vec<usize> = (0..if is_n { 8 } else { 10 }).filter(is_whole).collect();
+        let wanted = given.given_whole("mcs").map_or(known[known.len() - 1], |mcs| mcs as usize);
+        let Some(rate) = known.iter().position(|mcs| *mcs == wanted) else {
+            let all: Vec<String> = known.iter().map(usize::to_string).collect();
+            let problem = format!("there is no such MCS in {width} MHz with {streams} streams");
+            return Err(given.refuse("mcs", &problem, &format!("Give one of {}", all.join(", "))));
+        };
+        let signal = given.given_number("signal_dbm");
+        if signal.is_some() && given.given_number("frame_error").is_some() {
+            let problem = "signal_dbm decides already how many frames fail";
+            return Err(given.refuse("frame_error", problem, "Give one of the two"));
+        }
+        let (least, most) = (given.whole("cw_min"), given.whole("cw_max"));
+        if least > most {
+            let problem = "the first window is wider than the widest";
+            return Err(given.refuse("cw_min", problem, "Give at most cw_max"));
+        }
+        let windows = std::iter::successors(Some(least), |w| (*w < most).then(|| (2 * w + 1).min(most)));
+        let symbol = if given.flag("short_guard") { 3.6 } else { 4.0 };
+        // As many long training fields as streams, but four for three.
+        let training = if streams == 3 { 4 } else { streams };
+        let preamble = if is_n { 32.0 } else { 36.0 } + 4.0 * training as f64;
+        let allowed = 1e3 * given.number("airtime_ms") - preamble;
+        let most = if is_n { 65_535.0 } else { 1_048_575.0 };
+        let paces: Vec<Pace> = known
+            .iter()
+            .map(|mcs| {
+                let (bits, twelfths) = MODULATION[*mcs];
+                let symbol_bits = f64::from(per_stream * bits * twelfths / 12);
+                let error = signal.map_or(given.number("frame_error"), |signal| {
+                    let sensitivity = SENSITIVITY[*mcs] + 3.0 * doublings as f64;
+                    (0.1 * math::powf(10.0, sensitivity - signal)).min(1.0)
+                });
+                let fit = ((allowed / symbol).floor() * symbol_bits - PHY_BITS) / 8.0;
+                Pace { symbol_bits, error, most: fit.clamp(0.0, most) as u32 }
+            })
+            .collect();
+        let overhead =
+            SIFS + SLOT * (given.whole("aifsn") as f64 + least as f64 / 2.0) + preamble + SIFS + BLOCK_ACK;
+        let adapts = given.choice("rate_control") == "minstrel";
+        let mbps = || paces.iter().map(|pace| pace.symbol_bits / symbol).collect();
+        let order = match given.choice("order") {
+            "airtime" => Order::Airtime(us(given.whole("quantum_us") as f64)),
+            "fifo" => {
+                let driver = given.whole("driver_packets") as u32;
+                Order::Fifo { driver, limit: driver + given.whole("fifo_packets") as u32 }
+            }
+            _ => Order::Turns,
+        };
+        Ok(WifiAc {
+            is_n,
+            preamble,
+            symbol,
+            reference: if signal.is_some() { 4096.0 } else { FULL },
+            rate,
+            minstrel: adapts.then(|| Box::new(Minstrel::new(mbps(), overhead, rate, stream("probes")))),
+            paces,
+            aggregate: given.whole("aggregate") as usize,
+            tries: given.whole("tries") as u32,
+            wait: given.whole("aifsn") - 2,
+            windows: windows.map(|w| w as u32).collect(),
+            order,
+            errors: stream("errors"),
+            seen: 0,
+            carried: 0,
+            bytes: 0,
+            largest: 0,
+            is_full: false,
+            is_probe: false,
+            arrived: 0,
+            last_error: (0, 0, 0.0),
+        })
+    }
+
+    /// A-MPDU of these bytes, in microseconds.
+    fn data_us(&self, bytes: u32) -> f64 {
+        let symbols = (PHY_BITS + 8.0 * f64::from(bytes)) / self.paces[self.rate].symbol_bits;
+        self.preamble + self.symbol * symbols.ceil()
+    }
+
+    fn answer_us(frames: usize) -> f64 {
+        SIFS + if frames > 1 { BLOCK_ACK } else { ACK }
+    }
+
+    /// Probability that a frame of this many bytes fails.
+    fn error(&mut self, bytes: u32) -> f64 {
+        let (rate, last, error) = self.last_error;
+        if rate == self.rate && last == bytes {
+            return error;
+        }
+        let error = 1.0 - math::powf(1.0 - self.paces[self.rate].error, f64::from(bytes) / self.reference);
+        self.last_error = (self.rate, bytes, error);
+        error
+    }
+}
+
+/// Bytes of a packet in an A-MPDU.
+fn in_aggregate(ip: u32) -> u32 {
+    (ip + HEADERS + DELIMITER).div_ceil(4) * 4
+}
+
+fn us(us: f64) -> Duration {
+    Duration::from_secs_f64(us / 1e6)
+}
+
+impl Access for WifiAc {
+    fn rules(&self) -> Rules {
+        let difs = SIFS + 2.0 * SLOT;
+        Rules {
+            slot: us(SLOT),
+            gap: us(difs),
+            gap_failed: us(SIFS + SLOW_ACK + difs),
+            windows: self.windows.clone(),
+            wait: self.wait,
+            has_classes: true,
+            deferrals: Vec::new(),
+            is_immediate: true,
+            counts_busy: false,
+            beacon: None,
+        }
+    }
+
+    fn order(&self) -> Order {
+        self.order
+    }
+
+    fn begin(&mut self, at: Time) {
+        if let Some(minstrel) = &mut self.minstrel {
+            (self.rate, self.is_probe) = minstrel.choose(at);
+        }
+        (self.seen, self.carried, self.bytes, self.largest, self.is_full) = (0, 0, 0, 0, false);
+    }
+
+    fn has_room(&mut self, frames: &[Frame]) -> bool {
+        let most = self.paces[self.rate].most;
+        // What an earlier try has left may be more than this one's rate can send.
+        let left = if self.seen == 0 { frames.len() } else { 0 };
+        while self.seen < frames.len() && !self.is_full {
+            let frame = &frames[self.seen];
+            self.seen += 1;
+            if frame.left == 0 {
+                continue;
+            }
+            let bytes = in_aggregate(frame.packet.bytes);
+            if self.seen <= left && self.carried > 0 && self.bytes + bytes > most {
+                self.is_full = true;
+                break;
+            }
+            self.carried += 1;
+            self.bytes += bytes;
+            self.largest = self.largest.max(bytes);
+            self.is_full = self.is_probe || self.carried == self.aggregate;
+        }
+        !self.is_full && frames.len() < WINDOW && (self.carried == 0 || self.bytes + self.largest <= most)
+    }
+
+    fn units_of(&mut self, _packet: &Packet) -> u32 {
+        1
+    }
+
+    fn air(&self, _frames: &[Frame]) -> Air {
+        // 802.11n sends a frame alone without delimiter and padding.
+        let bytes = if self.is_n && self.carried == 1 { self.bytes - DELIMITER } else { self.bytes };
+        let data = self.data_us(bytes);
+        Air { data: us(data), exchange: us(data + Self::answer_us(self.carried)), collision: us(data) }
+    }
+
+    fn carried(&self) -> usize {
+        self.carried
+    }
+
+    fn receive(&mut self, frames: &mut [Frame]) -> bool {
+        self.arrived = 0;
+        let is_clean = self.paces[self.rate].error == 0.0;
+        for frame in frames.iter_mut().filter(|frame| frame.left > 0).take(self.carried) {
+            if is_clean || {
+                let error = self.error(frame.packet.bytes + HEADERS);
+                !self.errors.chance(error)
+            } {
+                frame.left = 0;
+                self.arrived += 1;
+            }
+        }
+        self.arrived > 0
+    }
+
+    fn learn(&mut self, is_success: bool) {
+        if let Some(minstrel) = &mut self.minstrel {
+            let arrived = if is_success { self.arrived } else { 0 };
+            minstrel.learn(self.rate, self.carried as u32, arrived, self.is_probe);
+        }
+    }
+
+    fn nominal(&self) -> Rate {
+        // Full packets alone: AIFS, mean backoff, as large an A-MPDU as may be, its answer.
+        let full = in_aggregate(1500);
+        let fit = self.paces[self.rate].most / full;
+        let frames = (fit as usize).clamp(1, self.aggregate);
+        let wait = SIFS + SLOT * (self.wait as f64 + 2.0 + f64::from(self.windows[0]) / 2.0);
+        let span = wait + self.data_us(full * frames as u32) + Self::answer_us(frames);
+        Rate::from_bytes_over(1500 * frames as Bytes, us(span))
+    }
+
+    fn most_tries(&self) -> u32 {
+        self.tries
+    }
+}
