@@ -18,6 +18,7 @@ pub mod ping;
 pub mod registry;
 pub mod request_response;
 pub mod rpm_probe;
+pub mod scream;
 pub mod slots;
 pub mod transfers;
 pub mod tunnel;
@@ -125,6 +126,13 @@ pub enum Action {
     },
     /// Send one datagram with a number already known: a reply.
     Reply {
+        /// The number.
+        number: u64,
+        /// IP length.
+        bytes: u32,
+    },
+    /// The same from the flow's `to`, whichever side receives the cue.
+    ReplyFromServer {
         /// The number.
         number: u64,
         /// IP length.

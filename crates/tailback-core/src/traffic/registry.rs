@@ -82,6 +82,7 @@ applications! {
     game::Game,
     nada::Media,
     gcc::MediaGcc,
+    scream::MediaScream,
     ping::Ping,
     tunnel::Tunnel,
 }

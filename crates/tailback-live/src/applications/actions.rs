@@ -42,6 +42,9 @@ impl Flow<'_> {
             Action::Reply { number, bytes } => {
                 self.send(side, number, bytes)?;
             }
+            Action::ReplyFromServer { number, bytes } => {
+                self.send(Side::Server, number, bytes)?;
+            }
             Action::Report(report) => self.report(report),
             Action::TurnAway => {
                 self.record.tally.connections += 1;

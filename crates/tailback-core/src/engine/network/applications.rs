@@ -87,6 +87,11 @@ impl<P: Probe> Network<P> {
                 self.send_datagram(number, side, &segment, bytes, 0);
                 None
             }
+            Action::ReplyFromServer { number: datagram, bytes } => {
+                let segment = Segment { seq: datagram, ts_val: self.now, ..Segment::blank() };
+                self.send_datagram(number, Side::Server, &segment, bytes, 0);
+                None
+            }
             Action::Report(report) => {
                 if P::WANTS {
                     self.report(number, report);
