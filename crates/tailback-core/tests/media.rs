@@ -100,7 +100,7 @@ fn two_share_equally_and_by_their_priorities() {
 fn a_step_down_is_followed_within_twice_the_time_of_its_equations() {
     let mut scenario = path(1_200_000, 60, vec![media("media", &[])]);
     scenario.links[0].schedule =
-        vec![StepSpec { at_ps: 30 * SECOND, rate_bps: Some(800_000), delay_ps: None }];
+        vec![StepSpec { at_ps: 30 * SECOND, rate_bps: Some(800_000), delay_ps: None, loss: None }];
     let tables = run(&scenario);
     assert_near(rate_mbps(&tables, 0, (20.0, 30.0)), 1.2, 0.03);
     assert_near(rate_mbps(&tables, 0, (37.8, 47.8)), 0.8, 0.03);
@@ -115,7 +115,7 @@ fn a_step_down_is_followed_within_twice_the_time_of_its_equations() {
 fn a_deep_step_down_ends_in_rest_and_not_in_swings() {
     let mut scenario = path(2_500_000, 90, vec![media("media", &[])]);
     scenario.links[0].schedule =
-        vec![StepSpec { at_ps: 30 * SECOND, rate_bps: Some(600_000), delay_ps: None }];
+        vec![StepSpec { at_ps: 30 * SECOND, rate_bps: Some(600_000), delay_ps: None, loss: None }];
     let tables = run(&scenario);
     for begin in [60.0, 65.0, 70.0, 75.0, 80.0] {
         assert_near(rate_mbps(&tables, 0, (begin, begin + 5.0)), 0.6, 0.03);
@@ -261,7 +261,7 @@ fn by_gcc_with_the_gains_of_libwebrtc_it_starves_beside_cubic() {
 fn by_gcc_a_step_from_2500_to_1000_kbit_is_followed_within_8_s() {
     let mut scenario = path(2_500_000, 90, vec![gcc("media", &[("max_rate", 1e7)])]);
     scenario.links[0].schedule =
-        vec![StepSpec { at_ps: 60 * SECOND, rate_bps: Some(1_000_000), delay_ps: None }];
+        vec![StepSpec { at_ps: 60 * SECOND, rate_bps: Some(1_000_000), delay_ps: None, loss: None }];
     let tables = run(&scenario);
     let after = rate_mbps(&tables, 0, (68.0, 88.0));
     assert!((0.9..=1.0).contains(&after), "{after}");
@@ -362,7 +362,7 @@ fn by_scream_compensation_keeps_it_alive_beside_cubic() {
 fn by_scream_a_step_down_is_followed_within_8_s() {
     let mut scenario = path(2_500_000, 90, vec![plain_scream("media", &[("max_rate", 1e7)])]);
     scenario.links[0].schedule =
-        vec![StepSpec { at_ps: 60 * SECOND, rate_bps: Some(1_000_000), delay_ps: None }];
+        vec![StepSpec { at_ps: 60 * SECOND, rate_bps: Some(1_000_000), delay_ps: None, loss: None }];
     let tables = run(&scenario);
     let after = rate_mbps(&tables, 0, (68.0, 88.0));
     assert!((0.85..=1.0).contains(&after), "{after}");
@@ -384,8 +384,8 @@ fn by_scream_it_stays_between_its_rates_and_ramps_up_by_half_of_itself_a_second(
 fn by_scream_an_outage_ends_in_its_old_rate_and_a_pause_in_its_first() {
     let mut scenario = path(1_000_000, 60, vec![plain_scream("media", &[])]);
     scenario.links[0].schedule = vec![
-        StepSpec { at_ps: 20 * SECOND, rate_bps: Some(0), delay_ps: None },
-        StepSpec { at_ps: 25 * SECOND, rate_bps: Some(1_000_000), delay_ps: None },
+        StepSpec { at_ps: 20 * SECOND, rate_bps: Some(0), delay_ps: None, loss: None },
+        StepSpec { at_ps: 25 * SECOND, rate_bps: Some(1_000_000), delay_ps: None, loss: None },
     ];
     assert!(rate_mbps(&run(&scenario), 0, (40.0, 58.0)) >= 0.85);
     let mut flow = plain_scream("media", &[]);

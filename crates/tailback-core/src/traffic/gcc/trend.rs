@@ -208,6 +208,7 @@ fn slope_of(points: &VecDeque<(f64, f64)>) -> Option<f64> {
 mod tests {
     use super::super::tests::{assert_near, at_ms, packet};
     use super::*;
+    use crate::math;
 
     fn detector() -> Detector {
         Detector::new(12.5, 0.01, 0.00018)
