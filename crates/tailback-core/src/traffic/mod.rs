@@ -14,6 +14,7 @@ pub mod gcc;
 pub mod media;
 pub mod nada;
 pub mod packmime;
+pub mod page;
 pub mod ping;
 pub mod registry;
 pub mod request_response;
@@ -160,6 +161,17 @@ pub enum Report {
     },
     /// The exchange under way on a connection is complete.
     Answered(Connection),
+    /// An exchange is complete that was one of several on its connection.
+    Served {
+        /// Connection of the exchange.
+        connection: Connection,
+        /// What kind of exchange.
+        kind: Exchange,
+        /// Size of the object.
+        bytes: Bytes,
+        /// When it began.
+        asked: Time,
+    },
     /// The echo request of this number leaves.
     Pinged(u64),
     /// Its reply is back.
@@ -183,6 +195,10 @@ crate::labels! {
         Tls = 5 => "tls",
         /// A segment of a film.
         Segment = 6 => "segment",
+        /// An object of a web page.
+        Object = 7 => "object",
+        /// A web page.
+        Page = 8 => "page",
     }
 }
 

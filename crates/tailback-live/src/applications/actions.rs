@@ -147,6 +147,10 @@ impl Flow<'_> {
                 let row = self.pair(connection).and_then(|pair| pair.row.take());
                 self.record.answered(now, row);
             }
+            Report::Served { kind, bytes, asked, .. } => {
+                let row = self.record.asked(asked, kind, bytes, 0);
+                self.record.answered(now, row);
+            }
             Report::Pinged(number) => self.record.pinged(now, number),
             Report::Ponged(number) => self.record.ponged(now, number),
         }

@@ -185,6 +185,12 @@ impl<P: Probe> Network<P> {
                 let row = std::mem::replace(&mut self.connections.at(index).row, NO_ROW);
                 self.probe.answered(self.now, row);
             }
+            Report::Served { connection, kind, bytes, asked } => {
+                let Some(index) = self.index(number, Side::Client, connection) else { return };
+                let opening = self.connections.at(index).opening;
+                let row = self.probe.asked(asked, flow, u64::from(opening), kind, bytes, 0);
+                self.probe.answered(self.now, row);
+            }
             Report::Pinged(datagram) => self.probe.pinged(self.now, flow, datagram),
             Report::Ponged(datagram) => self.probe.ponged(self.now, flow, datagram),
         }
