@@ -143,7 +143,8 @@ _OWN = frozenset({"goodput", "goodput_after", "own_goodput", "lowest", "fct_p50_
 _IN_SCOPE: Mapping[str, frozenset[str]] = {
     DATA_CENTRE: frozenset({"data-centres", "rto-backoff", "persistent-loss"}),
     SLOW_START: frozenset({"congestion-collapse", "bufferbloat", "short-flows", "standard-flows", "real-time",
-                           "real-time-adaptive", "short-flows-of-others", "high-delay", "path-changes", "low-rates", "data-centres"}),
+                           "real-time-adaptive", "short-flows-of-others", "high-delay", "path-changes", "low-rates",
+                           "data-centres"}),
 }  # fmt: skip
 """Experiments that apply, by name; all of them where the scope is not here."""
 
