@@ -21,6 +21,7 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from tailback.errors import TailbackError
 from tailback.units import Duration, Rate
@@ -40,8 +41,8 @@ __all__ = [
     "write_csv",
 ]
 
-#: Changes of a link over time, as its `schedule` takes them: {"at": "0.1s", "rate": "5mbit", "delay": "20ms"}.
-Steps = list[dict[str, str]]
+#: Changes of a link, as its `schedule` takes them: {"at": "1s", "rate": "5mbit", "delay": "9ms", "loss": 0.1}.
+Steps = list[dict[str, Any]]
 
 #: Bytes of a trace file at most.
 LONGEST = 16 << 20
@@ -84,21 +85,21 @@ def read(path: str | os.PathLike[str]) -> list[int]:
     return parse(read_text(path), name=os.fspath(path))
 
 
-def read_text(path: str | os.PathLike[str]) -> str:
+def read_text(path: str | os.PathLike[str], what: str = "a trace file") -> str:
     """The text of an ordinary file of at most 16 MiB; `TraceError` if it is none."""
     try:
         # A pipe is refused, so opening one must not wait for its writer.
         with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise TraceError(f"{path} is no ordinary file", "Give the path of a trace file")
+                raise TraceError(f"{path} is no ordinary file", f"Give the path of {what}")
             data = file.read(LONGEST + 1)
         if len(data) > LONGEST:
-            raise TraceError(f"{path} is larger than {LONGEST >> 20} MiB", "Cut it: after its end a trace begins again")
+            raise TraceError(f"{path} is larger than {LONGEST >> 20} MiB", f"Give {what} of at most as much")
         return data.decode("utf-8")
     except OSError as error:
-        raise TraceError(f"{path} cannot be read: {error.strerror}", "Give the path of a trace file") from None
+        raise TraceError(f"{path} cannot be read: {error.strerror}", f"Give the path of {what}") from None
     except UnicodeDecodeError:
-        raise TraceError(f"{path} is not a text of numbers", "Give a file with one number a line") from None
+        raise TraceError(f"{path} is not a text in UTF-8", f"Give {what}") from None
 
 
 def write(path: str | os.PathLike[str], deliveries_ms: Iterable[int]) -> Path:
@@ -195,7 +196,7 @@ def low_orbit(seconds: float, seed: int = 1) -> Steps:
     return out
 
 
-def opportunities(steps: Iterable[Mapping[str, str]], seconds: float) -> list[int]:
+def opportunities(steps: Iterable[Mapping[str, Any]], seconds: float) -> list[int]:
     """The same for `write`: when a full packet could have been delivered, until `seconds`. Delays have no place in it.
 
     >>> opportunities([{"at": "0s", "rate": "12.032mbit"}, {"at": "2ms", "rate": "6.016mbit"}], 0.006)
@@ -213,11 +214,11 @@ def opportunities(steps: Iterable[Mapping[str, str]], seconds: float) -> list[in
     return out
 
 
-def write_csv(path: str | os.PathLike[str], steps: Sequence[Mapping[str, str]], about: str = "") -> Path:
+def write_csv(path: str | os.PathLike[str], steps: Sequence[Mapping[str, Any]], about: str = "") -> Path:
     """Write a CSV file that a link's `schedule` takes, under comments that say `about` what it is."""
-    has_delay = any("delay" in step for step in steps)
+    has_delay, has_loss = (any(key in step for step in steps) for key in ("delay", "loss"))
     lines = [f"# {line}".rstrip() for line in about.splitlines()]
-    lines.append("time (s),rate (Mbit/s)" + (",delay (ms)" if has_delay else ""))
+    lines.append("time (s),rate (Mbit/s)" + (",delay (ms)" if has_delay else "") + (",loss (%)" if has_loss else ""))
     for step in steps:
         cells = [
             f"{Duration(step['at']).seconds:.9g}",
@@ -225,6 +226,8 @@ def write_csv(path: str | os.PathLike[str], steps: Sequence[Mapping[str, str]], 
         ]
         if has_delay:
             cells.append(f"{Duration(step['delay']).seconds * 1000:.9g}" if "delay" in step else "")
+        if has_loss:
+            cells.append(f"{100 * step['loss']:.9g}" if "loss" in step else "")
         lines.append(",".join(cells))
     target = Path(path)
     target.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -156,6 +156,9 @@ pub struct StepSpec {
     /// Propagation delay of what leaves from then on.
     #[serde(default)]
     pub delay_ps: Option<u64>,
+    /// Share of the packets that leave from then on that is lost, beside the wire's own losses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<f64>,
 }
 
 /// Instants at which a recorded link could deliver one full packet; after the last it begins again.

@@ -34,7 +34,8 @@ const CELLS: Framing = Framing { overhead: 10, mpu: 0, linklayer: LinkLayer::Atm
 #[test]
 fn a_framed_link_sends_the_line_bytes_and_queues_those_of_ip() {
     // 53·⌈1510/48⌉ = 1696 and 53·⌈50/48⌉ = 106 bytes at 10 Mbit/s: 1356.8 and 84.8 µs.
-    let steps = vec![StepSpec { at_ps: ms(50).as_ps(), rate_bps: Some(5_000_000), delay_ps: None }];
+    let steps =
+        vec![StepSpec { at_ps: ms(50).as_ps(), rate_bps: Some(5_000_000), delay_ps: None, loss: None }];
     let limited = queue("fifo", &[("limit_bytes", number(3_000.0))]);
     let marking = queue("codel", &[("limit_bytes", number(3_000.0))]);
     let lossy = WireSpec { jitter_ps: 1, ..WireSpec::default() };
@@ -60,7 +61,12 @@ fn a_framed_link_sends_the_line_bytes_and_queues_those_of_ip() {
         assert_eq!(link.nominal().unwrap().as_bps(), 10_000_000 * 1500 / 1696, "{what}");
     }
     // A step in the middle of a packet: half of it at each rate.
-    let step = StepSpec { at_ps: Time::from_ns(678_400).as_ps(), rate_bps: Some(5_000_000), delay_ps: None };
+    let step = StepSpec {
+        at_ps: Time::from_ns(678_400).as_ps(),
+        rate_bps: Some(5_000_000),
+        delay_ps: None,
+        loss: None,
+    };
     let spec = LinkSpec { schedule: vec![step], ..plain() };
     assert_eq!(delivered(&spec, &[(ms(0), packet(0, 0, 1500))]), [(Time::from_ns(3 * 678_400), 0)]);
     // dummynet's credit counts them too: 13568 bits are 1.36 ticks.

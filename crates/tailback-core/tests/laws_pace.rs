@@ -14,7 +14,12 @@ use tailback_core::time::{Duration, Time};
 
 #[test]
 fn a_step_slows_the_rest_of_a_packet() {
-    let step = |ms, rate_bps, delay_ps| StepSpec { at_ps: Time::from_ms(ms).as_ps(), rate_bps, delay_ps };
+    let step = |ms, rate_bps, delay_ps| StepSpec {
+        at_ps: Time::from_ms(ms).as_ps(),
+        rate_bps,
+        delay_ps,
+        loss: None,
+    };
     let mut spec = LinkSpec { rate_bps: Some(12_000_000), ..link(None) };
     spec.schedule =
         vec![step(2, Some(6_000_000), None), step(10, Some(0), None), step(20, Some(12_000_000), None)];
@@ -37,10 +42,37 @@ fn a_path_that_shortens_does_not_reorder() {
         at_ps: Time::from_us(2500).as_ps(),
         rate_bps: None,
         delay_ps: Some(Time::from_ms(10).as_ps()),
+        loss: None,
     }];
     let got = arrivals(&spec, &back_to_back(3, 1500));
     assert_eq!(got, [Time::from_ms(51), Time::from_ms(52), Time::from_ms(52)]);
     assert_eq!(arrivals(&spec, &[(Time::from_ms(60), 1500)]), [Time::from_ms(71)]);
+}
+
+/// A tenth for 5 s, nothing for 3 s, everything for 1 s, and what is not lost arrives when it did without losses.
+#[test]
+fn a_schedule_loses_its_share_of_what_leaves_meanwhile() {
+    let plain = LinkSpec { rate_bps: Some(24_000_000), ..link(None) };
+    let step = |ms, loss| StepSpec {
+        at_ps: Time::from_ms(ms).as_ps(),
+        rate_bps: None,
+        delay_ps: None,
+        loss: Some(loss),
+    };
+    let lossy = LinkSpec {
+        schedule: vec![step(0, 0.1), step(5000, 0.0), step(8000, 1.0), step(9000, 0.0)],
+        ..plain.clone()
+    };
+    let packets: Vec<(Time, u32)> = (0..10_000).map(|ms| (Time::from_ms(ms), 1500)).collect();
+    let (all, got) = (arrivals(&plain, &packets), arrivals(&lossy, &packets));
+    let within = |from: u64, to: u64| {
+        got.iter().filter(|at| (Time::from_ms(from)..Time::from_ms(to)).contains(*at)).count()
+    };
+    // √(5000·0.1·0.9) is 21; four of them.
+    assert!(within(0, 5000).abs_diff(4500) < 85, "{}", within(0, 5000));
+    assert_eq!([within(5000, 8000), within(8000, 9000), within(9000, 10_001)], [3000, 0, 1000]);
+    assert!(got.iter().all(|at| all.binary_search(at).is_ok()));
+    assert_eq!(got, arrivals(&lossy, &packets));
 }
 
 #[test]
@@ -71,7 +103,7 @@ fn impossible_settings_are_refused_by_field() {
     assert_eq!(refused(LinkSpec { trace: trace(&[1]), rate_bps: Some(1), ..plain() }), "links[2].rate_bps");
     assert_eq!(refused(LinkSpec { trace: trace(&[1]), tick_hz: Some(100), ..plain() }), "links[2].tick_hz");
     assert_eq!(refused(LinkSpec { trace: trace(&[1]), ..link(medium("adsl", &[])) }), "links[2].trace");
-    let step = |at_ps, rate_bps, delay_ps| StepSpec { at_ps, rate_bps, delay_ps };
+    let step = |at_ps, rate_bps, delay_ps| StepSpec { at_ps, rate_bps, delay_ps, loss: None };
     let stepped = |schedule| LinkSpec { rate_bps: Some(1000), schedule, ..plain() };
     assert_eq!(
         refused(stepped(vec![step(5, Some(1), None), step(5, Some(2), None)])),

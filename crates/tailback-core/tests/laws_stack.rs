@@ -188,8 +188,8 @@ fn after_an_outage(frto: &str) -> (f64, f64, f64) {
     sender.tcp.as_mut().expect("tcp").receive_buffer = Some(400_000);
     let mut scenario = dumbbell(10_000_000, 80 * MS, None, 20, vec![sender]);
     scenario.links[0].schedule = vec![
-        StepSpec { at_ps: 10 * SECOND, rate_bps: Some(0), delay_ps: None },
-        StepSpec { at_ps: 11 * SECOND, rate_bps: Some(10_000_000), delay_ps: None },
+        StepSpec { at_ps: 10 * SECOND, rate_bps: Some(0), delay_ps: None, loss: None },
+        StepSpec { at_ps: 11 * SECOND, rate_bps: Some(10_000_000), delay_ps: None, loss: None },
     ];
     let tables = run(&scenario);
     let of = |name: &str| column(&tables, "flows", name)[0];

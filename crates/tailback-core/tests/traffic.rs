@@ -262,7 +262,7 @@ fn media_traces_schedules_and_tunnels_say_when_they_are_overloaded() {
     assert_eq!(said_of(6.3, trace).len(), 1);
     // 10 Mbit/s for half of the time and 2 for the other: 6 on average.
     let schedule = |scenario: &mut Scenario| {
-        let step = StepSpec { at_ps: SECOND, rate_bps: Some(2_000_000), delay_ps: None };
+        let step = StepSpec { at_ps: SECOND, rate_bps: Some(2_000_000), delay_ps: None, loss: None };
         scenario.links[0].schedule = vec![step];
     };
     assert!(said_of(5.9, schedule).is_empty());

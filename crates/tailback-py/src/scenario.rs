@@ -13,7 +13,7 @@ use tailback_scenario::problem::{self, Fault, Problem, fault};
 use tailback_scenario::quantity::{self, Counts, Quantity, Size};
 use tailback_scenario::resolve::{self, Host, Own, Resolved};
 use tailback_scenario::schema::{self as parts, Scenario};
-use tailback_scenario::{csv, document, presets, text, unresolve};
+use tailback_scenario::{csv, document, har, presets, text, unresolve};
 
 /// What a Python object says.
 fn node_of(object: &Bound<'_, PyAny>) -> PyResult<Node> {
@@ -184,6 +184,9 @@ impl Host for Unasked<'_> {
     fn schedule(&self, _: &str) -> Result<String, Fault> {
         Ok(csv::SMALLEST.into())
     }
+    fn page(&self, _: &str) -> Result<String, Fault> {
+        Ok(har::SMALLEST.into())
+    }
     fn own(&self, algorithm: &str) -> Own {
         if crate::run::controllers().contains_key(algorithm) {
             return Own::Known;
@@ -250,6 +253,9 @@ impl Host for Asked<'_> {
     }
     fn schedule(&self, file: &str) -> Result<String, Fault> {
         self.ask("schedule", file)
+    }
+    fn page(&self, file: &str) -> Result<String, Fault> {
+        self.ask("page", file)
     }
     fn own(&self, algorithm: &str) -> Own {
         if crate::run::controllers().contains_key(algorithm) {

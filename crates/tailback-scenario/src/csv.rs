@@ -1,13 +1,13 @@
-//! A link's changes over time as CSV text: a time and a rate a row, or a delay, or both. The header says the units.
+//! A link's changes over time as CSV text: a time and a rate, a delay or a loss a row. The header says the units.
 //!
 //! ```csv
 //! # Lines like this one are comments.
-//! time (s),rate (Mbit/s),delay (ms)
-//! 0,12.5,20
-//! 0.1,11.8,
+//! time (s),rate (Mbit/s),delay (ms),loss (%)
+//! 0,12.5,20,0
+//! 0.1,11.8,,0.5
 //! ```
 
-use crate::part::{Rate, Span};
+use crate::part::{Probability, Rate, Span};
 use crate::problem::{Fault, fault, hint};
 use crate::quantity::Quantity;
 use crate::schema::Step;
@@ -23,17 +23,23 @@ enum Column {
     Time,
     Rate,
     Delay,
+    Loss,
 }
 
 /// Each column by its names.
-const NAMES: [(&str, Column); 6] = [
+const NAMES: [(&str, Column); 7] = [
     ("time", Column::Time),
     ("t", Column::Time),
     ("rate", Column::Rate),
     ("throughput", Column::Rate),
     ("bandwidth", Column::Rate),
     ("delay", Column::Delay),
+    ("loss", Column::Loss),
 ];
+
+/// What one percent is of a share; a share has a billion.
+const PERCENT: u64 = 10_000_000;
+const SHARE: u64 = 100 * PERCENT;
 
 impl Column {
     fn quantity(self) -> Quantity {
@@ -49,13 +55,25 @@ pub fn steps(text: &str) -> Result<Vec<Step>, Fault> {
     let lines = text.trim_start_matches(MARK).lines().enumerate();
     let mut lines = lines.filter(|(_, line)| !(line.trim().is_empty() || line.starts_with('#')));
     let Some((first, header)) = lines.next() else { return Err(fault("the file is empty", EXAMPLE)) };
+    let page = header.trim_start();
+    if page.starts_with('<') {
+        let shown: String = page.chars().take(20).collect();
+        let problem = format!("\"{shown}\" begins a web page, not a table");
+        return Err(at(first, 1, fault(problem, "Download the file itself, not the page that shows it")));
+    }
+    if page.starts_with(['{', '[']) {
+        let fix = "If irtt, iperf3 or Flent wrote it: tailback trace read FILE --out changes.csv";
+        return Err(at(first, 1, fault("this is JSON, not a table", fix)));
+    }
     let separator = [',', ';', '\t'].into_iter().find(|sign| header.contains(*sign)).unwrap_or(',');
     let head = cells(header, separator);
     let columns = head.iter().map(|cell| column(*cell, head.len()).map_err(|found| at(first, cell.0, found)));
     let columns = columns.collect::<Result<Vec<(Column, u64)>, Fault>>()?;
     let count = |which| columns.iter().filter(|(column, _)| *column == which).count();
-    if count(Column::Time) != 1 || count(Column::Rate) > 1 || count(Column::Delay) > 1 || columns.len() < 2 {
-        return Err(at(first, 1, fault("the header needs a time, and a rate, a delay or both", EXAMPLE)));
+    let is_double = [Column::Rate, Column::Delay, Column::Loss].into_iter().any(|which| count(which) > 1);
+    if count(Column::Time) != 1 || is_double || columns.len() < 2 {
+        let problem = "the header needs a time, and a rate, a delay or a loss, each once";
+        return Err(at(first, 1, fault(problem, EXAMPLE)));
     }
     let mut steps: Vec<Step> = Vec::new();
     for (number, line) in lines {
@@ -96,18 +114,46 @@ fn column((_, cell): Cell<'_>, of: usize) -> Result<(Column, u64), Fault> {
     let unit = unit.trim_matches(|sign: char| "()[] ".contains(sign));
     let word = name.trim().to_lowercase();
     let Some((_, column)) = NAMES.iter().find(|(known, _)| *known == word) else {
-        let known = ["time", "rate", "delay"];
+        let known = ["time", "rate", "delay", "loss"];
         let fix = format!("{}Known: {}; remove other columns", hint(&word, &known), known.join(", "));
         return Err(fault(format!("there is no column \"{word}\""), fix));
     };
     if unit.is_empty() {
-        let example = if *column == Column::Rate { "Mbit/s" } else { "ms" };
+        let example = match column {
+            Column::Rate => "Mbit/s",
+            Column::Time | Column::Delay => "ms",
+            Column::Loss => "%",
+        };
         return Err(fault(
             format!("the unit of {word} is missing"),
             format!("Write for example {word} ({example})"),
         ));
     }
+    if *column == Column::Loss {
+        let scale = match unit.to_lowercase().as_str() {
+            "%" | "percent" => PERCENT,
+            "share" | "1" => SHARE,
+            _ => {
+                return Err(fault(
+                    format!("\"{unit}\" is no unit of loss"),
+                    "Write loss (%) or loss (share)",
+                ));
+            }
+        };
+        return Ok((Column::Loss, scale));
+    }
     Ok((*column, column.quantity().unit(unit)?))
+}
+
+/// A share from 0 to 1, of a number whose unit has this many billionths.
+fn share(cell: &str, scale: u64) -> Result<Probability, Fault> {
+    let most = SHARE / scale;
+    let number = cell.parse::<f64>().ok().filter(|number| number.is_finite());
+    let number = number.ok_or_else(|| fault("this is not a number", "Write for example 0.5"))?;
+    if !(0.0..=most as f64).contains(&number) {
+        return Err(fault(format!("a loss lies in 0 to {most}"), "Correct it, or the unit in the header"));
+    }
+    Ok(Probability((number * scale as f64).round() / SHARE as f64))
 }
 
 /// One row; where the fault is, and what.
@@ -116,18 +162,23 @@ fn step(row: &[Cell<'_>], columns: &[(Column, u64)], before: Option<&Step>) -> R
         let problem = format!("{} values, but the header has {} columns", row.len(), columns.len());
         return Err((1, fault(problem, "Give as many; an empty one leaves what is as it is")));
     }
-    let mut step = Step { at: Span(0), rate: None, delay: None };
+    let mut step = Step { at: Span(0), rate: None, delay: None, loss: None };
     for ((begins, cell), (column, scale)) in row.iter().zip(columns) {
         if cell.is_empty() && *column != Column::Time {
             continue;
         }
         let wrong =
             |found: Fault| (*begins, Fault { problem: format!("\"{cell}\": {}", found.problem), ..found });
+        if *column == Column::Loss {
+            step.loss = Some(share(cell, *scale).map_err(wrong)?);
+            continue;
+        }
         let value = column.quantity().rounded(cell, *scale).map_err(wrong)?;
         match column {
             Column::Time => step.at = Span(value),
             Column::Rate => step.rate = Some(Rate(value)),
             Column::Delay => step.delay = Some(Span(value)),
+            Column::Loss => {}
         }
         if *column == Column::Time {
             match before {
@@ -143,8 +194,11 @@ fn step(row: &[Cell<'_>], columns: &[(Column, u64)], before: Option<&Step>) -> R
             }
         }
     }
-    if step.rate.is_none() && step.delay.is_none() {
-        return Err((1, fault("the row changes nothing", "Give a rate or a delay, or remove the row")));
+    if step.rate.is_none() && step.delay.is_none() && step.loss.is_none() {
+        return Err((
+            1,
+            fault("the row changes nothing", "Give a rate, a delay or a loss, or remove the row"),
+        ));
     }
     Ok(step)
 }
@@ -161,8 +215,8 @@ mod tests {
     #[test]
     fn units_stand_in_the_header_in_each_usual_way() {
         let expected = vec![
-            Step { at: Span(0), rate: Some(Rate(12_500_000)), delay: Some(Span(20_000_000_000)) },
-            Step { at: Span(100_000_000_000), rate: Some(Rate(0)), delay: None },
+            Step { at: Span(0), rate: Some(Rate(12_500_000)), delay: Some(Span(20_000_000_000)), loss: None },
+            Step { at: Span(100_000_000_000), rate: Some(Rate(0)), delay: None, loss: None },
         ];
         for text in [
             "# made by hand\ntime (s),rate (Mbit/s),delay (ms)\n0,12.5,20\n0.1,0,\n",
@@ -171,6 +225,17 @@ mod tests {
         ] {
             assert_eq!(steps(text), Ok(expected.clone()), "{text}");
         }
+    }
+
+    #[test]
+    fn losses_are_percent_or_shares_and_an_empty_cell_leaves_what_is() {
+        let read = |text: &str| -> Vec<Option<f64>> {
+            steps(text).expect("it reads").iter().map(|step| step.loss.map(|loss| loss.0)).collect()
+        };
+        let expected = vec![Some(0.0), None, Some(0.125), Some(1.0)];
+        let percent = read("time (s),rate (bps),loss (%)\n0,8,0\n1,8,\n2,,12.5\n3,,100\n");
+        assert_eq!(percent, expected);
+        assert_eq!(read("t_s,rate_bps,loss_share\n0,8,0\n1,8,\n2,,0.125\n3,,1\n"), expected);
     }
 
     #[test]
@@ -202,7 +267,21 @@ mod tests {
                 "time (s),rat (kbit/s)\n0,1\n",
                 "line 1, column 10: there is no column \"rat\". Did you mean \"rate\"?",
             ),
-            ("time (s)\n0\n", "line 1, column 1: the header needs a time, and a rate, a delay or both"),
+            (
+                "time (s)\n0\n",
+                "line 1, column 1: the header needs a time, and a rate, a delay or a loss, each once",
+            ),
+            ("<!DOCTYPE html>\n", "line 1, column 1: \"<!DOCTYPE html>\" begins a web page, not a table"),
+            (
+                "{\"intervals\": []}\n",
+                "line 1, column 1: this is JSON, not a table. If irtt, iperf3 or Flent",
+            ),
+            ("time (s),loss (ppm)\n0,1\n", "line 1, column 10: \"ppm\" is no unit of loss. Write loss (%)"),
+            ("time (s),loss (%)\n0,101\n", "line 2, column 3: \"101\": a loss lies in 0 to 100"),
+            ("time (s),loss (share)\n0,5\n", "line 2, column 3: \"5\": a loss lies in 0 to 1. Correct it"),
+            ("time (s),loss (%)\n0,-1\n", "line 2, column 3: \"-1\": a loss lies in 0 to 100"),
+            ("time (s),loss (%)\n0,nan\n", "line 2, column 3: \"nan\": this is not a number"),
+            ("time (s),rate (bps)\n0,1\n-1,1\n", "line 3, column 1: \"-1\": a time cannot be negative"),
             ("time (s),rate (bps)\n", "line 1, column 1: nothing follows the header"),
             ("time (s),rate (bps)\n0,8\n1,  fast\n", "line 3, column 5: \"fast\": this is not a number"),
             ("time (s),rate (bps)\n0,8\n1,-3\n", "line 3, column 3: \"-3\": a rate cannot be negative"),

@@ -30,7 +30,7 @@ const APPLICATIONS: &[(&[&str], &str)] = &[
         "app = \"media\" with two_way = true: video whose rate adapts, in both directions",
     ),
     (
-        &["webrtc", "meet", "gcc"],
+        &["webrtc", "meet", "gcc", "libwebrtc"],
         "app = \"media-gcc\" with two_way = true: video by WebRTC's congestion control, in both directions",
     ),
     (
@@ -42,8 +42,8 @@ const APPLICATIONS: &[(&[&str], &str)] = &[
         "app = \"video\": a film in segments, whose player chooses the bitrate",
     ),
     (
-        &["http", "https", "browser", "chrome", "firefox", "browsing", "page", "pages"],
-        "app = \"web\": readers of pages, or \"web-probe\": one object after the other",
+        &["http", "https", "browser", "chrome", "firefox", "browsing", "pages", "har"],
+        "app = \"page\": a page's objects as of a HAR file, or \"web\": the sessions of many readers",
     ),
     (
         &["iperf", "iperf3", "download", "upload", "file", "scp", "rsync", "tcp", "quic", "greedy"],

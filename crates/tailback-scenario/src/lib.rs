@@ -8,6 +8,7 @@
 pub mod condition;
 pub mod csv;
 pub mod document;
+pub mod har;
 pub mod instead;
 pub mod node;
 pub mod part;

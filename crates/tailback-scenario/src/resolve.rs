@@ -12,6 +12,7 @@ use tailback_core::params::{Card, Kind};
 use tailback_core::traffic::{self, Application, Rows, Transport};
 
 use crate::csv;
+use crate::har;
 use crate::instead;
 use crate::node::{Node, Value, literal};
 use crate::part::{Form, Kind as _, Name, Params, Reader};
@@ -35,6 +36,8 @@ pub trait Host {
     fn trace(&self, file: &str) -> Result<Vec<u64>, Fault>;
     /// The text of a file of changes over time.
     fn schedule(&self, file: &str) -> Result<String, Fault>;
+    /// The text of a HAR file.
+    fn page(&self, file: &str) -> Result<String, Fault>;
     /// Is it an algorithm from outside the engine?
     fn own(&self, algorithm: &str) -> Own;
     /// Refuse a pattern that would find nothing in a program's output.
@@ -62,6 +65,9 @@ impl Host for Anything {
     fn schedule(&self, _: &str) -> Result<String, Fault> {
         Ok(csv::SMALLEST.into())
     }
+    fn page(&self, _: &str) -> Result<String, Fault> {
+        Ok(har::SMALLEST.into())
+    }
     fn own(&self, _: &str) -> Own {
         Own::Known
     }
@@ -87,6 +93,9 @@ impl Host for Nothing {
     }
     fn schedule(&self, _: &str) -> Result<String, Fault> {
         Err(fault("files cannot be read here", "Give the steps as a list"))
+    }
+    fn page(&self, _: &str) -> Result<String, Fault> {
+        Err(fault("files cannot be read here", "Give the objects"))
     }
     fn own(&self, _: &str) -> Own {
         Own::Unknown

@@ -283,6 +283,8 @@ part! {
     rate: Option<Rate>, or "as before";
     /// Propagation delay of what leaves from then on.
     delay: Option<Span>, or "as before";
+    /// Share of what leaves from then on that is lost.
+    loss: Option<Probability>, or "as before";
 }
 
 /// A link's changes over time: a CSV file of them, or the steps.

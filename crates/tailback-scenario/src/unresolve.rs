@@ -93,6 +93,7 @@ fn link(link: &Node) -> Node {
         lean(table! {
             "at" => span(step, "at_ps"), "rate" => quantity(Quantity::Rate, row(step, "rate_bps")),
             "delay" => span(step, "delay_ps"),
+            "loss" => row(step, "loss"),
         })
     };
     lean(table! {

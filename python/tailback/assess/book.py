@@ -22,6 +22,7 @@ __all__ = [
     "EXPLAIN",
     "GENERAL",
     "L4S",
+    "MEDIA",
     "MUST",
     "NO_WORD",
     "SHOULD",
@@ -241,6 +242,10 @@ class Book:
         return {**self.plain, **{cell.name: cell for each in reversed(self.experiments) for cell in each.cells}}
 
 
+#: Media that adapt their rate (RFC 8867): NADA, GCC, SCReAM.
+MEDIA = ("media", "media-gcc", "media-scream")
+
+
 def instruments(flows: Sequence[Mapping[str, Any]], packets: bool) -> dict[str, Any]:
     """What a run writes down: polls of long flows, packets of calls, requests of transfers."""
 
@@ -255,7 +260,7 @@ def instruments(flows: Sequence[Mapping[str, Any]], packets: bool) -> dict[str, 
 
     return {
         "polls": named("bulk"),
-        "packets": named("voip", *(("bulk",) if packets else ())),
+        "packets": named("voip", *MEDIA, *(("bulk",) if packets else ())),
         "requests": named("transfers"),
         "poll_interval": "100ms",
     }

@@ -15,6 +15,7 @@ from typing import Any
 from tailback import traces
 from tailback.assess.book import (
     EXPLAIN,
+    MEDIA,
     MUST,
     NO_WORD,
     SHOULD,
@@ -324,8 +325,7 @@ def _deployed() -> Iterator[Cell]:
     "5.2.2",
     "Real-time traffic of others, of constant rate",
     SHOULD,
-    "A G.711 call and a video of constant 1 Mbit/s, in queues that count bytes and in queues that count packets; media "
-    "that adapt their rate (RFC 8867) are another suite.",
+    "A G.711 call and a video of constant 1 Mbit/s, in queues that count bytes and in queues that count packets.",
 )
 def _real_time() -> Iterator[Cell]:
     for count, queue in product((1, 4), ("0.5bdp", "1bdp", "4bdp")):
@@ -336,6 +336,25 @@ def _real_time() -> Iterator[Cell]:
             ("harm_delay", "harm_loss", "harm_mos"),
             # Shallow as well: a deep queue takes a call's time, a shallow one its packets.
             quick=count == 4 and queue in ("0.5bdp", "1bdp"),
+        )
+
+
+@_experiment(
+    "real-time-adaptive",
+    "5.2.2",
+    "Real-time traffic of others that adapts its rate",
+    SHOULD,
+    "A video call of at most 1.5 Mbit/s by NADA, by GCC and by SCReAM, beside one long flow.",
+)
+def _adaptive() -> Iterator[Cell]:
+    for app, queue in product(MEDIA, ("0.5bdp", "1bdp", "4bdp")):
+        control = {"media": "nada"}.get(app, app.removeprefix("media-"))
+        yield Cell(
+            f"adaptive-{control}-{queue}",
+            f"beside media by {control.upper()}, queue {queue}",
+            dumbbell(under_test(), {"name": "media", "app": app}, duration="60s", rate="10mbit", queue=queue),
+            ("harm_media", "harm_media_delay"),
+            quick=queue == "1bdp",
         )
 
 

@@ -34,6 +34,8 @@ HARMS: Mapping[str, tuple[str, bool]] = {
     "harm_loss": ("call_arrived", True),
     "harm_mos": ("call_mos", True),
     "harm_fct": ("others_fct_ms", False),
+    "harm_media": ("media_mbps", True),
+    "harm_media_delay": ("media_ms", False),
 }
 
 
@@ -94,6 +96,8 @@ def measure(cell: Cell, result: Result) -> dict[str, float]:
             out["others_fct_ms"] = 1e3 * float(np.mean(times))
     if "call" in apps:
         out |= _call(result)
+    if "media" in apps:
+        out |= _media(result)
     return {name: value for name, value in out.items() if math.isfinite(value)}
 
 
@@ -168,6 +172,18 @@ def _call(result: Result) -> dict[str, float]:
     if row["lost"] is not None:
         out["call_loss"], out["call_arrived"] = row["lost"], 1.0 - row["lost"]
     return {name: float(value) for name, value in out.items() if value is not None}
+
+
+def _media(result: Result) -> dict[str, float]:
+    """Rate and delay of media that adapt, from the end of the second window on."""
+    rows = result.where_flow("packets", "media")
+    sent, received = floats(rows["sent_s"]), floats(rows["received_s"])
+    settled = (sent >= 2 * WINDOW_S) & np.isfinite(received)
+    if not np.any(settled):
+        return {"media_mbps": 0.0}
+    arrived = float(np.sum(floats(rows["bytes"])[settled]))
+    (delay,) = metrics.quantiles_of((received - sent)[settled], (0.95,))
+    return {"media_mbps": 8e-6 * arrived / (result.duration_s - 2 * WINDOW_S), "media_ms": 1e3 * float(delay)}
 
 
 def picture(result: Result) -> dict[str, list[float]]:

@@ -121,6 +121,8 @@ STATISTICS: Mapping[str, Statistic] = {
     "harm_mos": Statistic(
         "harm to a call's mean opinion score", "", False, 1.0, 0.05, "0.2 of 4.4: just heard (G.107)"
     ),
+    "harm_media": Statistic("harm to the rate of media that adapt", "", False, 1.0, 0.1, _HARM),
+    "harm_media_delay": Statistic("harm to the delay of media that adapt, 95th percentile", "", False, 1.0, 0.1, _HARM),
     "harm_fct": Statistic("harm to the completion time of others' short transfers", "", False, 1.0, 0.1, _HARM),
 }
 
@@ -141,7 +143,8 @@ _OWN = frozenset({"goodput", "goodput_after", "own_goodput", "lowest", "fct_p50_
 _IN_SCOPE: Mapping[str, frozenset[str]] = {
     DATA_CENTRE: frozenset({"data-centres", "rto-backoff", "persistent-loss"}),
     SLOW_START: frozenset({"congestion-collapse", "bufferbloat", "short-flows", "standard-flows", "real-time",
-                           "short-flows-of-others", "high-delay", "path-changes", "low-rates", "data-centres"}),
+                           "real-time-adaptive", "short-flows-of-others", "high-delay", "path-changes", "low-rates",
+                           "data-centres"}),
 }  # fmt: skip
 """Experiments that apply, by name; all of them where the scope is not here."""
 
@@ -162,6 +165,7 @@ FAULTS: tuple[tuple[str, str, str, str, str], ...] = (
     ("Fills", "loss-in-per-cent", "loss-4-flows-0.25bdp", "loss_absolute", "4,400 segments where 200 have room"),
     ("Fills", "widely-deployed", "beside-bbr3-10mbit-1bdp", "loss", "1,100 segments where 33 have room"),
     ("Fills", "real-time", "real-time-4-1bdp-packets", "harm_loss", "the queue is always full"),
+    ("Fills", "real-time-adaptive", "adaptive-gcc-1bdp", "harm_media", "the queue is always full"),
     ("Fills", "short-flows-of-others", "others-short-100kB-4-1bdp", "harm_fct", "the queue is always full"),
     ("KeepsItsWindow", "fairness-within", "fair-late", "jain", "who comes late finds no room"),
     ("StartsLate", "short-flows", "short-100kB-beside-0", "fct_p50_ms", "a second with two segments"),

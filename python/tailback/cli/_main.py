@@ -20,7 +20,7 @@ from tailback.errors import ScenarioError, TailbackError
 # Imported for the commands they add; the order is that of `tailback --help`.
 # isort: off
 from tailback.cli import examples, runs, machine, explore, testing, against, assessing, hunting, studies  # noqa: F401
-from tailback.cli import output, pcap, catalogue, sweeps, guests, traces  # noqa: F401
+from tailback.cli import output, pcap, catalogue, sweeps, guests, traces, pages  # noqa: F401
 # isort: on
 
 __all__ = ["app", "main"]

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from tailback import trace_sources, traces
 from tailback.cli._app import app
 from tailback.cli._common import AsJson, BadInput, emit, say
 from tailback.files import whole_file
@@ -46,7 +47,7 @@ def generate(
 
     - `tailback trace generate lte --out lte.trace`
     """
-    from tailback import __version__, traces
+    from tailback import __version__
 
     if out.exists() and not force:
         raise BadInput(f"{out} is there already. Give another name, or --force to replace it")
@@ -69,3 +70,37 @@ def generate(
         return
     field = "schedule" if is_csv else "trace"
     say(f'written: {escape(str(out))}   a link takes it as: {field} = "{escape(out.name)}"')
+
+
+@trace.command(name="read")
+def read_(
+    file: Annotated[Path, typer.Argument(help="What irtt, iperf3 --json or Flent wrote.")],
+    out: Annotated[Path, typer.Option(help="The CSV file, for `schedule`.")],
+    upload: Annotated[bool, typer.Option("--upload", help="Of Flent: the rate of uploads.")] = False,
+    window: Annotated[float, typer.Option(help="Of irtt: seconds of probes to a step.")] = 1.0,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Turn a measurement of a path into changes of a link: rate, delay and loss over time.
+
+    For example:
+
+    - `tailback trace read irtt.json --out path.csv`
+
+    - `tailback trace read rrul.flent.gz --upload --out path.csv`
+    """
+    if out.exists() and not force:
+        raise BadInput(f"{out} is there already. Give another name, or --force to replace it")
+    if not window > 0:
+        raise BadInput(f"--window {window:g} is no time. Give more than 0 seconds")
+    steps = trace_sources.read(file, upload=upload, window_s=window)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(out) as partial:
+            traces.write_csv(partial, steps, f"Measured: {file.name}")
+    except OSError as error:
+        raise BadInput(f"{out} cannot be written: {error.strerror or error}") from None
+    if as_json:
+        emit({"written": out, "steps": len(steps)})
+        return
+    say(f'written: {escape(str(out))}, {len(steps)} steps   a link takes it as: schedule = "{escape(out.name)}"')

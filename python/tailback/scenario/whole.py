@@ -324,6 +324,10 @@ class _Outside:
         """The text of a CSV file of changes."""
         return traces.read_text(self._place(name, "schedule"))
 
+    def page(self, name: str) -> str:
+        """The text of a HAR file."""
+        return traces.read_text(self._place(name, "har"), "a HAR file")
+
     def _place(self, name: str, field: str) -> Path:
         """Where a file lies. What a scenario's file says itself lies in its folder or below; it names no other file."""
         if self.scenario._file is None:

@@ -370,6 +370,7 @@ impl Foreign {
             | Action::TurnAway
             | Action::Datagram { .. }
             | Action::Reply { .. }
+            | Action::ReplyFromServer { .. }
             | Action::WakeAt(_)
             | Action::Report(_) => return Wanted::Elsewhere,
         };

@@ -149,14 +149,14 @@ impl Served {
     fn of(spec: &LinkSpec, index: usize, seed: u64) -> Result<Self, ScenarioError> {
         pacer::check(spec, index)?;
         let Some(medium) = &spec.medium else {
-            return Ok(match (Pacer::build(spec, index)?, spec.rate_bps) {
+            return Ok(match (Pacer::build(spec, index, seed)?, spec.rate_bps) {
                 (Some(pacer), _) => Served::Paced(Box::new(pacer)),
                 (None, Some(bps)) => Served::At(Rate::from_bps(bps)),
                 (None, None) => Served::Instantly,
             });
         };
         let served = match Medium::build(medium, &spec.name, index, seed)? {
-            Medium::Private(medium) => Served::Paced(Box::new(Pacer::of_medium(medium, &spec.schedule))),
+            Medium::Private(medium) => Served::Paced(Box::new(Pacer::of_medium(medium, spec, seed))),
             Medium::Shared(access) => Served::Shared(access),
             Medium::Cell(user) => Served::Scheduled(user),
             Medium::Tunnel(stream) => Served::Carried(stream),

@@ -7,6 +7,7 @@ use crate::capacity::trace::Trace;
 use crate::medium::registry::Private;
 use crate::packet::Packet;
 use crate::queue::Backlog;
+use crate::rng::Stream;
 use crate::scenario::{LinkSpec, ScenarioError, StepSpec};
 use crate::time::{Duration, Rate, Time};
 
@@ -15,7 +16,7 @@ use crate::time::{Duration, Rate, Time};
 pub enum Crossing {
     /// The packet arrives at this time, after all that left before it.
     Arrives(Time),
-    /// The medium gave the packet up.
+    /// The medium gave the packet up, or the schedule loses it.
     Lost,
 }
 
@@ -27,12 +28,42 @@ enum Kind {
     Medium(Private),
 }
 
+/// Shares of packets lost, from later instants on.
+#[derive(Clone, Debug)]
+struct Losses {
+    steps: Vec<(Time, f64)>,
+    stream: Stream,
+}
+
+impl Losses {
+    /// None if the schedule has none. `name` is the link's, from which the stream takes its own.
+    fn new(schedule: &[StepSpec], name: &str, seed: u64) -> Option<Self> {
+        let steps = schedule.iter().filter_map(|step| Some((Time::from_ps(step.at_ps), step.loss?)));
+        let steps: Vec<(Time, f64)> = steps.collect();
+        let stream = Stream::named(seed, &format!("link/{name}/schedule/loss"));
+        (!steps.is_empty()).then_some(Losses { steps, stream })
+    }
+
+    /// Is the packet lost that leaves at `at`? The stream moves on by one packet, whatever the share.
+    fn loses(&mut self, at: Time) -> bool {
+        let share = in_force(&self.steps, at).unwrap_or(0.0);
+        self.stream.chance(share)
+    }
+}
+
+/// What the last step up to `at` says.
+fn in_force<T: Copy>(steps: &[(Time, T)], at: Time) -> Option<T> {
+    let past = steps.partition_point(|(from, _)| *from <= at);
+    Some(steps[past.checked_sub(1)?].1)
+}
+
 /// What sets the pace of a link, and the delays it has had.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     kind: Kind,
     /// Delays from later instants on.
     delays: Vec<(Time, Duration)>,
+    losses: Option<Losses>,
     /// When the packet being transmitted began, and when the last one ended.
     began: Time,
     ended: Time,
@@ -82,12 +113,15 @@ pub fn check(spec: &LinkSpec, index: usize) -> Result<(), ScenarioError> {
             return refuse("at_ps", step.at_ps.to_string(), problem, "Sort the steps");
         }
         before = Some(step.at_ps);
-        if step.rate_bps.is_none() && step.delay_ps.is_none() {
+        if let Some(loss) = step.loss.filter(|loss| !(0.0..=1.0).contains(loss)) {
+            return refuse("loss", loss.to_string(), "a probability lies in 0 to 1", "Give 0 to 1");
+        }
+        if step.rate_bps.is_none() && step.delay_ps.is_none() && step.loss.is_none() {
             return refuse(
                 "rate_bps",
                 "nothing".into(),
                 "the step changes nothing",
-                "Give a rate or a delay",
+                "Give a rate, a delay or a loss",
             );
         }
         if let Some(delay) = step.delay_ps.filter(|ps| *ps > LONGEST_DELAY.as_ps()) {
@@ -109,20 +143,28 @@ pub fn check(spec: &LinkSpec, index: usize) -> Result<(), ScenarioError> {
 }
 
 impl Pacer {
-    fn new(kind: Kind, schedule: &[StepSpec]) -> Self {
+    fn new(kind: Kind, spec: &LinkSpec, seed: u64) -> Self {
+        let schedule = &spec.schedule;
         let delays = schedule.iter().filter_map(|step| {
             step.delay_ps.map(|delay| (Time::from_ps(step.at_ps), Duration::from_ps(delay)))
         });
-        Pacer { kind, delays: delays.collect(), began: Time::ZERO, ended: Time::NEVER, latest: Time::ZERO }
+        Pacer {
+            kind,
+            delays: delays.collect(),
+            losses: Losses::new(schedule, &spec.name, seed),
+            began: Time::ZERO,
+            ended: Time::NEVER,
+            latest: Time::ZERO,
+        }
     }
 
     /// The pacer of a link on a medium of its own.
-    pub fn of_medium(medium: Private, schedule: &[StepSpec]) -> Self {
-        Self::new(Kind::Medium(medium), schedule)
+    pub fn of_medium(medium: Private, spec: &LinkSpec, seed: u64) -> Self {
+        Self::new(Kind::Medium(medium), spec, seed)
     }
 
     /// The pacer of link number `index`, which has no medium; `None` if its rate and delay are constant.
-    pub fn build(spec: &LinkSpec, index: usize) -> Result<Option<Self>, ScenarioError> {
+    pub fn build(spec: &LinkSpec, index: usize, seed: u64) -> Result<Option<Self>, ScenarioError> {
         let kind = match (&spec.trace, spec.rate_bps) {
             (Some(trace), _) => Kind::Trace(Trace::build(trace, &format!("links[{index}].trace"))?),
             (None, _) if spec.schedule.is_empty() => return Ok(None),
@@ -132,7 +174,7 @@ impl Pacer {
                 return Err(refusal(index, "schedule", "delays", problem, "Give the link a rate"));
             }
         };
-        Ok(Some(Self::new(kind, &spec.schedule)))
+        Ok(Some(Self::new(kind, spec, seed)))
     }
 
     /// As [`Pace::serve`]; `was_idle`: the link had nothing to send before. `behind` waits behind the packet.
@@ -158,8 +200,10 @@ impl Pacer {
             Kind::Medium(pace) => pace.detour(at),
         };
         let Some(detour) = detour else { return Crossing::Lost };
-        let past = self.delays.partition_point(|(from, _)| *from <= at);
-        let delay = if past == 0 { delay } else { self.delays[past - 1].1 };
+        if self.losses.as_mut().is_some_and(|losses| losses.loses(at)) {
+            return Crossing::Lost;
+        }
+        let delay = in_force(&self.delays, at).unwrap_or(delay);
         // A path that shortens would let later packets overtake; they wait instead, as behind a queue.
         self.latest = self.latest.max(at + delay + detour);
         Crossing::Arrives(self.latest)

@@ -1,7 +1,12 @@
 //! GCC, Google's congestion control of WebRTC: a media flow whose sender follows the trend of its packets' delay.
 
+mod probes;
+mod trend;
+
 use std::collections::VecDeque;
 
+use self::probes::Probes;
+use self::trend::{Detector, Groups, Usage};
 use super::media::{Arrival, FPS, MAX_RATE, MediaFlow, PACKET_BYTES, RateControl};
 use crate::math;
 use crate::params::{Card, Checked, ParamSpec};
@@ -19,16 +24,22 @@ const CARD: Card = Card {
           arrived in 500 ms. At underuse A stays. Else A grows by 8 % a second; while r is within three \
           standard deviations of its mean at overuse, by half a packet each rtt + 100 ms; never beyond 1.5·r. \
           With more than 10 % lost B ← B·(1 − loss/2), with less than 2 % B ← 1.05·B, at most A. The rate is \
-          min(A, B)",
+          min(A, B). With `probes` the first packets, with padding, leave at R = 3·`start_rate` for 15 ms and 5 packets \
+          at least, then at 6·`start_rate`, never above `max_rate`. When four fifths of a probe are reported, A and B \
+          become min(sent, received) rate, or 0.95 of the received if that is below 0.9 of the sent, but no less than \
+          0.85·r; not during overuse. While within a second the rate passes 0.7·R, the next probe has twice the rate",
     source: "draft-ietf-rmcat-gcc-02 (Holmer et al.); γ also in Carlucci et al., Analysis and Design of the \
              Google Congestion Control, MMSys 2016. From libwebrtc (modules/congestion_controller/goog_cc): the \
              line instead of the Kalman filter, its gain of 4, bursts of at most 100 ms, the interval of reports, \
              and `start_rate`. Likewise a variance of 0.4 to 2.5 kbit/s times the mean, decreases an RTT apart, \
-             losses counted over 20 packets, and growth of at least 4 kbit/s a second",
+             losses counted over 20 packets, and growth of at least 4 kbit/s a second; probes: probe_controller, \
+             probe_bitrate_estimator, pacing/bitrate_prober",
     differs: &[
         "the encoder gives exactly the rate it is asked for, and packets are spread over the frame, where WebRTC sends \
          bursts every 5 ms",
-        "no probes: from `start_rate` and after a step up the rate grows by 8 % a second",
+        "no probes after the first ones: the encoder never asks for less than the estimate (ALR), and after a step up the \
+         rate grows by 8 % a second",
+        "padding of a probe joins the frame's packets at their own times, which count for it",
         "a report leaves with the first packet that arrives 50 ms after the last one; while nothing arrives the rate stays",
         "no loss-based estimator of version 2, no limits by an idle application or by the RTT alone",
         "after a pause everything begins again at `start_rate`",
@@ -47,6 +58,7 @@ const CARD: Card = Card {
         ),
         FPS,
         PACKET_BYTES,
+        ParamSpec::flag("probes", true, "Probe for the path's rate at the start."),
         ParamSpec::choice("variant", &["draft", "libwebrtc"], "Whose `k_up` and `k_down`."),
         ParamSpec::number("threshold", "ms", 12.5, (6.0, 600.0), "First threshold of the trend (γ)."),
         ParamSpec::number("k_up", "1/ms", 0.0, (0.0, 1.0), "How fast γ rises to the trend; 0 keeps it.")
@@ -63,20 +75,6 @@ const REPORT_HEADER: u32 = 48;
 const SMALL_GAP: Duration = Duration::from_us(63_750);
 /// A sender that has heard nothing for longer forgets groups and trend.
 const SILENCE: Duration = Duration::from_ms(2_000);
-
-// Groups, in milliseconds.
-const BURST: f64 = 5.0;
-const LONGEST_BURST: f64 = 100.0;
-
-// The trend and its detector, in milliseconds.
-const SMOOTHING: f64 = 0.9;
-const WINDOW: usize = 20;
-const GAIN: f64 = 4.0;
-const MOST_GROUPS: u32 = 60;
-const OVERUSE_TIME: f64 = 10.0;
-const SPIKE: f64 = 15.0;
-const LONGEST_UPDATE: f64 = 100.0;
-const THRESHOLDS: (f64, f64) = (6.0, 600.0);
 
 // The rate, in bit/s and seconds.
 const RECEIVED_WINDOW: Duration = Duration::from_ms(500);
@@ -120,6 +118,7 @@ pub struct Gcc {
     received: Received,
     delay_based: DelayBased,
     loss_based: LossBased,
+    probes: Probes,
     /// When the last report arrived.
     heard: Time,
     receiver: Receiver,
@@ -128,6 +127,7 @@ pub struct Gcc {
 impl RateControl for Gcc {
     const CARD: Card = CARD;
     type Report = Report;
+    const REPORTS_RELEASE: bool = true;
 
     fn new(given: &Checked<'_>, bounds_bps: [f64; 2]) -> Self {
         let [k_up, k_down] =
@@ -145,6 +145,7 @@ impl RateControl for Gcc {
             received: Received::default(),
             delay_based: DelayBased::new(bounds_bps, start_bps),
             loss_based: LossBased::new(start_bps),
+            probes: Probes::new(given.flag("probes"), bounds_bps[1], given.whole("packet_bytes") as u32),
             heard: Time::NEVER,
             receiver: Receiver::default(),
         }
@@ -156,6 +157,7 @@ impl RateControl for Gcc {
         self.received = Received::default();
         self.delay_based = DelayBased::new(self.bounds_bps, self.start_bps);
         self.loss_based = LossBased::new(self.start_bps);
+        self.probes.restart(self.start_bps, now);
         (self.delay_based.updated, self.heard) = (now, now);
     }
 
@@ -177,14 +179,31 @@ impl RateControl for Gcc {
         self.heard = now;
         for packet in &report.packets {
             self.received.add(packet);
+            self.probes.on_arrival(packet);
             if let Some((sent_ms, arrived_ms, at)) = self.groups.add(packet) {
                 self.detector.on_group(sent_ms, arrived_ms, at);
             }
         }
-        self.delay_based.update(self.detector.usage, self.received.bps(), rtt, now);
+        let probed = self.probes.take_result().filter(|_| self.detector.usage != Usage::Over);
+        match probed {
+            Some(bps) => {
+                self.delay_based.set(bps, self.received.bps(), now);
+                self.loss_based.bps = self.delay_based.bps;
+            }
+            None => self.delay_based.update(self.detector.usage, self.received.bps(), rtt, now),
+        }
         let lost = report.expected as i64 - report.packets.len() as i64;
         self.loss_based.update(report.expected, lost, rtt, now);
         self.loss_based.bps = self.loss_based.bps.max(self.bounds_bps[0]).min(self.delay_based.bps);
+        self.probes.on_estimate(self.rate_bps(), now);
+    }
+
+    fn on_sent(&mut self, number: u64, bytes: u32, now: Time) {
+        self.probes.on_sent(number, bytes, now);
+    }
+
+    fn padding(&self) -> Option<(Time, u32)> {
+        self.probes.padding()
     }
 
     fn reports_bps(&self) -> f64 {
@@ -233,191 +252,6 @@ fn report_bytes(expected: u64, packets: &[Arrival]) -> u32 {
         (false, _) => expected.max(received).div_ceil(7),
     };
     REPORT_HEADER + ((2 * chunks + received + wide).div_ceil(4) * 4) as u32
-}
-
-/// Packets that left together, or arrived together after waiting for the same thing.
-#[derive(Clone, Copy, Debug)]
-struct Group {
-    first_sent: Time,
-    last_sent: Time,
-    first_at: Time,
-    last_at: Time,
-}
-
-/// The group that grows and the one before it.
-#[derive(Clone, Debug, Default)]
-struct Groups {
-    current: Option<Group>,
-    previous: Option<Group>,
-}
-
-impl Groups {
-    /// A packet, in order of arrival. When it begins a group: how much later the group before it left and arrived than
-    /// the one before that, and when it arrived.
-    fn add(&mut self, packet: &Arrival) -> Option<(f64, f64, Time)> {
-        let fresh = Group {
-            first_sent: packet.sent,
-            last_sent: packet.sent,
-            first_at: packet.at,
-            last_at: packet.at,
-        };
-        let Some(current) = &mut self.current else {
-            self.current = Some(fresh);
-            return None;
-        };
-        if packet.sent < current.first_sent {
-            return None; // It was overtaken.
-        }
-        if current.takes(packet) {
-            current.last_sent = current.last_sent.max(packet.sent);
-            current.last_at = packet.at;
-            return None;
-        }
-        let done = *current;
-        self.current = Some(fresh);
-        let previous = self.previous.replace(done)?;
-        Some((ms(done.last_sent, previous.last_sent), ms(done.last_at, previous.last_at), done.last_at))
-    }
-}
-
-impl Group {
-    fn takes(&self, packet: &Arrival) -> bool {
-        let gap = ms(packet.at, self.last_at);
-        let is_burst = gap - ms(packet.sent, self.last_sent) < 0.0
-            && gap <= BURST
-            && ms(packet.at, self.first_at) < LONGEST_BURST;
-        is_burst || ms(packet.sent, self.first_sent) <= BURST
-    }
-}
-
-/// Milliseconds from one time to another, negative if they are the other way round.
-fn ms(later: Time, earlier: Time) -> f64 {
-    if later >= earlier {
-        later.since(earlier).as_secs_f64() * 1e3
-    } else {
-        -earlier.since(later).as_secs_f64() * 1e3
-    }
-}
-
-/// What the trend says of the path.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Usage {
-    /// Queues drain.
-    Under,
-    /// The delay stays.
-    Normal,
-    /// Queues grow.
-    Over,
-}
-
-/// The trend of the delay and its threshold.
-#[derive(Clone, Debug)]
-struct Detector {
-    first_threshold: f64,
-    k_up: f64,
-    k_down: f64,
-    groups: u32,
-    first_at: Time,
-    /// Sum of all delay variations, and its exponential mean.
-    delay: f64,
-    smoothed: f64,
-    /// Arrival and smoothed delay of the last groups.
-    points: VecDeque<(f64, f64)>,
-    slope: f64,
-    threshold: f64,
-    updated: Time,
-    /// For how long and for how many groups the trend has been above its threshold.
-    over_for: Option<f64>,
-    overs: u32,
-    usage: Usage,
-}
-
-impl Detector {
-    fn new(first_threshold: f64, k_up: f64, k_down: f64) -> Self {
-        Detector {
-            first_threshold,
-            k_up,
-            k_down,
-            groups: 0,
-            first_at: Time::NEVER,
-            delay: 0.0,
-            smoothed: 0.0,
-            points: VecDeque::new(),
-            slope: 0.0,
-            threshold: first_threshold,
-            updated: Time::NEVER,
-            over_for: None,
-            overs: 0,
-            usage: Usage::Normal,
-        }
-    }
-
-    fn restarted(&self) -> Self {
-        Detector::new(self.first_threshold, self.k_up, self.k_down)
-    }
-
-    /// A group that left and arrived that much later than the last one.
-    fn on_group(&mut self, sent_ms: f64, arrived_ms: f64, at: Time) {
-        if self.groups == 0 {
-            (self.first_at, self.updated) = (at, at);
-        }
-        self.groups = (self.groups + 1).min(MOST_GROUPS);
-        self.delay += arrived_ms - sent_ms;
-        self.smoothed = SMOOTHING * self.smoothed + (1.0 - SMOOTHING) * self.delay;
-        self.points.push_back((ms(at, self.first_at), self.smoothed));
-        if self.points.len() > WINDOW {
-            self.points.pop_front();
-        }
-        let slope = if self.points.len() == WINDOW {
-            slope_of(&self.points).unwrap_or(self.slope)
-        } else {
-            self.slope
-        };
-        if self.groups < 2 {
-            return;
-        }
-        let trend = GAIN * slope * f64::from(self.groups);
-        self.judge(trend, slope >= self.slope, sent_ms);
-        self.slope = slope;
-        self.adapt(trend, at);
-    }
-
-    fn judge(&mut self, trend: f64, rises: bool, sent_ms: f64) {
-        if trend <= self.threshold {
-            (self.over_for, self.overs) = (None, 0);
-            self.usage = if trend < -self.threshold { Usage::Under } else { Usage::Normal };
-            return;
-        }
-        // It has been above for half of the time since the group before.
-        let over_for = self.over_for.map_or(sent_ms / 2.0, |time| time + sent_ms);
-        (self.over_for, self.overs) = (Some(over_for), self.overs + 1);
-        if over_for > OVERUSE_TIME && self.overs > 1 && rises {
-            (self.over_for, self.overs) = (Some(0.0), 0);
-            self.usage = Usage::Over;
-        }
-    }
-
-    fn adapt(&mut self, trend: f64, at: Time) {
-        let passed = ms(at, self.updated).min(LONGEST_UPDATE);
-        self.updated = at;
-        let beyond = trend.abs() - self.threshold;
-        // A spike, as of a path that is suddenly slower, is no reason to tolerate more.
-        if beyond > SPIKE {
-            return;
-        }
-        let k = if beyond < 0.0 { self.k_down } else { self.k_up };
-        self.threshold = (self.threshold + k * beyond * passed).clamp(THRESHOLDS.0, THRESHOLDS.1);
-    }
-}
-
-/// Slope of the line of least squares; none if all points are at one time.
-fn slope_of(points: &VecDeque<(f64, f64)>) -> Option<f64> {
-    let count = points.len() as f64;
-    let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / count;
-    let mean_y = points.iter().map(|(_, y)| y).sum::<f64>() / count;
-    let across: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
-    let along: f64 = points.iter().map(|(x, _)| (x - mean_x) * (x - mean_x)).sum();
-    (along > 0.0).then(|| across / along)
 }
 
 /// What has arrived in the last 500 ms, by the reports.
@@ -500,6 +334,16 @@ impl DelayBased {
         self.bps = self.bps.clamp(self.bounds_bps[0], self.bounds_bps[1]);
     }
 
+    /// A probe's result: not far below what arrives, which it cannot know better.
+    fn set(&mut self, probed: f64, received_bps: Option<f64>, now: Time) {
+        let least = received_bps.map_or(0.0, |received| self.bps.min(BETA * received));
+        let bps = probed.max(least).clamp(self.bounds_bps[0], self.bounds_bps[1]);
+        if bps < self.bps {
+            self.decreased = Some(now);
+        }
+        (self.bps, self.updated) = (bps, now);
+    }
+
     /// The last decrease has had a round trip to show, or far less arrives than is sent.
     fn may_decrease(&self, received: f64, rtt: f64, now: Time) -> bool {
         let interval = rtt.clamp(DECREASE_INTERVALS.0, DECREASE_INTERVALS.1);
@@ -578,122 +422,17 @@ impl LossBased {
 mod tests {
     use super::*;
 
-    fn at_ms(ms: f64) -> Time {
+    pub(super) fn at_ms(ms: f64) -> Time {
         Time::ZERO + Duration::from_secs_f64(1e-3 * ms)
     }
 
-    fn packet(number: u64, sent_ms: f64, at: f64) -> Arrival {
+    pub(super) fn packet(number: u64, sent_ms: f64, at: f64) -> Arrival {
         Arrival { at: at_ms(at), sent: at_ms(sent_ms), number, bytes: 1000, is_marked: false }
     }
 
-    fn detector() -> Detector {
-        Detector::new(12.5, 0.01, 0.00018)
-    }
-
     #[track_caller]
-    fn assert_near(found: f64, expected: f64) {
+    pub(super) fn assert_near(found: f64, expected: f64) {
         assert!((found - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{found}, expected {expected}");
-    }
-
-    #[test]
-    fn what_leaves_within_5_ms_or_arrives_in_a_burst_is_one_group() {
-        let mut groups = Groups::default();
-        // Left at 0 and 5, arrived at 50 and 58: a group.
-        assert_eq!(groups.add(&packet(0, 0.0, 50.0)), None);
-        assert_eq!(groups.add(&packet(1, 5.0, 58.0)), None);
-        // Left at 20, arrived at 70: the next one; the first has none before it.
-        assert_eq!(groups.add(&packet(2, 20.0, 70.0)), None);
-        // Left 10 ms later and arrived 4 ms later: waited together with the last packet.
-        assert_eq!(groups.add(&packet(3, 30.0, 74.0)), None);
-        // One that was overtaken is ignored.
-        assert_eq!(groups.add(&packet(4, 10.0, 75.0)), None);
-        // From the last packets of the first group, 5 and 58, to those of the second, 30 and 74.
-        let (sent, arrived, at) = groups.add(&packet(5, 60.0, 110.0)).expect("the second group is complete");
-        assert_near(sent, 25.0);
-        assert_near(arrived, 16.0);
-        assert_eq!(at, at_ms(74.0));
-    }
-
-    #[test]
-    fn a_burst_ends_after_100_ms() {
-        let mut groups = Groups::default();
-        groups.add(&packet(0, 0.0, 500.0));
-        // An outage of 500 ms: packets sent 20 ms apart arrive 4 ms apart. The 26th comes 100 ms after the first.
-        let ends: Vec<u32> = (1..40)
-            .filter(|n| {
-                groups.add(&packet(u64::from(*n), 20.0 * f64::from(*n), 500.0 + 4.0 * f64::from(*n)));
-                groups.current.expect("there is a group").last_sent == at_ms(20.0 * f64::from(*n))
-                    && groups.current.expect("there is a group").first_sent == at_ms(20.0 * f64::from(*n))
-            })
-            .collect();
-        assert_eq!(ends, [25]);
-    }
-
-    /// Groups leave 10 ms and arrive 11 ms after one another: n ms of delay after n groups, smoothed n − 9·(1 − 0.9ⁿ).
-    #[test]
-    fn the_trend_is_the_slope_of_twenty_smoothed_delays() {
-        let mut detector = detector();
-        for n in 1..=19 {
-            detector.on_group(10.0, 11.0, at_ms(11.0 * f64::from(n)));
-            assert_eq!(detector.slope, 0.0);
-        }
-        assert_near(detector.smoothed, 19.0 - 9.0 * (1.0 - math::powf(0.9, 19.0)));
-        detector.on_group(10.0, 11.0, at_ms(220.0));
-        assert_near(detector.slope, 0.059_120_939_723);
-        // In the end the delay grows 1 ms in 11: T = 240/11 = 21.8 ms.
-        for n in 21..=400 {
-            detector.on_group(10.0, 11.0, at_ms(11.0 * f64::from(n)));
-        }
-        assert_near(detector.slope, 1.0 / 11.0);
-        assert_eq!(detector.groups, 60);
-    }
-
-    #[test]
-    fn overuse_takes_two_groups_and_more_than_10_ms_and_a_trend_that_does_not_fall() {
-        let usages = |sent_ms: f64, rises: [bool; 4]| {
-            let mut detector = detector();
-            rises.map(|rises| {
-                detector.judge(13.0, rises, sent_ms);
-                detector.usage
-            })
-        };
-        use Usage::{Normal, Over};
-        // 5 ms above it, then 15; it stays overuse while the trend is above.
-        assert_eq!(usages(10.0, [true; 4]), [Normal, Over, Over, Over]);
-        // 15 ms above it after the first group: still two groups.
-        assert_eq!(usages(30.0, [true; 4]), [Normal, Over, Over, Over]);
-        // 3, 9 and 15 ms.
-        assert_eq!(usages(6.0, [true; 4]), [Normal, Normal, Over, Over]);
-        assert_eq!(usages(10.0, [true, false, false, true]), [Normal, Normal, Normal, Over]);
-        let mut detector = detector();
-        detector.judge(-13.0, false, 10.0);
-        assert_eq!(detector.usage, Usage::Under);
-        detector.judge(-12.0, true, 10.0);
-        assert_eq!(detector.usage, Normal);
-    }
-
-    #[test]
-    fn the_threshold_rises_and_falls_by_its_gains_and_ignores_spikes() {
-        let adapted = |trend: f64, after_ms: f64| {
-            let mut detector = detector();
-            detector.updated = at_ms(0.0);
-            detector.adapt(trend, at_ms(after_ms));
-            detector.threshold
-        };
-        // 12.5 + 0.01·(20 − 12.5)·10
-        assert_near(adapted(20.0, 10.0), 13.25);
-        assert_near(adapted(-20.0, 10.0), 13.25);
-        // 12.5 + 0.00018·(2.5 − 12.5)·10
-        assert_near(adapted(2.5, 10.0), 12.482);
-        // At most 100 ms count: 12.5 + 0.01·7.5·100.
-        assert_near(adapted(20.0, 1000.0), 20.0);
-        assert_near(adapted(27.6, 10.0), 12.5);
-        let mut low = detector();
-        low.updated = at_ms(0.0);
-        for n in 1..=10_000 {
-            low.adapt(0.0, at_ms(10.0 * f64::from(n)));
-        }
-        assert_eq!(low.threshold, 6.0);
     }
 
     #[test]

@@ -24,6 +24,9 @@ pub(super) const PACKET_BYTES: ParamSpec =
 const HEADERS: f64 = 40.0;
 /// A packet that is overtaken by more than this is never heard of.
 const REMEMBERED: usize = 4096;
+/// Streams of the packets table.
+const MEDIA: u16 = 0;
+const PADDING: u16 = 1;
 const PS_PER_SECOND: u64 = 1_000_000_000_000;
 
 /// Finds the rate of a media flow: what its receiver reports, and what its sender makes of the reports.
@@ -32,6 +35,8 @@ pub trait RateControl: Clone + Debug + Sized {
     const CARD: Card;
     /// What a report says.
     type Report: Clone + Debug;
+    /// A report may let packets or padding leave.
+    const REPORTS_RELEASE: bool = false;
 
     /// A fresh one, whose rate stays between the bounds.
     fn new(given: &Checked<'_>, bounds_bps: [f64; 2]) -> Self;
@@ -43,6 +48,30 @@ pub trait RateControl: Clone + Debug + Sized {
     fn on_packet(&mut self, packet: Arrival) -> Option<(u32, Self::Report)>;
     /// A report has arrived at the sender.
     fn on_report(&mut self, report: Self::Report, now: Time);
+    /// When a report is due although no packet has arrived.
+    fn report_due(&self) -> Time {
+        Time::NEVER
+    }
+    /// The time of `report_due` has come. A report that leaves now, with its IP length.
+    fn on_report_due(&mut self, _now: Time) -> Option<(u32, Self::Report)> {
+        None
+    }
+    /// The encoder has produced a packet.
+    fn on_produced(&mut self, _bytes: u32, _now: Time) {}
+    /// When a packet that waits may leave; `Time::NEVER` if a report must come first.
+    fn leaves_at(&self, _bytes: u32, now: Time) -> Time {
+        now
+    }
+    /// A packet or padding leaves.
+    fn on_sent(&mut self, _number: u64, _bytes: u32, _now: Time) {}
+    /// Whether the packets that wait are discarded, of which the oldest was produced at this time.
+    fn discards(&mut self, _oldest: Time, _now: Time) -> bool {
+        false
+    }
+    /// Padding between the packets, as of a probe: when it leaves, and its IP length.
+    fn padding(&self) -> Option<(Time, u32)> {
+        None
+    }
     /// What the reports offer at least, in bit/s.
     fn reports_bps(&self) -> f64;
     /// Its packets may be marked instead of dropped.
@@ -80,6 +109,10 @@ pub struct MediaFlow<C: RateControl> {
     packets_of_frame: u64,
     frame_bytes: f64,
     left_over: f64,
+    // Packets that may not leave yet: when each was produced, and its IP length.
+    waiting: VecDeque<(Time, u32)>,
+    /// The wake that was asked for last.
+    armed: Time,
     // What packets and reports say. Packets by number from `first_stamp`; one that has arrived says nothing more.
     stamps: VecDeque<Time>,
     first_stamp: u64,
@@ -106,6 +139,8 @@ impl<C: RateControl> Registered for MediaFlow<C> {
             packets_of_frame: 0,
             frame_bytes: 0.0,
             left_over: 0.0,
+            waiting: VecDeque::new(),
+            armed: Time::NEVER,
             stamps: VecDeque::new(),
             first_stamp: 0,
             reports: BTreeMap::new(),
@@ -118,19 +153,27 @@ impl<C: RateControl> Application for MediaFlow<C> {
     fn step(&mut self, side: Side, cue: Cue, now: Time, actions: &mut Actions) {
         match (side, cue) {
             (Side::Client, Cue::Start) => self.begin(now),
-            (Side::Client, Cue::Stop) => self.start = Time::NEVER,
+            (Side::Client, Cue::Stop) => {
+                self.start = Time::NEVER;
+                self.waiting.clear();
+            }
             (Side::Client, Cue::Wake) => {}
-            (Side::Client, Cue::Datagram { number, .. }) => return self.on_report(number, now),
+            (Side::Client, Cue::Datagram { number, .. }) => {
+                self.on_report(number, now);
+                if !C::REPORTS_RELEASE {
+                    return;
+                }
+            }
             (Side::Server, Cue::Datagram { number, bytes, is_marked }) => {
-                return self.on_packet(Arrival { at: now, sent: now, number, bytes, is_marked }, actions);
+                self.on_packet(Arrival { at: now, sent: now, number, bytes, is_marked }, actions);
+                return self.arm_for_report(actions);
             }
             _ => return,
         }
-        while self.next() <= now {
-            self.send(now, actions);
-        }
-        if self.start != Time::NEVER {
-            actions.push(Action::WakeAt(self.next()));
+        self.advance(now, actions);
+        self.armed = self.next().min(self.control.report_due());
+        if self.armed != Time::NEVER {
+            actions.push(Action::WakeAt(self.armed));
         }
     }
 
@@ -152,9 +195,49 @@ impl<C: RateControl> MediaFlow<C> {
         self.control.begin(now);
     }
 
+    /// A report without a packet may be due before anything else.
+    fn arm_for_report(&mut self, actions: &mut Actions) {
+        let due = self.control.report_due();
+        if due < self.armed {
+            self.armed = due;
+            actions.push(Action::WakeAt(due));
+        }
+    }
+
+    /// Everything that is due: frames and packets, padding, and a report without a packet.
+    fn advance(&mut self, now: Time, actions: &mut Actions) {
+        while self.next_frame() <= now {
+            self.produce(now, actions);
+        }
+        self.release(now, actions);
+        while self.start != Time::NEVER
+            && let Some((at, bytes)) = self.control.padding()
+            && at <= now
+        {
+            self.send(bytes, PADDING, now, actions);
+        }
+        if self.control.report_due() <= now
+            && let Some((bytes, report)) = self.control.on_report_due(now)
+        {
+            let number = self.kept(report);
+            actions.push(Action::ReplyFromServer { number, bytes });
+        }
+    }
+
+    /// When there is something to do, reports apart.
+    fn next(&self) -> Time {
+        if self.start == Time::NEVER {
+            return Time::NEVER;
+        }
+        let padding = self.control.padding().map_or(Time::NEVER, |(at, _)| at);
+        let waiting =
+            self.waiting.front().map_or(Time::NEVER, |(at, bytes)| self.control.leaves_at(*bytes, *at));
+        self.next_frame().min(padding).min(waiting)
+    }
+
     /// When the next packet is due, or the next frame: frame n is due n/fps after the start, its packets share the time until
     /// the next one.
-    fn next(&self) -> Time {
+    fn next_frame(&self) -> Time {
         if self.start == Time::NEVER {
             return Time::NEVER;
         }
@@ -170,7 +253,7 @@ impl<C: RateControl> MediaFlow<C> {
     }
 
     /// A packet; the first of a new frame, if that is due.
-    fn send(&mut self, now: Time, actions: &mut Actions) {
+    fn produce(&mut self, now: Time, actions: &mut Actions) {
         if self.packets == self.packets_of_frame {
             self.frames += 1;
             self.frame_bytes = self.control.rate_bps() / 8.0 / self.fps as f64 + self.left_over;
@@ -190,12 +273,41 @@ impl<C: RateControl> MediaFlow<C> {
         }
         self.packets += 1;
         let bytes = (self.frame_bytes / self.packets_of_frame as f64) as u32;
+        self.control.on_produced(bytes, now);
+        if self.waiting.is_empty() && self.control.leaves_at(bytes, now) <= now {
+            return self.send(bytes, MEDIA, now, actions);
+        }
+        if self.waiting.front().is_some_and(|(oldest, _)| self.control.discards(*oldest, now)) {
+            self.waiting.clear();
+        }
+        self.waiting.push_back((now, bytes));
+    }
+
+    /// Packets that have waited and may leave now.
+    fn release(&mut self, now: Time, actions: &mut Actions) {
+        while let Some((_, bytes)) = self.waiting.front().copied()
+            && self.control.leaves_at(bytes, now) <= now
+        {
+            self.waiting.pop_front();
+            self.send(bytes, MEDIA, now, actions);
+        }
+    }
+
+    fn send(&mut self, bytes: u32, stream: u16, now: Time, actions: &mut Actions) {
+        self.control.on_sent(self.first_stamp + self.stamps.len() as u64, bytes, now);
         self.stamps.push_back(now);
         if self.stamps.len() > REMEMBERED {
             self.stamps.pop_front();
             self.first_stamp += 1;
         }
-        actions.push(Action::Datagram { bytes, stream: 0 });
+        actions.push(Action::Datagram { bytes, stream });
+    }
+
+    /// Keeps a report until it arrives, by its number.
+    fn kept(&mut self, report: C::Report) -> u64 {
+        self.reports.insert(self.reported, report);
+        self.reported += 1;
+        self.reported - 1
     }
 
     fn on_packet(&mut self, packet: Arrival, actions: &mut Actions) {
@@ -206,9 +318,8 @@ impl<C: RateControl> MediaFlow<C> {
             return; // A wire's copy.
         }
         if let Some((bytes, report)) = self.control.on_packet(Arrival { sent, ..packet }) {
-            self.reports.insert(self.reported, report);
-            actions.push(Action::Reply { number: self.reported, bytes });
-            self.reported += 1;
+            let number = self.kept(report);
+            actions.push(Action::Reply { number, bytes });
         }
     }
 

@@ -14,10 +14,12 @@ pub mod gcc;
 pub mod media;
 pub mod nada;
 pub mod packmime;
+pub mod page;
 pub mod ping;
 pub mod registry;
 pub mod request_response;
 pub mod rpm_probe;
+pub mod scream;
 pub mod slots;
 pub mod transfers;
 pub mod tunnel;
@@ -130,6 +132,13 @@ pub enum Action {
         /// IP length.
         bytes: u32,
     },
+    /// The same from the flow's `to`, whichever side receives the cue.
+    ReplyFromServer {
+        /// The number.
+        number: u64,
+        /// IP length.
+        bytes: u32,
+    },
     /// Receive [`Cue::Wake`] then, instead of whenever was asked for before.
     WakeAt(Time),
     /// A row for the tables.
@@ -152,6 +161,17 @@ pub enum Report {
     },
     /// The exchange under way on a connection is complete.
     Answered(Connection),
+    /// An exchange is complete that was one of several on its connection.
+    Served {
+        /// Connection of the exchange.
+        connection: Connection,
+        /// What kind of exchange.
+        kind: Exchange,
+        /// Size of the object.
+        bytes: Bytes,
+        /// When it began.
+        asked: Time,
+    },
     /// The echo request of this number leaves.
     Pinged(u64),
     /// Its reply is back.
@@ -175,6 +195,10 @@ crate::labels! {
         Tls = 5 => "tls",
         /// A segment of a film.
         Segment = 6 => "segment",
+        /// An object of a web page.
+        Object = 7 => "object",
+        /// A web page.
+        Page = 8 => "page",
     }
 }
 

@@ -75,6 +75,7 @@ applications! {
     web::Web,
     connection_vectors::ConnectionVectors,
     web_probe::WebProbe,
+    page::Page,
     video::Video,
     voip::Voip,
     voip_onoff::VoipOnOff,
@@ -82,6 +83,7 @@ applications! {
     game::Game,
     nada::Media,
     gcc::MediaGcc,
+    scream::MediaScream,
     ping::Ping,
     tunnel::Tunnel,
 }

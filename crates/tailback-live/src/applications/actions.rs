@@ -42,6 +42,9 @@ impl Flow<'_> {
             Action::Reply { number, bytes } => {
                 self.send(side, number, bytes)?;
             }
+            Action::ReplyFromServer { number, bytes } => {
+                self.send(Side::Server, number, bytes)?;
+            }
             Action::Report(report) => self.report(report),
             Action::TurnAway => {
                 self.record.tally.connections += 1;
@@ -142,6 +145,10 @@ impl Flow<'_> {
             }
             Report::Answered(connection) => {
                 let row = self.pair(connection).and_then(|pair| pair.row.take());
+                self.record.answered(now, row);
+            }
+            Report::Served { kind, bytes, asked, .. } => {
+                let row = self.record.asked(asked, kind, bytes, 0);
                 self.record.answered(now, row);
             }
             Report::Pinged(number) => self.record.pinged(now, number),

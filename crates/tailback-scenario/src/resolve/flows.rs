@@ -6,6 +6,7 @@ use tailback_core::tcp::stack::{self, Stack};
 use super::graph::{Graph, Routes};
 use super::links::MTU;
 use super::{Own, Resolver, applications, matching, optional, sends_datagrams, set};
+use crate::har;
 use crate::node::{Node, Value};
 use crate::part::{Params, Span};
 use crate::problem::{choices, fault};
@@ -87,6 +88,7 @@ fn application(resolver: &mut Resolver<'_>, flow: &Flow, place: &str) -> Params 
     for (key, value) in &flow.params.0 {
         resolver.param(card, key, value, &format!("{place}.params.{key}"), &mut params);
     }
+    page(resolver, &mut params, place);
     if let Some(pattern) = params.get("pattern").cloned() {
         let checked =
             pattern.as_text().filter(|text| !text.is_empty()).map(|text| resolver.host.pattern(text));
@@ -95,6 +97,27 @@ fn application(resolver: &mut Resolver<'_>, flow: &Flow, place: &str) -> Params 
         }
     }
     params
+}
+
+/// The objects of a HAR file, in place of its name.
+fn page(resolver: &mut Resolver<'_>, params: &mut Params, place: &str) {
+    let Some(file) = params.get("har").cloned() else { return };
+    let place = format!("{place}.params.har");
+    if params.get("objects").is_some() {
+        let problem = fault("objects are given too", "Leave one of them out");
+        return resolver.problem_with(&place, &file, problem);
+    }
+    let read = match file.as_text() {
+        Some(name) => resolver.host.page(name).and_then(|text| har::page(&text)),
+        None => Err(fault("this is not a file's name", "Write for example har = \"page.har\"")),
+    };
+    match read {
+        Ok(objects) => {
+            params.0.retain(|(key, _)| key != "har");
+            set(params, "objects", objects.into());
+        }
+        Err(found) => resolver.problem_with(&place, &file, found),
+    }
 }
 
 fn tcp(resolver: &mut Resolver<'_>, flow: &Flow, place: &str) -> Node {

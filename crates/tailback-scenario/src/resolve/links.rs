@@ -93,9 +93,13 @@ fn link(
     }
     if !hop.schedule.is_empty() {
         let step = |step: &crate::schema::Step| {
-            table! {
+            let row = table! {
                 "at_ps" => step.at.0, "rate_bps" => step.rate.map(|rate| rate.0),
                 "delay_ps" => step.delay.map(|delay| delay.0),
+            };
+            match step.loss {
+                Some(loss) => row.with(table! { "loss" => loss.0 }),
+                None => row,
             }
         };
         out.put("schedule", hop.schedule.iter().map(step).collect::<Vec<Node>>());

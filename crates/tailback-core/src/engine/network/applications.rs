@@ -87,6 +87,11 @@ impl<P: Probe> Network<P> {
                 self.send_datagram(number, side, &segment, bytes, 0);
                 None
             }
+            Action::ReplyFromServer { number: datagram, bytes } => {
+                let segment = Segment { seq: datagram, ts_val: self.now, ..Segment::blank() };
+                self.send_datagram(number, Side::Server, &segment, bytes, 0);
+                None
+            }
             Action::Report(report) => {
                 if P::WANTS {
                     self.report(number, report);
@@ -178,6 +183,12 @@ impl<P: Probe> Network<P> {
             Report::Answered(connection) => {
                 let Some(index) = self.index(number, Side::Client, connection) else { return };
                 let row = std::mem::replace(&mut self.connections.at(index).row, NO_ROW);
+                self.probe.answered(self.now, row);
+            }
+            Report::Served { connection, kind, bytes, asked } => {
+                let Some(index) = self.index(number, Side::Client, connection) else { return };
+                let opening = self.connections.at(index).opening;
+                let row = self.probe.asked(asked, flow, u64::from(opening), kind, bytes, 0);
                 self.probe.answered(self.now, row);
             }
             Report::Pinged(datagram) => self.probe.pinged(self.now, flow, datagram),

@@ -384,6 +384,11 @@ impl<P: Probe> Network<P> {
                 let row = std::mem::replace(&mut live.row, NO_ROW);
                 self.probe.answered(self.now, row);
             }
+            Report::Served { connection, kind, bytes, asked } => {
+                let Some(live) = self.foreign[foreign].of(connection) else { return };
+                let row = self.probe.asked(asked, flow, u64::from(live.serial), kind, bytes, 0);
+                self.probe.answered(self.now, row);
+            }
             Report::Pinged(_) | Report::Ponged(_) => self.report(number, report),
         }
     }
