@@ -22,7 +22,9 @@ def hunt(
     runs: Annotated[int, typer.Option(min=1, help="Runs at most, those that simplify included.")] = 600,
     weakness: Annotated[
         list[str] | None,
-        typer.Option(help="Only panic, stall, underuse, starvation, loss, call, collapse or lockout. May be repeated."),
+        typer.Option(
+            help="Only panic, stall, underuse, starvation, loss, call, collapse, lockout or jitter. May be repeated."
+        ),
     ] = None,
     vary: Annotated[
         list[str] | None, typer.Option(help="Vary this numeric parameter of a built-in candidate too. May be repeated.")

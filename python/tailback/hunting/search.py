@@ -219,7 +219,9 @@ class Hunt:
             counts_packets=u[12] > 0.5,
             start_ms=log_between(u[13], 10.0, 500.0),
         )
-        if "jitter" in uses and u[14] > 0.5:
+        if "jitter always" in uses:
+            case = replace(case, jitter_ms=log_between(u[14], 0.1, 0.5 * case.rtt_ms))
+        elif "jitter" in uses and u[14] > 0.5:
             case = replace(case, jitter_ms=log_between(2 * u[14] - 1, 0.1, 0.5 * case.rtt_ms))
         if "reordering" in uses and u[15] > 0.6:
             share = (u[15] - 0.6) / 0.4
@@ -391,6 +393,8 @@ class Hunt:
     def _twin(self, case: Case, weakness: Weakness, seed: int) -> Scenario:
         if weakness.twin == "steady":
             return case.scenario(self.candidate.cc, seed, steady=True)
+        if weakness.twin == "no jitter":
+            return replace(case, jitter_ms=0.0).scenario(self.candidate.cc, seed)
         return replace(case, params=()).scenario("reno", seed)
 
     def _shrunk(self, scored: _Scored, weakness: Weakness | None, ends_at: int) -> list[_Scored]:

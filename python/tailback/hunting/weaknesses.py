@@ -73,7 +73,8 @@ class Weakness:
     uses: frozenset[str]
     #: How bad, from what was seen: a finding from 1 on.
     badness: Callable[[Case, Seen], float]
-    #: Which twin must do well: the candidate itself with an even stream for the bursts, or Reno in its place,
+    #: Which twin must do well: the candidate itself with an even stream for the bursts or without jitter, or Reno in its
+    #: place,
     twin: str
     #: and when it does, from what was seen of both.
     is_well: Callable[[Case, Seen, Seen], bool]
@@ -172,6 +173,16 @@ WEAKNESSES: tuple[Weakness, ...] = (
             f"{_sum(case, 'timeouts')} < {_timeouts_allowed(case):.3g}",
             f"{_sum(case, 'goodput_mbps')} >= {0.6 * case.left_mbps:.3g}",
         ],
+    ),
+    Weakness(
+        "jitter",
+        "A tenth of the packets is lost at the bottleneck where delay varies; without jitter a third of that at most",
+        # The rate that such a control thinks it has is wrong where many packets are under way.
+        frozenset({"one flow", "large windows", "jitter always"}),
+        lambda case, seen: seen.loss / 0.1,
+        "no jitter",
+        lambda case, seen, twin: twin.loss <= seen.loss / 3,
+        lambda case, seen: ["loss <= 0.1"],
     ),
 )
 #: What a scenario of the user's says must hold.
