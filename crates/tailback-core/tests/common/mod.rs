@@ -5,7 +5,7 @@
 use tailback_core::engine::Simulation;
 use tailback_core::probe::{Column, Tables};
 use tailback_core::scenario::{
-    AppSpec, FlowSpec, Instruments, LinkSpec, Params, QueueSpec, Randomness, Scenario, TcpSpec, Value,
+    AppSpec, FlowSpec, Instruments, IpVersion, LinkSpec, Params, QueueSpec, Randomness, Scenario, TcpSpec, Value,
     WireSpec,
 };
 
@@ -39,6 +39,7 @@ pub fn flow(name: &str, kind: &str, tcp: Option<TcpSpec>) -> FlowSpec {
         again: Vec::new(),
         app: AppSpec { kind: kind.into(), params: Params::new() },
         tcp,
+        ip: IpVersion::V4,
     }
 }
 
