@@ -7,8 +7,8 @@
 use tailback_core::engine::Simulation;
 use tailback_core::probe::{Column, Tables};
 use tailback_core::scenario::{
-    AppSpec, FlowSpec, Instruments, IpVersion, LinkSpec, Params, QueueSpec, Randomness, Scenario, TcpSpec, Value,
-    WireSpec,
+    AppSpec, FlowSpec, Instruments, IpVersion, LinkSpec, Params, QueueSpec, Randomness, Scenario, TcpSpec,
+    Value, WireSpec,
 };
 
 fn link(name: &str, from: &str, to: &str, bps: u64, delay_ps: u64, limit: f64) -> LinkSpec {

@@ -5,7 +5,8 @@
 use tailback_core::engine::Simulation;
 use tailback_core::probe::{Column, Tables};
 use tailback_core::scenario::{
-    AppSpec, FlowSpec, Instruments, IpVersion, LinkSpec, Params, QueueSpec, Randomness, Scenario, TcpSpec, Value,
+    AppSpec, FlowSpec, Instruments, IpVersion, LinkSpec, Params, QueueSpec, Randomness, Scenario, TcpSpec,
+    Value,
 };
 
 fn link(name: &str, from: &str, to: &str) -> LinkSpec {

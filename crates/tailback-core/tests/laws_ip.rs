@@ -18,7 +18,12 @@ fn over(ip: IpVersion, app: FlowSpec, seconds: u64) -> Scenario {
 /// IP length, payload and flags of each packet.
 fn sizes(tables: &Tables) -> Vec<(f64, f64, u8)> {
     let [bytes, length, flags] = ["bytes", "length", "flags"].map(|name| column(tables, "headers", name));
-    bytes.iter().zip(length).zip(flags).map(|((bytes, length), flags)| (*bytes, length, flags as u8)).collect()
+    bytes
+        .iter()
+        .zip(length)
+        .zip(flags)
+        .map(|((bytes, length), flags)| (*bytes, length, flags as u8))
+        .collect()
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::params::unknown_name;
 use crate::queue::{self, registry::Context};
 use crate::rng::Stream;
 use crate::scenario::{
-    FlowSpec, LinkSpec, Params, Period, Scenario, ScenarioError, TcpSpec, Value, WireSpec,
+    FlowSpec, IpVersion, LinkSpec, Params, Period, Scenario, ScenarioError, TcpSpec, Value, WireSpec,
 };
 use crate::tcp::segment::{TCP_HEADER, TIMESTAMP_OPTION};
 use crate::tcp::stack::{EcnMode, Stack};
@@ -32,6 +32,8 @@ use crate::traffic::{Application, Needs, Transport};
 
 /// The smallest IP packet every host must take (RFC 791), and the largest there is.
 const MTU_RANGE: (u32, u32) = (68, 65_535);
+/// Every link that carries IPv6 carries packets of this many bytes (RFC 8200 section 5).
+const LEAST_V6_MTU: u32 = 1_280;
 /// Runs longer than this are a mistake of units.
 const LONGEST_RUN_PS: u64 = 30 * 86_400 * 1_000_000_000_000;
 
@@ -272,7 +274,8 @@ impl Building<'_> {
         if stacks[0].ecn == EcnMode::L4s {
             check_l4s(tcp, self.makers, path)?;
         }
-        let mss = tcp.mtu - flow.ip.header() - TCP_HEADER - if stacks[0].timestamps { TIMESTAMP_OPTION } else { 0 };
+        let mss =
+            tcp.mtu - flow.ip.header() - TCP_HEADER - if stacks[0].timestamps { TIMESTAMP_OPTION } else { 0 };
         let mss = needs.segment.map_or(mss, |bytes| bytes.min(mss));
         let most = needs.window.unwrap_or(u64::MAX);
         let mut make = |mut stack: Stack, name: &str, side: &str| -> Result<Blueprint, ScenarioError> {
@@ -590,12 +593,16 @@ fn hidden(name: String, delay: Duration, wire: WireSpec, seed: u64) -> Result<Li
 
 /// An error if no packet, or no buffer, has the size that a connection asks for.
 fn check_sizes(flow: &FlowSpec, tcp: &TcpSpec, path: At) -> Result<(), ScenarioError> {
-    let (low, high) = (MTU_RANGE.0 + flow.ip.beyond_v4(), MTU_RANGE.1);
+    let (least, high) = MTU_RANGE;
+    let (low, packet) = match flow.ip {
+        IpVersion::V4 => (least, "an IP packet"),
+        IpVersion::V6 => (LEAST_V6_MTU, "the largest packet over IPv6"),
+    };
     if tcp.mtu < low || tcp.mtu > high {
         return Err(refuse(
             format!("{path}.tcp.mtu"),
             tcp.mtu,
-            format!("an IP packet has {low} to {high} bytes"),
+            format!("{packet} has {low} to {high} bytes"),
             "Give an MTU such as \"1500B\".",
         ));
     }

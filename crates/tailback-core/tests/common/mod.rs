@@ -5,8 +5,8 @@
 use tailback_core::engine::Simulation;
 use tailback_core::probe::{Column, Tables};
 use tailback_core::scenario::{
-    AppSpec, FlowSpec, Instruments, IpVersion, LinkSpec, Params, QueueSpec, Randomness, Scenario, TcpSpec, Value,
-    WireSpec,
+    AppSpec, FlowSpec, Instruments, IpVersion, LinkSpec, Params, QueueSpec, Randomness, Scenario, TcpSpec,
+    Value, WireSpec,
 };
 
 pub const SECOND: u64 = 1_000_000_000_000;
