@@ -46,17 +46,15 @@ def captured(result: tb.Result, folder: Path) -> list[dict[str, Any]]:
 def test_a_program_runs_over_ipv6_and_is_measured(run: Callable[..., tb.Result], tmp_path: Path) -> None:
     client = "iperf3 -6 --client {server_addr} --port {port} --time 2 --json"
     flow = tb.flow("exec", client=client, server="iperf3 -6 --server --one-off --port {port}", parse="iperf3", ip=6)
-    result = run(
-        dumbbell(flow, duration="4s", instruments={"captures": ["left"], "packets": "all"}), allow_code=True
-    )
+    result = run(dumbbell(flow, duration="4s", instruments={"captures": ["left"], "packets": "all"}), allow_code=True)
     assert [row["status"] for row in result.program_summary()] == [0, 0]
     report = json.loads(result.files["exec/client.out"])
     assert report["start"]["connected"][0]["remote_host"] == FAR
     flows = result.numpy("flows")
     assert 0 <= flows["bytes_received"][0] - report["end"]["sum_received"]["bytes"] < 10_000
     assert flows["connections"][0] == 2
-    # A full link carries its rate less the headers: never more, and at most a tenth less in two seconds, unless the machine
-    # was late with packets.
+    # A full link carries its rate less the headers: never more, and at most a tenth less in two seconds, unless the
+    # machine was late with packets.
     rate = report["end"]["sum_received"]["bits_per_second"]
     assert rate / (RATE * ROOM[6] / 1500) <= 1.0
     assert rate / (RATE * ROOM[6] / 1500) > 0.9 or not result.meta["fit"]

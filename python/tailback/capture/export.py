@@ -36,10 +36,10 @@ def points(result: Result) -> list[str]:
 def export(result: Result, point: str, path: str | os.PathLike[str], *, snap: int = 0) -> int:
     """Write what passed a point as pcapng with nanosecond stamps; returns the number of packets.
 
-    Simulated time zero is the epoch. A flow's hosts are 10.x.y.1 and 10.x.y.2, x·256 + y its number, over IPv6
-    2001:db8::aXX:YY01 and 2001:db8::aXX:YY02; connections differ by the client's port. `snap` keeps that many bytes of each frame, 0 all of it; payloads are zeros. Of a live run the
-    packets are the kernel's own, as far as they were kept: their headers. Raises `ResultError` if the point was not
-    captured.
+    Simulated time zero is the epoch. A flow's hosts are 10.x.y.1 and 10.x.y.2, x·256 + y its number, over IPv6 these
+    below 2001:db8::/96; connections differ by the client's port. `snap` keeps that many bytes of each frame, 0 all of
+    it; payloads are zeros. Of a live run the packets are the kernel's own, as far as they were kept: their headers.
+    Raises `ResultError` if the point was not captured.
     """
     known = points(result)
     if not known:
