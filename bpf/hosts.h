@@ -27,6 +27,29 @@ ALWAYS_INLINE bool is_ours(struct sock *sk)
 
 #endif
 
+#define FAMILY_V6 10
+
+#ifdef TAILBACK_NATIVE
+#define LAST_BITS(sk, v4, v6) ((sk)->__sk_common.v4)
+#else
+/* Of an IPv6 address the last 32 bits: those of a flow's are its IPv4 address. A kernel without IPv6 has no such field. */
+#define LAST_BITS(sk, v4, v6)                                                                              \
+	((sk)->__sk_common.skc_family == FAMILY_V6 &&                                                      \
+			 __builtin_preserve_field_info((sk)->__sk_common.v6, 2) ?                          \
+		 (sk)->__sk_common.v6.in6_u.u6_addr32[3] :                                                 \
+		 (sk)->__sk_common.v4)
+#endif
+
+ALWAYS_INLINE u32 local_of(struct sock *sk)
+{
+	return LAST_BITS(sk, skc_rcv_saddr, skc_v6_rcv_saddr);
+}
+
+ALWAYS_INLINE u32 remote_of(struct sock *sk)
+{
+	return LAST_BITS(sk, skc_daddr, skc_v6_daddr);
+}
+
 /* A flow's client has an address that ends in 1; the client's port names the connection at both ends. */
 ALWAYS_INLINE bool is_client(u32 local)
 {
@@ -35,7 +58,7 @@ ALWAYS_INLINE bool is_client(u32 local)
 
 ALWAYS_INLINE u16 port_of(struct sock *sk)
 {
-	if (is_client(sk->__sk_common.skc_rcv_saddr))
+	if (is_client(local_of(sk)))
 		return sk->__sk_common.skc_num;
 	return __builtin_bswap16(sk->__sk_common.skc_dport);
 }

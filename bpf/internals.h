@@ -91,7 +91,7 @@ SEC("tp_btf/tcp_probe") int on_internals(u64 *context)
 		row->quantities[i].per = MISSING;
 	}
 	row->ns = ktime_get_ns();
-	row->local = sk->__sk_common.skc_rcv_saddr;
+	row->local = local_of(sk);
 	row->port = port_of(sk);
 	show((struct sock *)tp, row->quantities);
 	ringbuf_submit(row, NO_WAKEUP);

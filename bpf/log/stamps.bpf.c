@@ -79,6 +79,13 @@ ALWAYS_INLINE void note(struct sk_buff *skb, u32 direction)
 
 		probe_read_kernel(words, sizeof(words), skb->data);
 		stamp->key = words[1] ^ words[4] ^ words[6];
+		if ((words[0] & 0xf0) == 0x60) {
+			/* Behind IPv6's header: the end of the destination, and again what TCP or UDP has there. */
+			u32 more[3] = {};
+
+			probe_read_kernel(more, sizeof(more), skb->data + 36);
+			stamp->key = words[1] ^ more[0] ^ more[2];
+		}
 		stamp->length = skb->len;
 	}
 	stamp->ns = ktime_get_ns();

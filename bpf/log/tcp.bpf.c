@@ -127,8 +127,8 @@ ALWAYS_INLINE void log(struct sock *sk, struct tcp_sock *tp, u8 kind, u8 new_pha
 
 	row->ns = ktime_get_ns();
 	row->bytes_acked = tp->bytes_acked;
-	row->local = sk->__sk_common.skc_rcv_saddr;
-	row->remote = sk->__sk_common.skc_daddr;
+	row->local = local_of(sk);
+	row->remote = remote_of(sk);
 	row->cwnd = tp->snd_cwnd;
 	row->ssthresh = tp->snd_ssthresh;
 	row->mss = tp->mss_cache;
@@ -175,7 +175,8 @@ SEC("tp_btf/tcp_probe") int on_received(u64 *context)
 	return 0;
 }
 
-#define IP_HEADER 20
+#define V4_HEADER 20
+#define V6_HEADER 40
 #define TCP 6
 
 /* Attached only if an instrument records what leaves. */
@@ -183,12 +184,19 @@ SEC("tp_btf/net_dev_start_xmit") int on_sent(u64 *context)
 {
 	struct sk_buff *skb = (void *)context[0];
 	struct sock *sk = skb->sk;
-	unsigned char ip[IP_HEADER] = {};
+	unsigned char ip[V4_HEADER] = {};
+	u32 before;
 
 	if (!sk || sk->__sk_common.skc_state != ESTABLISHED)
 		return 0;
-	/* Our hosts send no IP options. */
-	if (probe_read_kernel(ip, sizeof(ip), skb->data) || ip[0] != 0x45 || ip[9] != TCP)
+	/* Our hosts send no IP options, and no extensions. */
+	if (probe_read_kernel(ip, sizeof(ip), skb->data))
+		return 0;
+	if (ip[0] == 0x45 && ip[9] == TCP)
+		before = V4_HEADER;
+	else if (ip[0] >> 4 == 6 && ip[6] == TCP)
+		before = V6_HEADER;
+	else
 		return 0;
 #ifdef BEFORE_CASTS
 	struct tcp_sock *tp = skc_to_tcp_sock(sk);
@@ -198,7 +206,7 @@ SEC("tp_btf/net_dev_start_xmit") int on_sent(u64 *context)
 	struct tcp_sock *tp = bpf_rdonly_cast(sk, __builtin_btf_type_id(*(struct tcp_sock *)0, 1));
 #endif
 
-	struct header header = header_of(skb->data + IP_HEADER, skb->len - IP_HEADER);
+	struct header header = header_of(skb->data + before, skb->len - before);
 	struct skb_shared_info *shared = (void *)(skb->head + skb->end);
 	u16 cut = 0;
 

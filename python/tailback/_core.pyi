@@ -383,10 +383,13 @@ def run(
     `ScenarioError` too, once more rows are recorded than `instruments.most_rows`.
     """
 
+def flow_addresses(number: int, ip: int) -> list[str]:
+    """The addresses of a flow's client and server by its number, over this version of IP."""
+
 def capture_write(
     path: str | PathLike[str],
     about: tuple[str, str, str, int],
-    flows: list[tuple[str, tuple[int, int], int]],
+    flows: list[tuple[str, tuple[int, int], int, int]],
     wire: dict[str, npt.NDArray[Any]],
     headers: dict[str, npt.NDArray[Any]],
     sacks: dict[str, npt.NDArray[Any]],
@@ -395,7 +398,7 @@ def capture_write(
     """Write a run's packets at one point as pcapng; returns how many.
 
     `about` is comment, name of the point, description and snap length (0: all). `flows` are kind, nodes of client and
-    server, and the step of the RTP clock. The rest are columns of the result's tables.
+    server, the step of the RTP clock, and the version of IP. The rest are columns of the result's tables.
     """
 
 def capture_write_real(

@@ -43,7 +43,7 @@ CONNECTIONS = 8
 #: Bytes of a pair of probes, and the share of the capacity that they may take (PTC), of the same draft.
 PAIR_BYTES, PROBE_SHARE = 6000, 0.05
 #: Fields of a flow over TCP that the load takes over.
-_OF_TCP = ("cc", "stack", "receiver_stack", "send_buffer", "receive_buffer", "mtu")
+_OF_TCP = ("cc", "stack", "receiver_stack", "send_buffer", "receive_buffer", "mtu", "ip")
 
 
 class NotATest(TailbackError, ValueError):
@@ -69,7 +69,7 @@ def scenario(base: Scenario, *, client: str | None = None, most: int = MOST_CONN
     if "receiver_stack" in model:
         up["stack"], up["receiver_stack"] = model["receiver_stack"], model.get("stack", "linux")
     data.pop("expect", None)
-    asks: dict[str, Any] = {**_turned(ends), **{key: down[key] for key in ("cc", "stack", "mtu") if key in down}}
+    asks: dict[str, Any] = {**_turned(ends), **{key: down[key] for key in ("cc", "stack", "mtu", "ip") if key in down}}
     interval = _probe_interval_ms(resolved)
     data["flow"] = [
         *(_load(down, f"down-{number}", number, DOWN, most) for number in _numbers(most)),

@@ -30,8 +30,8 @@ fn main() {
     let mut builder = Builder::default();
     let agreed =
         Connection { mss: [1460; 2], timestamps: true, sack: true, scaling: true, ecn: false, scale: [7; 2] };
-    let tcp = Flow { kind: Kind::Tcp, nodes: [1, 2], rtp_step: 0 };
-    let call = Flow { kind: Kind::Rtp, nodes: [1, 2], rtp_step: 160 };
+    let tcp = Flow { kind: Kind::Tcp, nodes: [1, 2], rtp_step: 0, is_v6: false };
+    let call = Flow { kind: Kind::Rtp, nodes: [1, 2], rtp_step: 160, is_v6: false };
     let mut sent = vec![0u64; CONNECTIONS as usize];
     let mut ids = vec![[0u16; 2]; (CONNECTIONS + CALLS) as usize];
     let mut spoken = vec![0u64; CALLS as usize];

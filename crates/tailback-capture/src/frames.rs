@@ -1,11 +1,13 @@
-//! A run's packets as frames: Ethernet, IPv4, and TCP, UDP with RTP, or ICMP, with right checksums.
+//! A run's packets as frames: Ethernet, IPv4 or IPv6, and TCP, UDP with RTP, or ICMP, with right checksums.
 //!
 //! Payloads are zeros. Stream offsets become sequence numbers of 32 bits behind an initial number of each connection's
 //! own; times become timestamps in milliseconds (RFC 7323 section 5.4 wants a clock between 1 ms and 1 s).
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use etherparse::{
-    EtherType, Ethernet2Header, IcmpEchoHeader, Icmpv4Header, Icmpv4Type, IpDscp, IpEcn, IpNumber,
-    Ipv4Header, TcpHeader, UdpHeader,
+    EtherType, Ethernet2Header, IcmpEchoHeader, Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpDscp,
+    IpEcn, IpNumber, Ipv4Header, Ipv6Header, TcpHeader, UdpHeader,
 };
 
 /// What a flow's packets are.
@@ -30,6 +32,8 @@ pub struct Flow {
     pub nodes: [u16; 2],
     /// Payload bytes between two numbers of an RTP stream's clock.
     pub rtp_step: u32,
+    /// They are IPv6 packets.
+    pub is_v6: bool,
 }
 
 /// What the ends of a connection agreed on.
@@ -92,11 +96,104 @@ const CLIENT_PORTS: u32 = 28_232;
 const SERVER_PORT: u16 = 5001;
 const FIRST_RTP_PORT: u32 = 16_384;
 const RTP_HEADER: usize = 12;
+/// Linux's first time to live.
+const HOPS: u8 = 64;
 
-/// The addresses of a flow, as in live runs: 10.x.y.1 at its sender, 10.x.y.2 at its receiver, x·256 + y its number.
-pub fn addresses(flow: u32) -> [[u8; 4]; 2] {
+/// The IPv6 addresses are these 96 bits and the IPv4 address, as RFC 6052 section 2.2 embeds one; 2001:db8::/32 is for
+/// documentation (RFC 3849), and hosts prefer it to IPv4, unlike private addresses (RFC 6724 section 2.1).
+const PREFIX: [u16; 6] = [0x2001, 0xdb8, 0, 0, 0, 0];
+
+/// The addresses of a flow, as in live runs: 10.x.y.1 at its sender, 10.x.y.2 at its receiver, x·256 + y its number; over
+/// IPv6 these below [`PREFIX`].
+pub fn addresses(flow: u32, is_v6: bool) -> [IpAddr; 2] {
     let [_, _, x, y] = flow.to_be_bytes();
-    [[10, x, y, 1], [10, x, y, 2]]
+    let [a, b, c, d, e, f] = PREFIX;
+    [1, 2].map(|end| match is_v6 {
+        false => Ipv4Addr::new(10, x, y, end).into(),
+        true => {
+            Ipv6Addr::new(a, b, c, d, e, f, 10 << 8 | u16::from(x), u16::from(y) << 8 | u16::from(end)).into()
+        }
+    })
+}
+
+/// An IP header.
+#[derive(Debug)]
+enum Ip {
+    V4(Ipv4Header),
+    V6(Ipv6Header),
+}
+
+impl Ip {
+    /// Of a packet of `flow`, and the length of what follows it.
+    fn of(it: &Headers<'_>, flow: &Flow, ecn: u8) -> Option<(Ip, u16)> {
+        let protocol = match flow.kind {
+            Kind::Tcp => IpNumber::TCP,
+            Kind::Rtp | Kind::Udp => IpNumber::UDP,
+            Kind::Echo if flow.is_v6 => IpNumber::IPV6_ICMP,
+            Kind::Echo => IpNumber::ICMP,
+        };
+        let mut ends = addresses(it.flow, flow.is_v6);
+        if it.is_reverse {
+            ends.reverse();
+        }
+        let bytes = u16::try_from(it.bytes).ok()?;
+        match ends {
+            [IpAddr::V4(from), IpAddr::V4(to)] => {
+                let length = bytes.checked_sub(Ipv4Header::MIN_LEN as u16)?;
+                let mut ip = Ipv4Header::new(length, HOPS, protocol, from.octets(), to.octets()).ok()?;
+                ip.identification = it.ip_id;
+                ip.dont_fragment = true;
+                ip.dscp = IpDscp::ZERO;
+                let ip = Ip::V4(ip).with(ecn)?;
+                Some((ip, length))
+            }
+            [IpAddr::V6(from), IpAddr::V6(to)] => {
+                let length = bytes.checked_sub(Ipv6Header::LEN as u16)?;
+                let ip = Ipv6Header {
+                    payload_length: length,
+                    next_header: protocol,
+                    hop_limit: HOPS,
+                    source: from.octets(),
+                    destination: to.octets(),
+                    ..Ipv6Header::default()
+                };
+                Some((Ip::V6(ip).with(ecn)?, length))
+            }
+            _ => unreachable!("both ends have addresses of one version"),
+        }
+    }
+
+    /// The same with this ECN codepoint.
+    fn with(self, ecn: u8) -> Option<Ip> {
+        Some(match self {
+            Ip::V4(mut ip) => {
+                ip.ecn = IpEcn::try_new(ecn & 3).ok()?;
+                ip.header_checksum = ip.calc_header_checksum();
+                Ip::V4(ip)
+            }
+            Ip::V6(ip) => Ip::V6(Ipv6Header { traffic_class: ip.traffic_class & !3 | ecn & 3, ..ip }),
+        })
+    }
+
+    fn header_bytes(&self) -> usize {
+        match self {
+            Ip::V4(ip) => ip.header_len(),
+            Ip::V6(_) => Ipv6Header::LEN,
+        }
+    }
+
+    fn write(&self, link: Ethernet2Header, frame: &mut Vec<u8>) -> Option<()> {
+        match self {
+            Ip::V4(ip) => {
+                Ethernet2Header { ether_type: EtherType::IPV4, ..link }.write(frame).ok()?;
+                ip.write(frame).ok()
+            }
+            Ip::V6(ip) => {
+                Ethernet2Header { ether_type: EtherType::IPV6, ..link }.write(frame).ok()?;
+                ip.write(frame).ok()
+            }
+        }
+    }
 }
 
 /// The ports of a flow's connection or stream: client's and server's.
@@ -151,14 +248,14 @@ fn link_header(nodes: [u16; 2], is_reverse: bool) -> Ethernet2Header {
 }
 
 impl Builder {
-    /// The frame of a real IPv4 packet's first bytes, which carried this ECN codepoint here; `None` if they are none.
+    /// The frame of a real IP packet's first bytes, which carried this ECN codepoint here; `None` if they are none.
     pub fn real(&mut self, start: &[u8], nodes: [u16; 2], is_reverse: bool, ecn: u8) -> Option<&[u8]> {
-        let (mut ip, rest) = Ipv4Header::from_slice(start).ok()?;
-        ip.ecn = IpEcn::try_new(ecn & 3).ok()?;
-        ip.header_checksum = ip.calc_header_checksum();
+        let (ip, rest) = match start.first()? >> 4 {
+            6 => Ipv6Header::from_slice(start).ok().map(|(ip, rest)| (Ip::V6(ip), rest)),
+            _ => Ipv4Header::from_slice(start).ok().map(|(ip, rest)| (Ip::V4(ip), rest)),
+        }?;
         self.frame.clear();
-        link_header(nodes, is_reverse).write(&mut self.frame).ok()?;
-        ip.write(&mut self.frame).ok()?;
+        ip.with(ecn)?.write(link_header(nodes, is_reverse), &mut self.frame)?;
         self.frame.extend_from_slice(rest);
         Some(&self.frame)
     }
@@ -171,27 +268,12 @@ impl Builder {
         connection: &Connection,
         ecn: u8,
     ) -> Option<&[u8]> {
-        let (from, to) = if it.is_reverse { (1, 0) } else { (0, 1) };
-        let link = link_header(flow.nodes, it.is_reverse);
-        let protocol = match flow.kind {
-            Kind::Tcp => IpNumber::TCP,
-            Kind::Rtp | Kind::Udp => IpNumber::UDP,
-            Kind::Echo => IpNumber::ICMP,
-        };
-        let all = addresses(it.flow);
-        let length = u16::try_from(it.bytes).ok()?.checked_sub(20)?;
-        let mut ip = Ipv4Header::new(length, 64, protocol, all[from], all[to]).ok()?;
-        ip.identification = it.ip_id;
-        ip.dont_fragment = true;
-        ip.dscp = IpDscp::ZERO;
-        ip.ecn = IpEcn::try_new(ecn & 3).ok()?;
-        ip.header_checksum = ip.calc_header_checksum();
+        let (ip, length) = Ip::of(it, flow, ecn)?;
         self.frame.clear();
-        link.write(&mut self.frame).ok()?;
-        ip.write(&mut self.frame).ok()?;
+        ip.write(link_header(flow.nodes, it.is_reverse), &mut self.frame)?;
         match flow.kind {
             Kind::Tcp => self.tcp(it, connection, &ip),
-            Kind::Echo => self.echo(it, length),
+            Kind::Echo => self.echo(it, &ip, length),
             Kind::Rtp | Kind::Udp => self.udp(it, flow, &ip, length),
         }?;
         (self.frame.len() as u32 == it.bytes + LINK_BYTES).then_some(&self.frame)
@@ -202,7 +284,7 @@ impl Builder {
         self.payload.resize(count, 0);
     }
 
-    fn tcp(&mut self, it: &Headers<'_>, connection: &Connection, ip: &Ipv4Header) -> Option<()> {
+    fn tcp(&mut self, it: &Headers<'_>, connection: &Connection, ip: &Ip) -> Option<()> {
         let own = usize::from(it.is_reverse);
         let [near, far] = [it.is_reverse, !it.is_reverse].map(|side| initial(it.flow, it.connection, side));
         let [client, server] = ports(Kind::Tcp, it.connection, 0);
@@ -230,24 +312,40 @@ impl Builder {
             segment_options(&mut options, it, connection, far);
         }
         header.set_options_raw(&options).ok()?;
-        let room = (it.bytes as usize).checked_sub(20 + header.header_len())?;
+        let room = (it.bytes as usize).checked_sub(ip.header_bytes() + header.header_len())?;
         self.zeros(room);
-        header.checksum = header.calc_checksum_ipv4(ip, &self.payload).ok()?;
+        header.checksum = match ip {
+            Ip::V4(ip) => header.calc_checksum_ipv4(ip, &self.payload),
+            Ip::V6(ip) => header.calc_checksum_ipv6(ip, &self.payload),
+        }
+        .ok()?;
         header.write(&mut self.frame).ok()?;
         self.frame.extend_from_slice(&self.payload);
         Some(())
     }
 
-    fn echo(&mut self, it: &Headers<'_>, length: u16) -> Option<()> {
+    fn echo(&mut self, it: &Headers<'_>, ip: &Ip, length: u16) -> Option<()> {
         self.zeros(usize::from(length).checked_sub(8)?);
         let echo = IcmpEchoHeader { id: it.flow as u16 + 1, seq: it.seq as u16 };
-        let kind = if it.is_reverse { Icmpv4Type::EchoReply(echo) } else { Icmpv4Type::EchoRequest(echo) };
-        Icmpv4Header::with_checksum(kind, &self.payload).write(&mut self.frame).ok()?;
+        match ip {
+            Ip::V4(_) => {
+                let kind =
+                    if it.is_reverse { Icmpv4Type::EchoReply(echo) } else { Icmpv4Type::EchoRequest(echo) };
+                Icmpv4Header::with_checksum(kind, &self.payload).write(&mut self.frame).ok()?;
+            }
+            Ip::V6(ip) => {
+                let kind =
+                    if it.is_reverse { Icmpv6Type::EchoReply(echo) } else { Icmpv6Type::EchoRequest(echo) };
+                let header =
+                    Icmpv6Header::with_checksum(kind, ip.source, ip.destination, &self.payload).ok()?;
+                header.write(&mut self.frame).ok()?;
+            }
+        }
         self.frame.extend_from_slice(&self.payload);
         Some(())
     }
 
-    fn udp(&mut self, it: &Headers<'_>, flow: &Flow, ip: &Ipv4Header, length: u16) -> Option<()> {
+    fn udp(&mut self, it: &Headers<'_>, flow: &Flow, ip: &Ip, length: u16) -> Option<()> {
         let [client, server] = ports(flow.kind, 0, it.stream);
         let (from, to) = if it.is_reverse { (server, client) } else { (client, server) };
         self.zeros(usize::from(length).checked_sub(8)?);
@@ -264,7 +362,11 @@ impl Builder {
             // Unlike one another, so that they can be distinguished at two points.
             self.payload[..8].copy_from_slice(&it.seq.to_be_bytes());
         }
-        let header = UdpHeader::with_ipv4_checksum(from, to, ip, &self.payload).ok()?;
+        let header = match ip {
+            Ip::V4(ip) => UdpHeader::with_ipv4_checksum(from, to, ip, &self.payload),
+            Ip::V6(ip) => UdpHeader::with_ipv6_checksum(from, to, ip, &self.payload),
+        }
+        .ok()?;
         header.write(&mut self.frame).ok()?;
         self.frame.extend_from_slice(&self.payload);
         Some(())

@@ -7,8 +7,8 @@
 use tailback_core::engine::Simulation;
 use tailback_core::probe::{Column, Tables};
 use tailback_core::scenario::{
-    AppSpec, FlowSpec, Instruments, LinkSpec, Params, QueueSpec, Randomness, Scenario, TcpSpec, Value,
-    WireSpec,
+    AppSpec, FlowSpec, Instruments, IpVersion, LinkSpec, Params, QueueSpec, Randomness, Scenario, TcpSpec,
+    Value, WireSpec,
 };
 
 fn link(name: &str, from: &str, to: &str, bps: u64, delay_ps: u64, limit: f64) -> LinkSpec {
@@ -41,6 +41,7 @@ fn flow(name: &str, kind: &str, tcp: Option<TcpSpec>, start_ps: u64) -> FlowSpec
         again: Vec::new(),
         app: AppSpec { kind: kind.into(), params: Params::new() },
         tcp,
+        ip: IpVersion::V4,
     }
 }
 

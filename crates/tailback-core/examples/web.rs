@@ -5,7 +5,8 @@
 use tailback_core::engine::Simulation;
 use tailback_core::probe::{Column, Tables};
 use tailback_core::scenario::{
-    AppSpec, FlowSpec, Instruments, LinkSpec, Params, QueueSpec, Randomness, Scenario, TcpSpec, Value,
+    AppSpec, FlowSpec, Instruments, IpVersion, LinkSpec, Params, QueueSpec, Randomness, Scenario, TcpSpec,
+    Value,
 };
 
 fn link(name: &str, from: &str, to: &str) -> LinkSpec {
@@ -52,6 +53,7 @@ fn web(name: &str, from: &str, to: &str, rate: f64, hosts: f64) -> FlowSpec {
             receive_buffer: None,
             mtu: 1500,
         }),
+        ip: IpVersion::V4,
     }
 }
 

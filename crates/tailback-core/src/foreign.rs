@@ -51,7 +51,7 @@ pub struct Setup<'a> {
     pub cc: &'a str,
     /// Its parameters, which were checked.
     pub cc_params: &'a Params,
-    /// Largest IP packet.
+    /// Largest IP packet, with an IPv4 header; over IPv6 20 bytes less than the path's.
     pub mtu: u32,
     /// What the stream to send may hold unacknowledged; `None`: the stack's.
     pub send_buffer: Option<Bytes>,

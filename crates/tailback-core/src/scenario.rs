@@ -357,6 +357,59 @@ pub struct FlowSpec {
     /// TCP settings; absent for applications over UDP.
     #[serde(default)]
     pub tcp: Option<TcpSpec>,
+    /// IP version of its packets.
+    #[serde(default, skip_serializing_if = "IpVersion::is_default")]
+    pub ip: IpVersion,
+}
+
+/// Version of IP, by its number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
+pub enum IpVersion {
+    /// RFC 791.
+    #[default]
+    V4,
+    /// RFC 8200.
+    V6,
+}
+
+impl IpVersion {
+    /// Bytes of the header without options.
+    pub const fn header(self) -> u32 {
+        match self {
+            IpVersion::V4 => 20,
+            IpVersion::V6 => 40,
+        }
+    }
+
+    /// By how many bytes the header is longer than IPv4's, for which applications state the sizes of their packets.
+    pub const fn beyond_v4(self) -> u32 {
+        self.header() - IpVersion::V4.header()
+    }
+
+    fn is_default(&self) -> bool {
+        *self == IpVersion::default()
+    }
+}
+
+impl TryFrom<u8> for IpVersion {
+    type Error = String;
+    fn try_from(number: u8) -> Result<Self, String> {
+        match number {
+            4 => Ok(IpVersion::V4),
+            6 => Ok(IpVersion::V6),
+            _ => Err(format!("there is no IP version {number} here: give 4 or 6")),
+        }
+    }
+}
+
+impl From<IpVersion> for u8 {
+    fn from(version: IpVersion) -> u8 {
+        match version {
+            IpVersion::V4 => 4,
+            IpVersion::V6 => 6,
+        }
+    }
 }
 
 /// A time during which a flow is on.

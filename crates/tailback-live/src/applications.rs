@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tailback_core::engine::foreign::Foreign;
 use tailback_core::foreign::StackFault;
+use tailback_core::scenario::IpVersion;
 use tailback_core::time::{Bytes, Duration, Time};
 use tailback_core::traffic::registry::App;
 use tailback_core::traffic::{Actions, Connection, Cue, Side};
@@ -43,7 +44,7 @@ const THICK: Duration = Duration::from_us(50);
 const NO_NAP: std::time::Duration = std::time::Duration::ZERO;
 /// Ends that wait for their last acknowledgement are looked at this often.
 const LOOK: Duration = Duration::from_ms(1);
-/// UDP and IPv4 headers.
+/// UDP and IPv4 headers, which the sizes of applications' packets count whatever the version of IP.
 const DATAGRAM_HEADERS: u32 = 28;
 /// Tokens that are no connection's.
 const LISTENER: u64 = u64::MAX;
@@ -58,6 +59,8 @@ pub struct FlowPlan {
     pub number: u32,
     /// Name in the scenario.
     pub name: String,
+    /// Version of IP.
+    pub ip: IpVersion,
     /// The application.
     pub app: App,
     /// It wants to see its datagrams.
@@ -94,7 +97,7 @@ pub fn prepare<'a>(
     let foreign = plan.foreign.take();
     let made = std::thread::scope(|scope| match foreign {
         Some(_) => Ok(Ok(Sockets::OfConnections)),
-        None => scope.spawn(|| sockets::make(plan.number, plan.tcp.as_ref(), from, to)).join(),
+        None => scope.spawn(|| sockets::make((plan.number, plan.ip), plan.tcp.as_ref(), from, to)).join(),
     });
     let made = made.expect("making sockets does not panic");
     let ready = made.and_then(|sockets| {

@@ -12,7 +12,7 @@ use tailback_core::engine::foreign::{self, Foreign};
 use tailback_core::engine::{Simulation, switches};
 use tailback_core::foreign::Stacks;
 use tailback_core::params::DefaultValue;
-use tailback_core::scenario::{FlowSpec, Scenario, TcpSpec, Value};
+use tailback_core::scenario::{FlowSpec, IpVersion, Scenario, TcpSpec, Value};
 use tailback_core::time::{Duration, Time};
 use tailback_core::traffic::{Application, Needs, Transport, exec, registry as apps};
 
@@ -23,8 +23,8 @@ use crate::bpf;
 use crate::doctor;
 
 use crate::error::LiveError;
-use crate::headers::{MOST_FLOWS, addresses};
-use crate::host::Settings;
+use crate::headers::{MOST_FLOWS, addresses, beside};
+use crate::host::{self, Settings};
 use crate::kernel_queue;
 use crate::programs::ProgramPlan;
 use crate::sys;
@@ -217,6 +217,7 @@ pub fn plan(scenario: &Scenario, manner: &Manner<'_>) -> Result<Plan, LiveError>
     }
     if manner.is_here() {
         machine(&plan)?;
+        speaks_v6(scenario)?;
     }
     Ok(plan)
 }
@@ -260,22 +261,25 @@ fn plan_flow(
         access::seed(scenario, flow),
     )?;
     let needs = app.needs();
+    // A datagram's size is stated as with an IPv4 header.
     let packet = packet_bytes(flow);
+    let longest = packet.map_or(0, |bytes| bytes + flow.ip.beyond_v4());
     check_needs(&needs, packet, &path)?;
     let ends = ends(plan, number, flow);
     let switches = switches(flow, scenario, &path)?;
     let stops = switches.get(1).is_some_and(|stop| *stop < plan.end);
     // A foreign stack brings everything of a connection along: the kernel's part is UDP.
     let spec = flow.tcp.as_ref().filter(|_| foreign.is_none());
-    let planned = spec.map(|spec| plan_tcp(plan, spec, &needs, (number, ends), stops, &path, manner));
+    let planned = spec.map(|spec| plan_tcp(plan, (flow, spec), &needs, (number, ends), stops, &path, manner));
     let (tcp, controls) = planned.transpose()?.unzip();
-    let largest = flow.tcp.as_ref().map_or(0, |spec| spec.mtu).max(packet.unwrap_or(0));
+    let largest = flow.tcp.as_ref().map_or(0, |spec| spec.mtu).max(longest);
     plan.controls_of.push(controls.unwrap_or_default());
     plan.crowds.push(needs.crowd);
     let wanted = &scenario.instruments;
     plan.flows.push(Work::Model(FlowPlan {
         number: number as u32,
         name: flow.name.clone(),
+        ip: flow.ip,
         wants_datagrams: needs.datagrams,
         app,
         switches,
@@ -325,7 +329,7 @@ fn check_needs(needs: &Needs, packet: Option<u32>, path: &str) -> Result<(), Liv
 /// Plan a flow's connections between two ends; the numbers of its congestion controls too.
 fn plan_tcp(
     plan: &mut Plan,
-    spec: &TcpSpec,
+    (flow, spec): (&FlowSpec, &TcpSpec),
     needs: &Needs,
     (number, ends): (usize, [usize; 2]),
     stops: bool,
@@ -337,7 +341,7 @@ fn plan_tcp(
         Some(_) => stack::Buffer::Socket,
         None => stack::Buffer::Stack,
     });
-    stack::settle(plan, number, ends, &stack, buffers, path)?;
+    stack::settle(plan, (number, flow.ip), ends, &stack, buffers, path)?;
     let controls = turns(plan, spec, path, manner)?;
     if let Some(segment) = needs.segment.filter(|bytes| *bytes < SMALLEST_SEGMENT) {
         return Err(LiveError::refuse(
@@ -352,6 +356,7 @@ fn plan_tcp(
         send_buffer: spec.send_buffer,
         receive_buffer: spec.receive_buffer,
         mtu: spec.mtu,
+        ip: flow.ip,
         segment: needs.segment,
         window: needs.window,
         pairs: needs.paths.len() as u32,
@@ -365,7 +370,12 @@ fn plan_tcp(
 fn ends(plan: &mut Plan, number: usize, flow: &FlowSpec) -> [usize; 2] {
     let ends = [host(plan, &flow.from), host(plan, &flow.to)];
     for (end, address) in ends.iter().zip(addresses(number as u32)) {
-        plan.hosts[*end].1.addresses.push(address);
+        let known = &mut plan.hosts[*end].1.addresses;
+        known.push(address.into());
+        // Of both kinds, as hosts have them: what programs choose is theirs.
+        if flow.ip == IpVersion::V6 {
+            known.push(beside(address).into());
+        }
     }
     plan.ends.push(ends);
     ends
@@ -431,6 +441,21 @@ fn host(plan: &mut Plan, node: &str) -> usize {
     };
     plan.hosts.push((node.into(), settings));
     plan.hosts.len() - 1
+}
+
+/// Refuse flows over IPv6 on a kernel that has none.
+fn speaks_v6(scenario: &Scenario) -> Result<(), LiveError> {
+    let wanted = scenario.flows.iter().position(|flow| flow.ip == IpVersion::V6);
+    match wanted.filter(|_| !Path::new(host::IPV6).exists()) {
+        None => Ok(()),
+        Some(number) => Err(LiveError::refuse(
+            format!("flows[{number}].ip"),
+            6,
+            format!("this kernel has no IPv6 ({} is not there)", host::IPV6),
+            "Load its module (modprobe ipv6), boot it without ipv6.disable=1, take another kernel (--engine vm), or leave \
+             ip out",
+        )),
+    }
 }
 
 /// What the machine lacks for this plan, as a refusal.

@@ -221,9 +221,8 @@ mod tests {
         let listener = TcpListener::bind((far, 0)).expect("a listener");
         let to = listener.local_addr().expect("its address");
         let talk = |bytes: usize| -> [TcpStream; 2] {
-            let socket = sys::socket(libc::SOCK_STREAM).expect("a socket");
-            sys::bind(socket.as_fd(), std::net::SocketAddrV4::new(near, 0)).expect("bound");
-            let std::net::SocketAddr::V4(to) = to else { panic!("IPv4") };
+            let socket = sys::socket((near, 0).into(), libc::SOCK_STREAM).expect("a socket");
+            sys::bind(socket.as_fd(), (near, 0).into()).expect("bound");
             sys::connect(socket.as_fd(), to).expect("connected");
             let (mut server, _) = listener.accept().expect("accepted");
             let mut client = TcpStream::from(socket);

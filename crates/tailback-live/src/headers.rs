@@ -1,11 +1,39 @@
 //! What the emulator reads in and writes to the headers of the packets it carries.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use tailback_core::packet::{Acknowledgement, Ecn};
+use tailback_core::scenario::IpVersion;
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+/// TCP's flags of an acknowledgement that does nothing else.
+const ACK_ONLY: u8 = 0x10;
 
 /// The addresses of a flow: 10.x.y.1 at its sender, 10.x.y.2 at its receiver, x·256 + y its number.
-pub fn addresses(flow: u32) -> [std::net::Ipv4Addr; 2] {
+pub fn addresses(flow: u32) -> [Ipv4Addr; 2] {
     let [_, _, x, y] = flow.to_be_bytes();
-    [std::net::Ipv4Addr::new(10, x, y, 1), std::net::Ipv4Addr::new(10, x, y, 2)]
+    [Ipv4Addr::new(10, x, y, 1), Ipv4Addr::new(10, x, y, 2)]
+}
+
+/// What stands before a flow's IPv4 address in its IPv6 one (RFC 6052 section 2.2), so that the last 32 bits say whose it is.
+/// 2001:db8::/32 is for documentation (RFC 3849); unlike private addresses, programs prefer it to IPv4 (RFC 6724 section 2.1).
+const PREFIX: [u8; 12] = [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// The IPv6 address beside this IPv4 one.
+pub fn beside(address: Ipv4Addr) -> Ipv6Addr {
+    let mut octets = [0; 16];
+    octets[..12].copy_from_slice(&PREFIX);
+    octets[12..].copy_from_slice(&address.octets());
+    octets.into()
+}
+
+/// The addresses that a flow's sender and receiver use.
+pub fn ends(flow: u32, ip: IpVersion) -> [IpAddr; 2] {
+    addresses(flow).map(|address| match ip {
+        IpVersion::V4 => address.into(),
+        IpVersion::V6 => beside(address).into(),
+    })
 }
 
 /// The most flows the addresses have room for.
@@ -13,43 +41,71 @@ pub const MOST_FLOWS: usize = 1 << 16;
 
 /// Flow and direction of an IP packet, by its destination.
 pub fn owner(frame: &[u8]) -> Option<(u32, bool)> {
-    if frame.len() < 20 || frame[0] >> 4 != 4 || frame[16] != 10 {
-        return None;
-    }
-    let flow = u32::from(frame[17]) << 8 | u32::from(frame[18]);
-    match frame[19] {
+    let destination = match frame.first()? >> 4 {
+        4 => frame.get(16..20)?,
+        6 if frame.get(24..36)? == PREFIX => frame.get(36..40)?,
+        _ => return None,
+    };
+    let &[10, x, y, end] = destination else { return None };
+    let flow = u32::from(x) << 8 | u32::from(y);
+    match end {
         2 => Some((flow, false)),
         1 => Some((flow, true)),
         _ => None,
     }
 }
 
-/// Give an IPv4 packet the addresses of its hosts by number, 192.168.x.y, and the server's port the number of its flow:
-/// then flows of one host share an address, and no two flows have both addresses and both ports in common. Checksums are
-/// left as they are.
+/// Give a packet the addresses of its hosts by number, 192.168.x.y or the IPv6 address beside it, and the server's port the
+/// number of its flow: then flows of one host share an address, and no two flows have both addresses and both ports in common.
+/// Checksums are left as they are.
 pub fn set_hosts(frame: &mut [u8], hosts: [u16; 2], flow: u16, is_reverse: bool) {
-    for (place, host) in [12, 16].into_iter().zip(hosts) {
+    let at = inner(frame).1;
+    for (side, host) in hosts.into_iter().enumerate() {
         let [x, y] = host.to_be_bytes();
-        frame[place..place + 4].copy_from_slice(&[192, 168, x, y]);
+        let address = Ipv4Addr::new(192, 168, x, y);
+        match is_v6(frame) {
+            true => frame[8 + 16 * side..][..16].copy_from_slice(&beside(address).octets()),
+            false => frame[12 + 4 * side..][..4].copy_from_slice(&address.octets()),
+        }
     }
-    let place = usize::from(frame[0] & 15) * 4 + if is_reverse { 0 } else { 2 };
+    let place = at + if is_reverse { 0 } else { 2 };
     if let Some(port) = frame.get_mut(place..place + 2) {
         port.copy_from_slice(&flow.to_be_bytes());
     }
 }
 
-/// Set the ECN codepoint of an IPv4 header and correct its checksum.
+/// Whether an IP packet is one of IPv6.
+pub fn is_v6(frame: &[u8]) -> bool {
+    frame[0] >> 4 == 6
+}
+
+/// The protocol of an IP packet, and where its header begins. Extensions of IPv6, such as fragments have, count as a protocol.
+fn inner(frame: &[u8]) -> (u8, usize) {
+    if is_v6(frame) { (frame[6], 40) } else { (frame[9], usize::from(frame[0] & 15) * 4) }
+}
+
+/// Set the ECN codepoint of an IP header.
 pub fn set_codepoint(frame: &mut [u8], ecn: Ecn) {
-    set_second_octet(frame, frame[1] & !3 | bits_of(ecn));
+    set_class(frame, class(frame) & !3 | bits_of(ecn));
 }
 
-/// Set the DSCP of an IPv4 header and correct its checksum.
+/// Set the DSCP of an IP header.
 pub fn set_dscp(frame: &mut [u8], dscp: u8) {
-    set_second_octet(frame, dscp << 2 | frame[1] & 3);
+    set_class(frame, dscp << 2 | class(frame) & 3);
 }
 
-/// As RFC 1624 has it.
-fn set_second_octet(frame: &mut [u8], octet: u8) {
+/// DSCP and ECN: IPv4's second octet, IPv6's traffic class.
+fn class(frame: &[u8]) -> u8 {
+    if is_v6(frame) { frame[0] << 4 | frame[1] >> 4 } else { frame[1] }
+}
+
+/// Of IPv4 with the header's checksum corrected, as RFC 1624 has it; IPv6 has none.
+fn set_class(frame: &mut [u8], octet: u8) {
+    if is_v6(frame) {
+        frame[0] = 0x60 | octet >> 4;
+        frame[1] = octet << 4 | frame[1] & 15;
+        return;
+    }
     if frame[1] == octet {
         return;
     }
@@ -63,15 +119,37 @@ fn set_second_octet(frame: &mut [u8], octet: u8) {
     frame[10..12].copy_from_slice(&(!(folded as u16)).to_be_bytes());
 }
 
+/// Where a packet has 16 bits that no queue looks at, to know it by: IPv4's identification, of IPv6 the checksum of what it
+/// carries.
+pub fn place_of_number(frame: &[u8]) -> usize {
+    const ICMP: u8 = 58;
+    match inner(frame) {
+        _ if !is_v6(frame) => 4,
+        (TCP, at) => at + 16,
+        (UDP, at) => at + 6,
+        (ICMP, at) => at + 2,
+        // Extensions: the flow label's last bits.
+        _ => 2,
+    }
+}
+
+/// Bytes of the headers, and `more` of what a datagram carries.
+pub fn headers_and(packet: &[u8], more: usize) -> usize {
+    let (protocol, at) = inner(packet);
+    let transport = match packet.get(at + 12) {
+        Some(offset) if protocol == TCP => usize::from(offset >> 4) * 4,
+        _ => more,
+    };
+    (at + transport).min(packet.len())
+}
+
 /// An acknowledgement without payload that repeats the last one's number.
 pub fn is_duplicate_ack(frame: &[u8], last: &mut u32) -> bool {
-    const TCP: u8 = 6;
-    const ACK_ONLY: u8 = 0x10;
-    let header = usize::from(frame[0] & 15) * 4;
-    if frame[9] != TCP || frame.len() < header + 20 {
+    let (protocol, at) = inner(frame);
+    if protocol != TCP || frame.len() < at + 20 {
         return false;
     }
-    let tcp = &frame[header..];
+    let tcp = &frame[at..];
     let number = u32::from_be_bytes([tcp[8], tcp[9], tcp[10], tcp[11]]);
     let is_repeated = number == *last;
     *last = number;
@@ -79,16 +157,15 @@ pub fn is_duplicate_ack(frame: &[u8], last: &mut u32) -> bool {
     is_repeated && tcp.len() == usize::from(tcp[12] >> 4) * 4 && tcp[13] & 0x17 == ACK_ONLY
 }
 
-/// What an IPv4 packet acknowledges; `None` if it is no TCP segment with an acknowledgement, or a SYN.
+/// What an IP packet acknowledges; `None` if it is no TCP segment with an acknowledgement, or a SYN.
 pub fn acknowledgement(packet: &[u8]) -> Option<Acknowledgement> {
-    const TCP: u8 = 6;
     const SYN: u16 = 0x02;
     const ACK: u16 = 0x10;
-    let header = usize::from(packet[0] & 15) * 4;
-    if packet[9] != TCP || packet.len() < header + 20 {
+    let (protocol, at) = inner(packet);
+    if protocol != TCP || packet.len() < at + 20 {
         return None;
     }
-    let tcp = &packet[header..];
+    let tcp = &packet[at..];
     let flags = u16::from_be_bytes([tcp[12] & 1, tcp[13]]);
     if flags & ACK == 0 || flags & SYN != 0 {
         return None;
@@ -135,13 +212,13 @@ fn sack_blocks(mut options: &[u8]) -> ([[u32; 2]; 4], u8) {
 
 /// The port of a connection's client; zero if the packet has none.
 pub fn client_port(packet: &[u8], is_reverse: bool) -> u16 {
-    let place = usize::from(packet[0] & 15) * 4 + if is_reverse { 2 } else { 0 };
+    let place = inner(packet).1 + if is_reverse { 2 } else { 0 };
     packet.get(place..place + 2).map_or(0, |port| u16::from_be_bytes([port[0], port[1]]))
 }
 
-/// The ECN codepoint of an IPv4 packet.
+/// The ECN codepoint of an IP packet.
 pub fn codepoint(packet: &[u8]) -> Ecn {
-    codepoint_of(packet[1])
+    codepoint_of(class(packet))
 }
 
 /// The two bits of a codepoint (RFC 3168 section 5).
@@ -154,7 +231,7 @@ fn bits_of(ecn: Ecn) -> u8 {
     }
 }
 
-/// The ECN codepoint in an IPv4 header's second octet.
+/// The ECN codepoint in IPv4's second octet or IPv6's traffic class.
 pub fn codepoint_of(tos: u8) -> Ecn {
     match tos & 3 {
         0b01 => Ecn::Ect1,
@@ -179,6 +256,16 @@ mod tests {
         frame[16..20].copy_from_slice(&[10, 0, 3, 2]);
         let sum = checksum(&frame);
         frame[10..12].copy_from_slice(&sum.to_be_bytes());
+        frame
+    }
+
+    /// From flow 3's sender to its receiver.
+    fn header_v6(next: u8) -> Vec<u8> {
+        let mut frame = vec![0u8; 40];
+        (frame[0], frame[6], frame[7]) = (0x60, next, 64);
+        let [from, to] = addresses(3).map(|end| beside(end).octets());
+        frame[8..24].copy_from_slice(&from);
+        frame[24..40].copy_from_slice(&to);
         frame
     }
 
@@ -254,5 +341,47 @@ mod tests {
         assert_eq!(owner(&frame), None);
         let [from, to] = addresses(0x1234);
         assert_eq!((from.octets(), to.octets()), ([10, 0x12, 0x34, 1], [10, 0x12, 0x34, 2]));
+        let mut frame = header_v6(17);
+        assert_eq!(owner(&frame), Some((3, false)));
+        frame[39] = 1;
+        assert_eq!(owner(&frame), Some((3, true)));
+        // Neighbour discovery and the like: to ff02::1.
+        frame[24] = 0xff;
+        assert_eq!(owner(&frame), None);
+        assert_eq!(
+            ends(0x1234, IpVersion::V6).map(|end| end.to_string()),
+            ["2001:db8::a12:3401", "2001:db8::a12:3402"]
+        );
+    }
+
+    #[test]
+    fn an_ipv6_header_keeps_its_flow_label_when_its_class_is_set() {
+        let mut frame = header_v6(6);
+        frame[1..4].copy_from_slice(&[0x0a, 0xbc, 0xde]);
+        for ecn in [Ecn::Ce, Ecn::NotEct, Ecn::Ect1, Ecn::Ect0] {
+            set_codepoint(&mut frame, ecn);
+            set_dscp(&mut frame, 46);
+            assert_eq!((codepoint(&frame), class(&frame) >> 2), (ecn, 46));
+            assert_eq!((frame[0] >> 4, frame[1] & 15, &frame[2..4]), (6, 0x0a, &[0xbc, 0xde][..]));
+        }
+    }
+
+    #[test]
+    fn segments_and_ports_are_found_behind_an_ipv6_header() {
+        let mut frame = header_v6(6);
+        let mut tcp = vec![0u8; 20];
+        tcp[..4].copy_from_slice(&[0x12, 0x34, 0x13, 0x88]);
+        tcp[8..12].copy_from_slice(&7_u32.to_be_bytes());
+        (tcp[12], tcp[13]) = (5 << 4, 0x10);
+        frame.extend(tcp);
+        assert_eq!((client_port(&frame, false), client_port(&frame, true)), (0x1234, 5000));
+        assert!(acknowledgement(&frame).unwrap().is_nothing_else());
+        let mut last = 0;
+        assert!(!is_duplicate_ack(&frame, &mut last) && is_duplicate_ack(&frame, &mut last));
+        assert_eq!((headers_and(&frame, 20), place_of_number(&frame)), (60, 56));
+        frame[6] = 17;
+        frame.extend([0; 20]);
+        assert_eq!((headers_and(&frame, 20), place_of_number(&frame)), (60, 46));
+        assert_eq!((acknowledgement(&frame), place_of_number(&header())), (None, 4));
     }
 }

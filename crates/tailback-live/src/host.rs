@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netlink_packet_route::route::RouteMetric;
@@ -23,10 +23,12 @@ const LEAST_QUEUE: u32 = 1_000;
 /// A flow's way to its peer, which carries what the kernel keeps by route and not by host.
 #[derive(Clone, Debug)]
 pub struct PeerRoute {
+    /// The flow whose it is.
+    pub flow: u32,
     /// The peer.
-    pub destination: Ipv4Addr,
+    pub destination: IpAddr,
     /// The address a program has that asked for none.
-    pub source: Ipv4Addr,
+    pub source: IpAddr,
     /// Largest IP packet, if it is not the device's.
     pub mtu: Option<u32>,
     /// Congestion control of connections that choose none, either way begun, by the kernel's name.
@@ -70,7 +72,7 @@ pub struct Settings {
     /// Segments in a burst that leaves as one and is cut on the way out; `None`: as many as the kernel likes.
     pub bursts: Option<u32>,
     /// Addresses.
-    pub addresses: Vec<Ipv4Addr>,
+    pub addresses: Vec<IpAddr>,
     /// Ways to single peers.
     pub routes: Vec<PeerRoute>,
 }
@@ -132,10 +134,9 @@ fn make(device: &str, settings: &Settings) -> io::Result<(OwnedFd, Tun)> {
             .map_err(|error| io::Error::other(format!("setting {path} to {value}: {error}")))?;
     }
     let tun = Tun::open(device, settings.bursts.is_none_or(|segments| segments > 1))?;
-    // Neighbour discovery and the like would only be noise on the path.
-    let quiet = format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6");
-    if fs::exists(&quiet)? {
-        fs::write(quiet, "1")?;
+    let speaks_v6 = settings.addresses.iter().any(IpAddr::is_ipv6);
+    if speaks_v6 || fs::exists(IPV6)? {
+        set_v6(device, speaks_v6)?;
     }
     let mut netlink = Netlink::open()?;
     // The loopback device is always the first.
@@ -148,7 +149,12 @@ fn make(device: &str, settings: &Settings) -> io::Result<(OwnedFd, Tun)> {
     for address in &settings.addresses {
         netlink.add_address(index, *address).map_err(while_doing("adding an address"))?;
     }
-    netlink.add_default_route(index).map_err(while_doing("adding a route"))?;
+    for like in [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()] {
+        let is_spoken = |address: &IpAddr| address.is_ipv6() == IpAddr::is_ipv6(&like);
+        if settings.addresses.iter().any(is_spoken) {
+            netlink.add_default_route(index, like).map_err(while_doing("adding a route"))?;
+        }
+    }
     for route in &settings.routes {
         let added = netlink.add_route_to(index, route.destination, route.source, route.metrics());
         added.map_err(|error| {
@@ -160,6 +166,28 @@ fn make(device: &str, settings: &Settings) -> io::Result<(OwnedFd, Tun)> {
         })?;
     }
     Ok((namespace, tun))
+}
+
+/// Where the kernel's settings of IPv6 are, if it has any.
+pub const IPV6: &str = "/proc/sys/net/ipv6";
+
+/// Let a device speak IPv6 with the addresses it is given, or not at all. Router and neighbour discovery would only be noise
+/// on the path.
+fn set_v6(device: &str, speaks: bool) -> io::Result<()> {
+    let mut all = vec![(format!("conf/{device}/disable_ipv6"), if speaks { "0" } else { "1" })];
+    if speaks {
+        // Mode 1: no link-local address of the kernel's own, and so no multicast groups to report.
+        let quiet = [("accept_ra", "0"), ("router_solicitations", "0"), ("addr_gen_mode", "1")];
+        all.extend(quiet.map(|(name, value)| (format!("conf/{device}/{name}"), value)));
+        all.push(("conf/lo/disable_ipv6".into(), "0"));
+        // As of IPv4: answers to our own dropped packets would come at the kernel's whim.
+        all.push(("icmp/ratelimit".into(), "0"));
+    }
+    for (name, value) in all {
+        fs::write(format!("{IPV6}/{name}"), value)
+            .map_err(|error| io::Error::new(error.kind(), format!("setting net/ipv6/{name}: {error}")))?;
+    }
+    Ok(())
 }
 
 /// Bring the device up with room for as many packets as this kernel allows: some have a limit below ours (6.1.192).

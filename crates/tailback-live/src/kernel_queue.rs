@@ -24,7 +24,7 @@ use tailback_core::time::{Duration, Time};
 
 use self::options::Discipline;
 use crate::error::{Doing, LiveError};
-use crate::headers::{client_port, codepoint, set_codepoint, set_dscp, set_hosts};
+use crate::headers::{client_port, codepoint, place_of_number, set_codepoint, set_dscp, set_hosts};
 use crate::host::bring_up;
 use crate::netlink::{Netlink, QueueCount, attribute};
 use crate::sys::{self, Tun};
@@ -207,8 +207,9 @@ impl KernelQueue {
         let number = self.next;
         self.packet.clear();
         self.packet.extend_from_slice(frame);
-        // The identification names the packet when it comes out. Nothing on its way checks the header's sum.
-        self.packet[4..6].copy_from_slice(&number.to_be_bytes());
+        // Names the packet when it comes out. Nothing on its way checks a sum.
+        let place = place_of_number(frame);
+        self.packet[place..place + 2].copy_from_slice(&number.to_be_bytes());
         set_codepoint(&mut self.packet, packet.ecn);
         if let Some(&mark) = self.wanted.dscp.get(packet.flow.0 as usize) {
             set_dscp(&mut self.packet, mark);
@@ -236,7 +237,9 @@ impl KernelQueue {
 
     /// `packet` came out; `None` if it never went in.
     pub fn came_out(&mut self, packet: &[u8]) -> Option<Out> {
-        let number = u16::from_be_bytes([*packet.get(4)?, packet[5]]);
+        // What else comes out, such as a host's own notices, may be shorter than any header.
+        let at = (packet.len() >= 20).then(|| place_of_number(packet))?;
+        let number = u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]);
         let place = self.waiting.iter().position(|it| it.number == number)?;
         let out = self.waiting.remove(place)?;
         let mut lost = Vec::new();

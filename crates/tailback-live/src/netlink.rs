@@ -2,18 +2,17 @@
 //! calling thread's namespace.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use netlink_packet_core::{
     DefaultNla, NLM_F_ACK, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage,
     NetlinkPayload,
 };
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope,
-    RouteType,
+    RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
@@ -78,50 +77,52 @@ impl Netlink {
     }
 
     /// Give the device an address of its own, without a subnet.
-    pub fn add_address(&mut self, index: u32, address: Ipv4Addr) -> io::Result<()> {
+    pub fn add_address(&mut self, index: u32, address: IpAddr) -> io::Result<()> {
+        let (family, bits) = kind(address);
         let mut message = AddressMessage::default();
-        message.header.family = AddressFamily::Inet;
-        message.header.prefix_len = 32;
+        message.header.family = family;
+        message.header.prefix_len = bits;
+        // Nobody else could have it, and until that were known no program could use it (RFC 4862 section 5.4).
+        message.header.flags =
+            if address.is_ipv6() { AddressHeaderFlags::Nodad } else { AddressHeaderFlags::empty() };
         message.header.index = index;
-        message.attributes = vec![
-            AddressAttribute::Local(IpAddr::V4(address)),
-            AddressAttribute::Address(IpAddr::V4(address)),
-        ];
+        message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
         self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL).map(drop)
     }
 
-    /// Send everything through the device.
-    pub fn add_default_route(&mut self, index: u32) -> io::Result<()> {
-        self.add_route(index, None, Vec::new())
+    /// Send everything to addresses like this one through the device.
+    pub fn add_default_route(&mut self, index: u32, like: IpAddr) -> io::Result<()> {
+        self.add_route(index, kind(like).0, None, Vec::new())
     }
 
     /// Send what goes to one address through the device, from this address unless it has one, with these metrics.
     pub fn add_route_to(
         &mut self,
         index: u32,
-        destination: Ipv4Addr,
-        source: Ipv4Addr,
+        destination: IpAddr,
+        source: IpAddr,
         metrics: Vec<RouteMetric>,
     ) -> io::Result<()> {
-        self.add_route(index, Some((destination, source)), metrics)
+        self.add_route(index, kind(destination).0, Some((destination, source)), metrics)
     }
 
     fn add_route(
         &mut self,
         index: u32,
-        between: Option<(Ipv4Addr, Ipv4Addr)>,
+        family: AddressFamily,
+        between: Option<(IpAddr, IpAddr)>,
         metrics: Vec<RouteMetric>,
     ) -> io::Result<()> {
         let mut message = RouteMessage::default();
-        message.header.address_family = AddressFamily::Inet;
+        message.header.address_family = family;
         message.header.table = RouteHeader::RT_TABLE_MAIN;
         message.header.protocol = RouteProtocol::Static;
         message.header.scope = RouteScope::Link;
         message.header.kind = RouteType::Unicast;
         if let Some((destination, source)) = between {
-            message.header.destination_prefix_length = 32;
-            message.attributes.push(RouteAttribute::Destination(RouteAddress::Inet(destination)));
-            message.attributes.push(RouteAttribute::PrefSource(RouteAddress::Inet(source)));
+            message.header.destination_prefix_length = kind(destination).1;
+            message.attributes.push(RouteAttribute::Destination(destination.into()));
+            message.attributes.push(RouteAttribute::PrefSource(source.into()));
         }
         message.attributes.push(RouteAttribute::Oif(index));
         if !metrics.is_empty() {
@@ -216,6 +217,11 @@ impl Netlink {
             }
         }
     }
+}
+
+/// An address's family, and its bits.
+fn kind(of: IpAddr) -> (AddressFamily, u8) {
+    if of.is_ipv6() { (AddressFamily::Inet6, 128) } else { (AddressFamily::Inet, 32) }
 }
 
 /// What a queue discipline of the kernel's has counted.

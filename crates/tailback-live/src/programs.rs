@@ -2,20 +2,25 @@
 //! both to their ends.
 
 pub mod collect;
+pub mod order;
 pub mod rows;
 pub mod words;
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration as Wait, Instant};
 
+use tailback_core::scenario::IpVersion;
 use tailback_core::time::{Duration, Time};
+use tailback_core::traffic::exec::{After, Readiness};
 
+use self::order::{Place, Progress};
 use self::rows::{Ended, ProgramFate, Report, Role, in_words, last_lines};
 use self::words::Values;
 use crate::applications::TcpPlan;
@@ -23,7 +28,7 @@ use crate::applications::flow_record::{FlowRecord, Recording, Tally};
 use crate::clock::Clock;
 use crate::diagnosis::Diagnosis;
 use crate::error::LiveError;
-use crate::headers::addresses;
+use crate::headers::{addresses, ends};
 use crate::spawn::{self, Ending, Program, Setting};
 use crate::sys;
 
@@ -37,8 +42,6 @@ const MOST_OUTPUT: u64 = 16 << 20;
 const HARDLY: f64 = 0.1;
 /// and of which the program had more than this, has that program named.
 const MUCH: f64 = 0.25;
-/// The tables in which the kernel lists sockets by address, and the state of one that waits for others.
-const LISTS: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
 
 /// The programs of a flow, planned.
 #[derive(Clone, Debug)]
@@ -63,8 +66,12 @@ pub struct ProgramPlan {
     pub seed: u64,
     /// What `{here}` stands for: the scenario's folder.
     pub here: PathBuf,
-    /// How long the server may take to listen; zero: it is not waited for.
+    /// How long the server may take to be ready; zero: it is not waited for.
     pub ready: Wait,
+    /// What says that it is.
+    pub ready_by: Readiness,
+    /// What the programs wait for.
+    pub after: Vec<After>,
     /// From asking to killing.
     pub grace: Wait,
     /// Names of the files to keep of those that the programs leave in `{dir}`; `*` and `?` stand for others.
@@ -84,15 +91,22 @@ pub struct Ready {
     hosts: [OwnedFd; 2],
     folder: PathBuf,
     watch: Diagnosis,
+    /// How far the programs of all flows are.
+    progress: Arc<[Progress]>,
 }
 
 /// Make the folder that `{dir}` stands for, below the run's.
-pub fn prepare(plan: ProgramPlan, hosts: [OwnedFd; 2], run: &Path) -> Result<Ready, LiveError> {
+pub fn prepare(
+    plan: ProgramPlan,
+    hosts: [OwnedFd; 2],
+    run: &Path,
+    progress: &Arc<[Progress]>,
+) -> Result<Ready, LiveError> {
     let folder = run.join(plan.number.to_string());
     let name = plan.name.clone();
     let made = fs::create_dir_all(folder.join("dir")).and_then(|()| {
         let watch = Diagnosis::begin([hosts[0].as_fd(), hosts[1].as_fd()], addresses(plan.number))?;
-        Ok(Ready { plan, hosts, folder, watch })
+        Ok(Ready { plan, hosts, folder, watch, progress: progress.clone() })
     });
     made.map_err(|error| LiveError::Failed(format!("preparing the programs of flow {name}: {error}")))
 }
@@ -159,23 +173,42 @@ impl Ready {
             return Ok(None);
         }
         let failed = |what: String| LiveError::Failed(format!("flow {}: its server {what}", plan.name));
+        while !order::may_serve(&plan.after, &self.progress) {
+            if stop.load(Ordering::Relaxed) {
+                return Err(LiveError::Cancelled);
+            }
+            std::thread::sleep(LOOK);
+        }
         let mut server =
             self.start(Role::Server).map_err(|error| failed(format!("could not be started: {error}")))?;
         let began = Instant::now();
-        while !plan.ready.is_zero() && !is_listening(server.process(), plan.port) {
+        let outputs = [0, 1].map(|which| self.path(Role::Server, which));
+        let place = Place {
+            process: server.process(),
+            port: plan.port,
+            folder: &self.folder.join("dir"),
+            outputs: [&outputs[0], &outputs[1]],
+        };
+        while !plan.ready.is_zero() && !order::is_ready(&plan.ready_by, &place) {
             let ended = server.wait(LOOK).map_err(|error| failed(format!("is lost: {error}")))?;
             if stop.load(Ordering::Relaxed) {
                 return Err(LiveError::Cancelled);
             }
+            let [does, did] = order::in_words(&plan.ready_by, plan.port);
             let what = match ended {
-                Some(ending) => format!("{} before it listened on port {}", in_words(ending), plan.port),
+                Some(ending) => format!("{} before it {did}", in_words(ending)),
                 None if began.elapsed() < plan.ready => continue,
-                None => format!("did not listen on port {} within {} s", plan.port, plan.ready.as_secs_f64()),
+                None => format!("did not {does} within {} s", plan.ready.as_secs_f64()),
             };
             drop(server);
-            let complaint = last_lines(&self.output(Role::Server, 1).map_or(Vec::new(), |(text, _)| text));
+            let mut complaint =
+                last_lines(&self.output(Role::Server, 1).map_or(Vec::new(), |(text, _)| text));
+            if self.asks_for_v6(Role::Server) {
+                complaint.push_str(words::ASKS_FOR_V6);
+            }
             return Err(failed(format!("{what}{complaint}")));
         }
+        self.progress[plan.number as usize].serve();
         Ok(Some(server))
     }
 
@@ -207,7 +240,7 @@ impl Ready {
             output = io::stdout().as_fd().try_clone_to_owned()?.into();
             errors = io::stderr().as_fd().try_clone_to_owned()?.into();
             let folder = std::env::current_dir()?;
-            let in_front = Some(addresses(plan.number).map(|address| address.to_string()));
+            let in_front = Some(ends(plan.number, plan.tcp.ip).map(|address| address.to_string()));
             let network = host.as_fd();
             return spawn::start(
                 words,
@@ -234,7 +267,8 @@ impl Ready {
         let is_in_front = self.plan.is_in_front;
         let mut is_waiting = true;
         while clock.now() < last && !stop.load(Ordering::Relaxed) {
-            if is_waiting && clock.now() >= self.plan.start {
+            let is_due = is_waiting && clock.now() >= self.plan.start;
+            if is_due && order::may_begin(&self.plan.after, &self.progress) {
                 is_waiting = false;
                 let mut client = match client.take() {
                     Some(client) => client,
@@ -248,9 +282,15 @@ impl Ready {
                 break;
             }
             let next = if is_waiting { self.plan.start.min(last) } else { last };
-            watch_over(&mut all, clock, clock.until(next).min(NAP))?;
+            // One that waits for another flow's client hears of its end soon.
+            let nap = if is_due && is_waiting { LOOK } else { clock.until(next).min(NAP) };
+            watch_over(&mut all, clock, nap)?;
+            if all.iter().any(|running| running.role == Role::Client && running.over.is_some()) {
+                self.progress[self.plan.number as usize].end();
+            }
             self.watch.listen()?;
         }
+        let never_began = is_waiting && !order::may_begin(&self.plan.after, &self.progress);
         // The client first: a server that is asked to end may wait for its last one.
         while let Some(place) = all.iter().rposition(|running| running.over.is_none()) {
             self.end(&mut all[place], clock)?;
@@ -262,7 +302,14 @@ impl Ready {
         }
         self.watch.listen()?;
         self.watch.ask()?;
-        self.report(all)
+        let (record, mut report) = self.report(all)?;
+        if never_began {
+            report.notes.push(format!(
+                "flow {}: its client never began: a client that it is to come after had not ended by its stop",
+                self.plan.name
+            ));
+        }
+        Ok((record, report))
     }
 
     /// Ask a program to end; kill it if it does not.
@@ -351,7 +398,15 @@ impl Ready {
             }
             (ProgramFate::Killed, _) => format!("did not end within {grace} s of its stop, and was killed"),
         };
-        Some(format!("flow {}: its {} {what}{}", self.plan.name, role.word(), last_lines(errors)))
+        let what = format!("flow {}: its {} {what}", self.plan.name, role.word());
+        let hint = if self.asks_for_v6(role) { words::ASKS_FOR_V6 } else { "" };
+        Some(format!("{what}{}{hint}", last_lines(errors)))
+    }
+
+    /// Whether a program of a flow over IPv4 is told to use IPv6.
+    fn asks_for_v6(&self, role: Role) -> bool {
+        let line = if role == Role::Server { &self.plan.server } else { &self.plan.client };
+        self.plan.tcp.ip == IpVersion::V4 && words::ask_for_v6(line)
     }
 }
 
@@ -383,13 +438,17 @@ fn watch_over(all: &mut [Running], clock: Clock, span: Wait) -> io::Result<()> {
 
 /// What placeholders stand for.
 pub fn values<'a>(plan: &'a ProgramPlan, dir: &'a str) -> Values<'a> {
-    let [near, far]: [Ipv4Addr; 2] = addresses(plan.number);
+    let [near, far] = ends(plan.number, plan.tcp.ip);
+    // RFC 3986 section 3.2.2.
+    let in_url =
+        |address: IpAddr| if address.is_ipv6() { format!("[{address}]") } else { address.to_string() };
     // One second is the program's own, to begin and to print what it measured.
     let span = plan.stop.since(plan.start).as_secs_f64();
     let whole = (span - 1.0).floor().max(1.0) as u64;
     vec![
         ("server_addr", far.to_string().into()),
         ("client_addr", near.to_string().into()),
+        ("server_url", in_url(far).into()),
         ("port", plan.port.to_string().into()),
         ("duration", whole.to_string().into()),
         ("cc", plan.tcp.turns[0].clone().into()),
@@ -397,18 +456,6 @@ pub fn values<'a>(plan: &'a ProgramPlan, dir: &'a str) -> Values<'a> {
         ("dir", dir.into()),
         ("here", plan.here.to_string_lossy()),
     ]
-}
-
-/// Does anybody in this process's network wait on the port?
-fn is_listening(process: u32, port: u16) -> bool {
-    let wanted = format!(":{port:04X}");
-    LISTS.iter().any(|(list, waiting)| {
-        let text = fs::read_to_string(format!("/proc/{process}/net/{list}")).unwrap_or_default();
-        text.lines().skip(1).any(|line| {
-            let fields: Vec<&str> = line.split_whitespace().take(4).collect();
-            matches!(fields[..], [_, local, _, state] if local.ends_with(&wanted) && state == *waiting)
-        })
-    })
 }
 
 /// A wait for servers that can be ended: `visit` is called meanwhile.

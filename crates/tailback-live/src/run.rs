@@ -1,6 +1,7 @@
 //! A live run from beginning to end. Whatever happens, everything it made goes with the values it is made of.
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -29,6 +30,7 @@ use crate::kernel_queue::KernelQueue;
 use crate::lease::{self, Lease};
 use crate::path::{Path, Poll};
 use crate::programs;
+use crate::programs::order::Progress;
 use crate::programs::rows::{self, Report};
 use crate::punctuality::{self, Limits, Missing, Service};
 use crate::sightings::Sightings;
@@ -185,9 +187,8 @@ fn register(plan: &mut Plan, lease: &Lease, shows: bool) -> Result<Vec<Registere
             *turns = controls.iter().map(|control| names[*control].clone()).collect();
         }
         if let Work::Programs(programs) = flow {
-            let near_and_far = addresses(programs.number);
             let routes = plan.hosts.iter_mut().flat_map(|(_, host)| &mut host.routes);
-            for route in routes.filter(|route| near_and_far.contains(&route.source)) {
+            for route in routes.filter(|route| route.flow == programs.number) {
                 route.congestion = Some(programs.tcp.turns[0].clone());
             }
         }
@@ -364,6 +365,7 @@ fn prepare<'a>(
     states: &'a [FlowState],
 ) -> Result<(Vec<applications::Ready<'a>>, Vec<programs::Ready>), LiveError> {
     let (mut models, mut all, mut folder) = (Vec::new(), Vec::new(), None);
+    let progress: Arc<[Progress]> = plan.flows.iter().map(|_| Progress::default()).collect();
     for (number, (work, ends)) in std::mem::take(&mut plan.flows).into_iter().zip(&plan.ends).enumerate() {
         let [from, to] = ends.map(|end| hosts[end].namespace());
         match work {
@@ -375,7 +377,7 @@ fn prepare<'a>(
                     Some(folder) => folder,
                     None => folder.insert(lease.folder()?),
                 };
-                all.push(programs::prepare(flow, [share(from)?, share(to)?], folder)?);
+                all.push(programs::prepare(flow, [share(from)?, share(to)?], folder, &progress)?);
             }
         }
     }

@@ -1,11 +1,14 @@
 //! Cutting what a host left whole, as its network card would: one large TCP segment into packets, back to back.
 //!
-//! Source: what Linux's own `tcp_gso_segment` and `inet_gso_segment` make of a packet where the device cannot.
+//! Source: what Linux's own `tcp_gso_segment`, `inet_gso_segment` and `ipv6_gso_segment` make of a packet where the device cannot.
 
 use crate::sys::Offload;
 
 const FIN_AND_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
+const TCP: u8 = 6;
+/// An IPv6 header without extensions, which no segment of a host has.
+const V6_HEADER: usize = 40;
 const IP_CHECKSUM: std::ops::Range<usize> = 10..12;
 
 /// The packets of one large one.
@@ -19,11 +22,15 @@ pub struct Segments<'a> {
 }
 
 impl<'a> Segments<'a> {
-    /// Of a packet whose segments are to carry `payload` bytes each; `None` if it is no TCP over IPv4 after all.
+    /// Of a packet whose segments are to carry `payload` bytes each; `None` if it is no TCP after all.
     pub fn of(whole: &'a [u8], payload: usize) -> Option<Self> {
-        let ip_header = usize::from(whole.first()? & 15) * 4;
+        let ip_header = match whole.first()? >> 4 {
+            4 => usize::from(whole[0] & 15) * 4,
+            6 if whole.get(6) == Some(&TCP) => V6_HEADER,
+            _ => return None,
+        };
         let headers = ip_header + usize::from(whole.get(ip_header + 12)? >> 4) * 4;
-        let is_sound = payload > 0 && whole[0] >> 4 == 4 && headers < whole.len();
+        let is_sound = payload > 0 && headers < whole.len();
         is_sound.then_some(Segments { whole, ip_header, headers, payload })
     }
 
@@ -41,12 +48,16 @@ impl<'a> Segments<'a> {
         packet.extend_from_slice(&self.whole[begin..end]);
         let length = packet.len() as u16;
         let (ip, tcp) = packet.split_at_mut(self.ip_header);
-        ip[2..4].copy_from_slice(&length.to_be_bytes());
-        let identification = u16::from_be_bytes([ip[4], ip[5]]).wrapping_add(number as u16);
-        ip[4..6].copy_from_slice(&identification.to_be_bytes());
-        ip[IP_CHECKSUM].fill(0);
-        let sum = checksum(ip);
-        ip[IP_CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+        if ip[0] >> 4 == 6 {
+            ip[4..6].copy_from_slice(&(length - V6_HEADER as u16).to_be_bytes());
+        } else {
+            ip[2..4].copy_from_slice(&length.to_be_bytes());
+            let identification = u16::from_be_bytes([ip[4], ip[5]]).wrapping_add(number as u16);
+            ip[4..6].copy_from_slice(&identification.to_be_bytes());
+            ip[IP_CHECKSUM].fill(0);
+            let sum = checksum(ip);
+            ip[IP_CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+        }
         let seq = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
         let seq = seq.wrapping_add((number * self.payload) as u32);
         tcp[4..8].copy_from_slice(&seq.to_be_bytes());
@@ -125,7 +136,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tcp_over_ipv4_is_not_cut() {
+    fn segments_over_ipv6_state_the_length_behind_the_header() {
+        let mut whole = vec![0u8; 40];
+        (whole[0], whole[6]) = (0x60, 6);
+        whole.extend_from_slice(&large(250, 0x19)[20..]);
+        let segments = Segments::of(&whole, 100).expect("TCP");
+        let mut carried = Vec::new();
+        for number in 0..segments.count() {
+            let mut packet = Vec::new();
+            assert_eq!(segments.write(number, &mut packet), Offload::checksum_of_tcp(40));
+            assert_eq!(usize::from(u16::from_be_bytes([packet[4], packet[5]])), packet.len() - 40);
+            carried.extend_from_slice(&packet[72..]);
+        }
+        assert_eq!(carried, whole[72..]);
+    }
+
+    #[test]
+    fn what_is_no_tcp_is_not_cut() {
         assert!(Segments::of(&[], 100).is_none());
         assert!(Segments::of(&large(10, 0)[..30], 100).is_none());
         assert!(Segments::of(&large(10, 0), 0).is_none());

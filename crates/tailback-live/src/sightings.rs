@@ -8,12 +8,12 @@ use tailback_core::probe::rows::{FrameByteRow, FrameBytes, FrameRow, Frames, Wir
 use tailback_core::probe::schema::PointId;
 use tailback_core::time::Time;
 
+use crate::headers::headers_and;
 use crate::journal::Journal;
 
-/// Bytes of a packet that are kept: the longest headers of IPv4 and TCP, with eight of payload.
+/// Bytes of a packet that are kept: the longest headers of IPv6 and TCP, with more than eight of payload.
 pub const KEPT: usize = 128;
 const NONE: u32 = u32::MAX;
-const TCP: u8 = 6;
 /// Of a datagram: its header, and that of RTP or an echo.
 const DATAGRAM: usize = 8 + 12;
 
@@ -46,16 +46,6 @@ pub struct Sightings {
     wire: Journal<Sighting>,
 }
 
-/// Bytes of the headers, and of what of a datagram is worth keeping.
-fn worth_keeping(packet: &[u8]) -> usize {
-    let header = usize::from(packet[0] & 15) * 4;
-    let more = match packet.get(header + 12) {
-        Some(offset) if packet[9] == TCP => usize::from(offset >> 4) * 4,
-        _ => DATAGRAM,
-    };
-    (header + more).min(packet.len()).min(KEPT)
-}
-
 impl Sightings {
     /// Captures at these points, while the window is open.
     pub fn new(points: Points, window: Window) -> Self {
@@ -73,7 +63,7 @@ impl Sightings {
         packet: &[u8],
     ) {
         let (flow, is_reverse) = owner;
-        let kept = worth_keeping(packet);
+        let kept = headers_and(packet, DATAGRAM).min(KEPT);
         let mut start = [0; KEPT];
         start[..kept].copy_from_slice(&packet[..kept]);
         let place = self.frames.len() as u32;

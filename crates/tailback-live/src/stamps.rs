@@ -7,6 +7,7 @@
 use crate::bpf::{Loaded, Memory};
 use crate::clock;
 use crate::error::LiveError;
+use crate::headers::is_v6;
 use crate::recipe::Recipe;
 
 const SOURCE: &str = include_str!("../../../bpf/log/stamps.bpf.c");
@@ -39,10 +40,12 @@ impl std::fmt::Debug for Stamps {
 
 /// Enough of a packet to know its stamp by, as the BPF program computes it.
 fn key(frame: &[u8]) -> Option<u64> {
+    frame.first()?;
     let word = |at: usize| -> Option<u32> {
         Some(u32::from_ne_bytes(frame.get(at..at + 4)?.try_into().expect("four bytes")))
     };
-    let key = word(4)? ^ word(16)? ^ word(24)?;
+    let [destination, inner] = if is_v6(frame) { [36, 44] } else { [16, 24] };
+    let key = word(4)? ^ word(destination)? ^ word(inner)?;
     Some(u64::from(key) | (frame.len() as u64) << 32)
 }
 

@@ -617,10 +617,13 @@ impl<'a> Run<'a> {
         let Some(polls) = self.rows("polls", "flow", flow) else { return f64::NAN };
         let Some((base, rate)) = self.base(&polls) else { return f64::NAN };
         let (times, got) = (polls.get("t_s"), polls.get("bytes_received"));
-        let mtu = self.scenario.flows[flow].tcp.as_ref().map_or(f64::NAN, |tcp| f64::from(tcp.mtu));
+        let spec = &self.scenario.flows[flow];
+        let mtu = spec.tcp.as_ref().map_or(f64::NAN, |tcp| f64::from(tcp.mtu));
+        // IP's header, TCP's and its timestamps.
+        let headers = f64::from(spec.ip.header() + 20 + 12);
         // In IP bytes, as the link counts them: of a full segment.
         let gained =
-            |at: usize| (got[at] - interpolated(times[at] - base, &times, &got)) * mtu / (mtu - 52.0);
+            |at: usize| (got[at] - interpolated(times[at] - base, &times, &got)) * mtu / (mtu - headers);
         let there = (0..times.len())
             .find(|at| times[*at] >= times[0] + base && gained(*at) >= 0.9 * rate / 8.0 * base);
         there.map_or(f64::NAN, |at| 1e3 * (times[at] - self.start_s(flow)))

@@ -9,7 +9,7 @@ use numpy::{Element, PyReadonlyArray1};
 use pyo3::exceptions::{PyKeyError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tailback_capture::frames::{Builder, Connection, Flow, Headers, Kind, LINK_BYTES};
+use tailback_capture::frames::{self, Builder, Connection, Flow, Headers, Kind, LINK_BYTES};
 use tailback_capture::write::{About, Writer};
 
 /// A column of a table given by Python.
@@ -25,10 +25,10 @@ fn odd(what: &str) -> PyErr {
     PyValueError::new_err(format!("the tables of captures do not fit together: {what}"))
 }
 
-/// What Python says of a flow: kind, nodes of client and server, step of the RTP clock.
-type FlowTuple = (String, [u16; 2], u32);
+/// What Python says of a flow: kind, nodes of client and server, step of the RTP clock, version of IP.
+type FlowTuple = (String, [u16; 2], u32, u8);
 
-fn flow_of((kind, nodes, rtp_step): &FlowTuple) -> PyResult<Flow> {
+fn flow_of((kind, nodes, rtp_step, ip): &FlowTuple) -> PyResult<Flow> {
     let kind = match kind.as_str() {
         "tcp" => Kind::Tcp,
         "rtp" => Kind::Rtp,
@@ -36,7 +36,7 @@ fn flow_of((kind, nodes, rtp_step): &FlowTuple) -> PyResult<Flow> {
         "udp" => Kind::Udp,
         other => return Err(PyValueError::new_err(format!("there is no kind of packets {other}"))),
     };
-    Ok(Flow { kind, nodes: *nodes, rtp_step: *rtp_step })
+    Ok(Flow { kind, nodes: *nodes, rtp_step: *rtp_step, is_v6: *ip == 6 })
 }
 
 fn connections_of(table: &Bound<'_, PyDict>) -> PyResult<HashMap<(u32, u32), Connection>> {
@@ -62,6 +62,12 @@ fn connections_of(table: &Bound<'_, PyDict>) -> PyResult<HashMap<(u32, u32), Con
         all.insert((flow[row], connection[row]), it);
     }
     Ok(all)
+}
+
+/// The addresses of a flow's client and server by its number, over this version of IP.
+#[pyfunction]
+pub fn flow_addresses(number: u32, ip: u8) -> [String; 2] {
+    frames::addresses(number, ip == 6).map(|address| address.to_string())
 }
 
 /// Write a run's packets at one point as pcapng; returns how many. `about` is comment, name, description and snap length;
@@ -187,7 +193,7 @@ pub fn capture_write_real(
             .ok_or_else(|| odd("frames names a flow that the scenario has not"))?;
         let frame = builder
             .real(&all[*start..*end], *ends, reverse.as_array()[row], ecn.as_array()[place])
-            .ok_or_else(|| odd("a packet of frames has no IPv4 header"))?;
+            .ok_or_else(|| odd("a packet of frames has no IP header"))?;
         writer.packet(t_ps / 1000, frame, bytes.as_array()[row] + LINK_BYTES).map_err(failed)?;
     }
     writer.finish().map_err(failed)

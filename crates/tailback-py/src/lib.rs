@@ -27,7 +27,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::captures::{capture_write, capture_write_real};
+    use crate::captures::{capture_write, capture_write_real, flow_addresses};
     #[pymodule_export]
     use crate::captures_in::{CaptureError, capture_pair, capture_read};
     #[pymodule_export]

@@ -6,6 +6,8 @@
 
 use std::ops::Deref;
 
+use tailback_core::scenario::IpVersion;
+
 use crate::node::{Node, Value};
 use crate::problem::{Fault, Problem, fault, hint, nearest};
 use crate::quantity::{Quantity, Size};
@@ -368,6 +370,15 @@ kind!(Mtu, shape("bytes"), read: |node| match Quantity::Bytes.field(node)? {
     bytes @ 100..=65_535 => Ok(Mtu(bytes as u32)),
     _ => Err(fault("an IP packet is 100 to 65535 bytes here", "Write for example \"1500B\"")),
 }, write: |it| Quantity::Bytes.text(it.0.into()).into());
+
+/// Version of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ip(pub IpVersion);
+
+kind!(Ip, Shape { range: Some((4, 6)), ..shape("whole") }, read: |node| {
+    let version = node.as_whole().and_then(|number| IpVersion::try_from(u8::try_from(number).ok()?).ok());
+    version.map(Ip).ok_or_else(|| fault("IP has the versions 4 and 6 here", "Write ip = 6, or leave it out for 4"))
+}, write: |it| u64::from(u8::from(it.0)).into());
 
 kind!(Size, shape("size"), read: Size::field, write: |it| it.to_string().into());
 

@@ -2,13 +2,14 @@
 
 use tailback_core::framing::Framing;
 use tailback_core::queue;
+use tailback_core::scenario::IpVersion;
 
 use crate::choices;
 use crate::instead;
 use crate::node::{Node, Value};
 use crate::part;
 use crate::part::{
-    Bytes, CodeName, Declared, Form, Kind, Mtu, Name, Names, Params, Part, Positive, Probability, Rate,
+    Bytes, CodeName, Declared, Form, Ip, Kind, Mtu, Name, Names, Params, Part, Positive, Probability, Rate,
     Reader, Shape, Signed, Span, Text, Trace, Whole,
 };
 use crate::problem::{Fault, fault, hint};
@@ -506,6 +507,9 @@ part! {
     receive_buffer: Option<Positive<Bytes>>, or "the stack's";
     /// Over TCP: largest IP packet.
     mtu: Option<Mtu>, or "`\"1500B\"`";
+    /// Version of IP that its two ends speak, 4 or 6; flows of both may share a path. With 6 the headers of each packet are 20
+    /// bytes longer than with 4: a segment of the same `mtu` carries less, and a datagram is longer than `packet_size`.
+    ip: Ip = Ip(IpVersion::V4);
     /// How much a bulk transfer carries.
     bytes: Option<Positive<Bytes>>, or "without end";
     /// Time between packets of an application that sends at intervals.

@@ -167,6 +167,7 @@ fn flow(flow: &Node) -> Node {
         "send_buffer" => bytes("send_buffer"),
         "receive_buffer" => bytes("receive_buffer"),
         "mtu" => bytes("mtu"),
+        "ip" => row(flow, "ip"),
         "params" => row(app, "params"),
     })
 }

@@ -147,7 +147,7 @@ fn congestion(scenario: &Scenario, asked: &Asked<'_>) -> Option<Value> {
     let ssthresh = number(row, "ssthresh");
     let kind = text(row, "kind");
     let polled = |column: &str| asked.poll.map_or(f64::NAN, |poll| number(poll, column));
-    let full = f64::from(tcp.mtu) - 52.0;
+    let full = f64::from(tcp.mtu - flow.ip.header() - 20 - 12);
     let change = format!("cwnd {before} B → {after} B (× {:.3})", after / before);
     let target = format!("ssthresh = {ssthresh} B = {:.3} × cwnd of {before} B", ssthresh / before);
     let law = with_parameters(card, &tcp.cc_params);

@@ -36,10 +36,10 @@ def points(result: Result) -> list[str]:
 def export(result: Result, point: str, path: str | os.PathLike[str], *, snap: int = 0) -> int:
     """Write what passed a point as pcapng with nanosecond stamps; returns the number of packets.
 
-    Simulated time zero is the epoch. A flow's hosts are 10.x.y.1 and 10.x.y.2, x·256 + y its number; connections differ
-    by the client's port. `snap` keeps that many bytes of each frame, 0 all of it; payloads are zeros. Of a live run the
-    packets are the kernel's own, as far as they were kept: their headers. Raises `ResultError` if the point was not
-    captured.
+    Simulated time zero is the epoch. A flow's hosts are 10.x.y.1 and 10.x.y.2, x·256 + y its number, over IPv6 these
+    below 2001:db8::/96; connections differ by the client's port. `snap` keeps that many bytes of each frame, 0 all of
+    it; payloads are zeros. Of a live run the packets are the kernel's own, as far as they were kept: their headers.
+    Raises `ResultError` if the point was not captured.
     """
     known = points(result)
     if not known:
@@ -61,7 +61,7 @@ def export(result: Result, point: str, path: str | os.PathLike[str], *, snap: in
     flows = [_flow(result, index) for index in range(len(result.flow_names))]
     with whole_file(Path(path)) as partial:
         if "frames" in result:
-            ends = [nodes for _, nodes, _ in flows]
+            ends = [nodes for _, nodes, *_ in flows]
             return _core.capture_write_real(
                 partial, about, ends, seen, dict(result.numpy("frames")), dict(result.numpy("frame_bytes"))
             )
@@ -95,7 +95,7 @@ def _description(result: Result, point: str) -> str:
     return f"link {link}: " + ("before its queue" if side == "in" else "at its far end")
 
 
-def _flow(result: Result, index: int) -> tuple[str, tuple[int, int], int]:
+def _flow(result: Result, index: int) -> tuple[str, tuple[int, int], int, int]:
     spec = result.flow_spec(index)
     nodes = list(result.resolved.get("nodes", []))
     ends = tuple(nodes.index(spec[key]) + 1 if spec[key] in nodes else 0 for key in ("from", "to"))
@@ -103,4 +103,4 @@ def _flow(result: Result, index: int) -> tuple[str, tuple[int, int], int]:
     is_tcp = spec.get("tcp") and not spec["tcp"].get("transport")
     kind = "tcp" if is_tcp else _DATAGRAMS[registry.application(spec).datagrams]
     interval_ms = float(app.get("params", {}).get("interval", _DEFAULT_INTERVAL_MS))
-    return kind, (ends[0], ends[1]), round(interval_ms * _RTP_CLOCK_HZ / 1000)
+    return kind, (ends[0], ends[1]), round(interval_ms * _RTP_CLOCK_HZ / 1000), int(spec.get("ip", 4))

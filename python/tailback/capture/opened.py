@@ -345,6 +345,7 @@ class _Builder:
         row = self.flows.row(index, named=True)
         kind = "bulk" if is_tcp else self._kind(index, row)
         mss = max(int(row["mss"]), int(row["back_mss"])) or 1460
+        is_v6 = ":" in str(row["client"])
         return {
             "name": self.names[index],
             "from": "near",
@@ -356,9 +357,10 @@ class _Builder:
             "again": [],
             "app": {"kind": kind, "params": {}},
             "tcp": {
-                "stack": "unknown", "cc": "unknown", "cc_params": {}, "mtu": mss + 40,
+                "stack": "unknown", "cc": "unknown", "cc_params": {}, "mtu": mss + (60 if is_v6 else 40),
                 "stack_params": {"timestamps": bool(row["timestamps"])},
             } if is_tcp else None,
+            **({"ip": 6} if is_v6 else {}),
         }  # fmt: skip
 
     def _kind(self, index: int, row: Mapping[str, Any]) -> str:

@@ -272,7 +272,9 @@ def _ramp_ms(result: Result, flow: str, *_: float | None) -> float:
     # In IP bytes, as the link counts them: of a full segment.
     row = next(row for row in result.resolved["flows"] if row["name"] == flow)
     mtu = float(row["tcp"]["mtu"])
-    gained = (got - np.interp(time - base, time, got)) * mtu / (mtu - 52.0)
+    # IP's header, TCP's and its timestamps.
+    headers = (40.0 if row.get("ip") == 6 else 20.0) + 20.0 + 12.0
+    gained = (got - np.interp(time - base, time, got)) * mtu / (mtu - headers)
     there = np.flatnonzero((gained >= 0.9 * rate / 8.0 * base) & (time >= time[0] + base))
     return 1e3 * (float(time[there[0]]) - row["start_ps"] / 1e12) if len(there) else math.nan
 

@@ -137,6 +137,8 @@ class Source:
                 theirs = spec["tcp"]["transport"]
                 self.leave(f"flow[{index}].transport", theirs, f"{target} has no such stack", "The flow is left out")
                 continue
+            if spec.get("ip") == 6:
+                self.leave(f"flow[{index}].ip", 6, "the exported flows speak IPv4", "Packets are 20 bytes shorter")
             out.append(Flow(index, spec, self.resolved["duration_ps"]))
             flow = out[-1]
             if spec["again"]:

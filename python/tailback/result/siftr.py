@@ -29,8 +29,7 @@ def lines(result: Result, flow: int, at_receiver: bool, hz: int) -> list[str]:
             f"no segments of {result.flow_names[flow]} were recorded at its {side}. "
             "Switch them on in the scenario, [instruments] segments, and run again."
         )
-    # Addresses stand for a flow's hosts: 10.<flow>.1 sends, 10.<flow>.2 receives.
-    hosts = [f"10.{flow >> 8 & 255}.{flow & 255}.{host}" for host in (1, 2)]
+    hosts = _core.flow_addresses(flow, int(result.flow_spec(flow).get("ip", 4)))
     ports = [49152 + flow % 16384, 5001]
     own, peer = (1, 0) if at_receiver else (0, 1)
     ends = f"{hosts[own]},{ports[own]},{hosts[peer]},{ports[peer]}"

@@ -583,6 +583,7 @@ class Flow(Part):
         send_buffer: str | Bytes | None = ...,
         receive_buffer: str | Bytes | None = ...,
         mtu: str | Bytes | None = ...,
+        ip: int = ...,
         bytes: str | Bytes | None = ...,
         interval: str | Duration | None = ...,
         packet_size: str | Bytes | None = ...,
@@ -673,6 +674,10 @@ class Flow(Part):
         """Over TCP: largest IP packet."""
 
     @property
+    def ip(self) -> int:
+        """Version of IP that its two ends speak, 4 or 6; flows of both may share a path. With 6 the headers of each packet are 20 bytes longer than with 4: a segment of the same `mtu` carries less, and a datagram is longer than `packet_size`."""
+
+    @property
     def bytes(self) -> Bytes | None:
         """How much a bulk transfer carries."""
 
@@ -718,6 +723,7 @@ class FlowFields(TypedDict, total=False):
     send_buffer: str | Bytes | None
     receive_buffer: str | Bytes | None
     mtu: str | Bytes | None
+    ip: int
     bytes: str | Bytes | None
     interval: str | Duration | None
     packet_size: str | Bytes | None

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from tailback import registry
+from tailback import _core, registry
 from tailback.vm import images
 from tailback.vm.archive import Entry
 
@@ -171,17 +171,23 @@ def _take_image(closure: _Closure, scenario: Scenario, flows: Sequence[tuple[int
 
 
 def _hosts(resolved: Mapping[str, Any]) -> str:
-    """Addresses by name: a node is where the first flow of programs has its end, `FLOW.NODE` an end of that flow."""
+    """Addresses by name: a node is where the first flow of programs has its end, `FLOW.NODE` an end of that flow.
+
+    Of a flow over IPv6 both: who asks for a name tries IPv6 first (RFC 6724 section 2.1).
+    """
     lines, known = ["127.0.0.1 localhost"], {"localhost"}
+    if any(flow.get("ip") == 6 for flow in resolved["flows"]):
+        lines.append("::1 localhost")
     for number, flow in enumerate(resolved["flows"]):
         if not registry.application(flow).runs_programs:
             continue
-        for end, last in (("from", 1), ("to", 2)):
-            node = str(flow[end])
+        versions = (6, 4) if flow.get("ip") == 6 else (4,)
+        for end, key in enumerate(("from", "to")):
+            node = str(flow[key])
             names = [name for name in (f"{flow['name']}.{node}", node) if _is_host_name(name) and name not in known]
             known.update(names)
             if names:
-                lines.append(" ".join([f"10.{number >> 8}.{number & 255}.{last}", *names]))
+                lines += [" ".join([_core.flow_addresses(number, ip)[end], *names]) for ip in versions]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -22,9 +22,9 @@ use crate::params::unknown_name;
 use crate::queue::{self, registry::Context};
 use crate::rng::Stream;
 use crate::scenario::{
-    FlowSpec, LinkSpec, Params, Period, Scenario, ScenarioError, TcpSpec, Value, WireSpec,
+    FlowSpec, IpVersion, LinkSpec, Params, Period, Scenario, ScenarioError, TcpSpec, Value, WireSpec,
 };
-use crate::tcp::segment::{HEADERS, TIMESTAMP_OPTION};
+use crate::tcp::segment::{TCP_HEADER, TIMESTAMP_OPTION};
 use crate::tcp::stack::{EcnMode, Stack};
 use crate::time::{Duration, Time};
 use crate::traffic::registry as apps;
@@ -32,6 +32,8 @@ use crate::traffic::{Application, Needs, Transport};
 
 /// The smallest IP packet every host must take (RFC 791), and the largest there is.
 const MTU_RANGE: (u32, u32) = (68, 65_535);
+/// Every link that carries IPv6 carries packets of this many bytes (RFC 8200 section 5).
+const LEAST_V6_MTU: u32 = 1_280;
 /// Runs longer than this are a mistake of units.
 const LONGEST_RUN_PS: u64 = 30 * 86_400 * 1_000_000_000_000;
 
@@ -238,6 +240,7 @@ impl Building<'_> {
         flow.foreign = foreign;
         (flow.plan, flow.paths, flow.hosts) = (plan, paths, [from as u32, to as u32]);
         (flow.wants_datagrams, flow.is_crowd) = (needs.datagrams, needs.crowd);
+        flow.beyond_v4 = spec.ip.beyond_v4();
         flow.ecn = if needs.ecn { Ecn::Ect0 } else { Ecn::NotEct };
         Ok(flow)
     }
@@ -266,16 +269,18 @@ impl Building<'_> {
         path: At,
         known: &mut Known,
     ) -> Result<[Blueprint; 2], ScenarioError> {
-        check_sizes(tcp, path)?;
+        check_sizes(flow, tcp, path)?;
         let stacks = agreed_stacks(tcp, path)?;
         if stacks[0].ecn == EcnMode::L4s {
             check_l4s(tcp, self.makers, path)?;
         }
-        let mss = tcp.mtu - HEADERS - if stacks[0].timestamps { TIMESTAMP_OPTION } else { 0 };
+        let mss =
+            tcp.mtu - flow.ip.header() - TCP_HEADER - if stacks[0].timestamps { TIMESTAMP_OPTION } else { 0 };
         let mss = needs.segment.map_or(mss, |bytes| bytes.min(mss));
         let most = needs.window.unwrap_or(u64::MAX);
         let mut make = |mut stack: Stack, name: &str, side: &str| -> Result<Blueprint, ScenarioError> {
             let host: &str = if side == "client" { &flow.from } else { &flow.to };
+            stack.ip_header = flow.ip.header();
             stack.start_ticks(Stream::named_by(self.scenario.seed, ["host/", host, "/ticks"]));
             let algorithms = self.algorithms(tcp, name, path, known)?;
             let (mut send_buffer, mut receive_buffer) = (stack.send_buffer, stack.receive_buffer);
@@ -331,9 +336,10 @@ impl Building<'_> {
                 ),
             });
         };
-        check_sizes(tcp, At(number))?;
-        if tcp.mtu < stack.least_mtu() {
-            let problem = format!("{name} needs an MTU of {} B or more", stack.least_mtu());
+        check_sizes(spec, tcp, At(number))?;
+        let least_mtu = stack.least_mtu() + spec.ip.beyond_v4();
+        if tcp.mtu < least_mtu {
+            let problem = format!("{name} needs an MTU of {least_mtu} B or more");
             return Err(refuse(format!("{path}.mtu"), tcp.mtu, problem, "Raise mtu."));
         }
         if let Some(field) = tcp.stack_params.keys().next() {
@@ -387,7 +393,7 @@ impl Building<'_> {
             name: name.into(),
             stack: stack.clone(),
             algorithms,
-            mtu: tcp.mtu,
+            mtu: tcp.mtu - spec.ip.beyond_v4(),
             send_buffer: tcp.send_buffer,
             receive_buffer: tcp.receive_buffer,
             seeds: Stream::named(self.scenario.seed, &format!("flow/{}/client", spec.name)),
@@ -586,13 +592,17 @@ fn hidden(name: String, delay: Duration, wire: WireSpec, seed: u64) -> Result<Li
 }
 
 /// An error if no packet, or no buffer, has the size that a connection asks for.
-fn check_sizes(tcp: &TcpSpec, path: At) -> Result<(), ScenarioError> {
-    let (low, high) = MTU_RANGE;
+fn check_sizes(flow: &FlowSpec, tcp: &TcpSpec, path: At) -> Result<(), ScenarioError> {
+    let (least, high) = MTU_RANGE;
+    let (low, packet) = match flow.ip {
+        IpVersion::V4 => (least, "an IP packet"),
+        IpVersion::V6 => (LEAST_V6_MTU, "the largest packet over IPv6"),
+    };
     if tcp.mtu < low || tcp.mtu > high {
         return Err(refuse(
             format!("{path}.tcp.mtu"),
             tcp.mtu,
-            format!("an IP packet has {low} to {high} bytes"),
+            format!("{packet} has {low} to {high} bytes"),
             "Give an MTU such as \"1500B\".",
         ));
     }

@@ -37,7 +37,7 @@ pub struct Foreign {
     pub stack: Arc<dyn Stack>,
     /// The flow's congestion controls, in turn.
     pub algorithms: Vec<(String, Params)>,
-    /// Largest IP packet.
+    /// Largest IP packet, less what its header is longer than IPv4's: the stack counts that one.
     pub mtu: u32,
     /// See [`Setup`].
     pub send_buffer: Option<Bytes>,

@@ -3,6 +3,7 @@
 //! Sequence numbers are 64-bit stream offsets, so they never wrap inside the engine: offset 0 is the first
 //! byte of payload (initial sequence number + 1). Captures fold them to 32 bits when they are written.
 
+use crate::tcp::stack::Stack;
 use crate::time::{Bytes, Time};
 
 /// A half-open range of stream offsets.
@@ -204,20 +205,20 @@ impl Segment {
     }
 }
 
-/// Bytes of the IPv4 and TCP headers without options.
-pub const HEADERS: u32 = 40;
+/// Bytes of the TCP header without options.
+pub const TCP_HEADER: u32 = 20;
 /// Timestamps option, padded (RFC 7323 appendix A).
 pub const TIMESTAMP_OPTION: u32 = 12;
 /// Options of a SYN: MSS 4, SACK permitted 2, timestamps 10, no-op 1, window scale 3.
 pub const SYN_OPTIONS: u32 = 20;
 
-/// IP length of a segment.
-pub fn ip_bytes(segment: &Segment, timestamps: bool) -> u32 {
+/// IP length of a segment that this stack sends.
+pub fn ip_bytes(segment: &Segment, stack: &Stack) -> u32 {
     let options = if segment.flags.has(Flags::SYN) {
         SYN_OPTIONS
     } else {
         let sack = if segment.sack_count > 0 { 4 + 8 * u32::from(segment.sack_count) } else { 0 };
-        sack + if timestamps { TIMESTAMP_OPTION } else { 0 }
+        sack + if stack.timestamps { TIMESTAMP_OPTION } else { 0 }
     };
-    HEADERS + options + segment.len
+    stack.ip_header + TCP_HEADER + options + segment.len
 }

@@ -1,9 +1,11 @@
 //! Real programs on the flow's two hosts. They need a kernel and a clock, so the simulator refuses them.
 
+use std::collections::BTreeMap;
+
 use super::Traits;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::queue::outside;
-use crate::scenario::{FlowSpec, Params, Scenario, ScenarioError};
+use crate::scenario::{AppSpec, FlowSpec, Params, Scenario, ScenarioError, Value};
 
 /// The card. It stands in no list of the simulator's.
 pub const CARD: Card = Card {
@@ -37,7 +39,17 @@ pub const CARD: Card = Card {
             "s",
             5.0,
             (0.0, 600.0),
-            "How long the server may take to listen; 0: not waited for.",
+            "How long the server may take to be ready; 0: not waited for.",
+        ),
+        ParamSpec::text(
+            "ready_by",
+            "What says that the server is ready: port (it listens on {port}; the default), file:NAME (a file in {dir}) \
+             or line:TEXT (a line of its output with this in it).",
+        ),
+        ParamSpec::text(
+            "after",
+            "Flows of programs, with spaces between: the server starts once those of these flows are ready; with NAME.client \
+             the client starts once that flow's client has ended.",
         ),
         ParamSpec::number(
             "grace",
@@ -48,6 +60,26 @@ pub const CARD: Card = Card {
         ),
     ],
 };
+
+/// What says that a server is ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It listens on its port.
+    Port,
+    /// It has written this file in its folder.
+    File(String),
+    /// A line of its output has this in it.
+    Line(String),
+}
+
+/// Programs of another flow that are to be further, by the flow's number, before a flow's own ones start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// Its server is ready: then the flow's server starts.
+    Server(usize),
+    /// Its client has ended: then the flow's client starts.
+    Client(usize),
+}
 
 /// What others must know of it.
 pub const TRAITS: Traits = Traits::PROGRAMS;
@@ -67,7 +99,79 @@ pub fn checked<'a>(params: &'a Params, field_path: &'a str) -> Result<Checked<'a
         let fix = "Give both parse = \"regex\" and a pattern, or neither";
         return Err(given.refuse("pattern", "a pattern and parse = \"regex\" go together", fix));
     }
+    readiness(&given)?;
     Ok(given)
+}
+
+/// What the flow's server is ready by.
+pub fn readiness(given: &Checked<'_>) -> Result<Readiness, ScenarioError> {
+    match given.text("ready_by").split_once(':') {
+        Some(("file", name)) if !name.is_empty() && !name.contains("..") => Ok(Readiness::File(name.into())),
+        Some(("line", text)) if !text.is_empty() => Ok(Readiness::Line(text.into())),
+        None if ["", "port"].contains(&given.text("ready_by")) => Ok(Readiness::Port),
+        _ => Err(given.refuse(
+            "ready_by",
+            "it is none of the signs of a server",
+            "Give port, file:NAME of a file below {dir}, or line:TEXT",
+        )),
+    }
+}
+
+/// What the programs of flow `number` wait for.
+pub fn after(scenario: &Scenario, number: usize) -> Result<Vec<After>, ScenarioError> {
+    let path = format!("flows[{number}].app.params");
+    let given = Checked::new(&CARD, &scenario.flows[number].app.params, &path)?;
+    let flow = |name: &str| scenario.flows.iter().position(|flow| flow.name == name);
+    let one = |name: &str| {
+        let client = || name.strip_suffix(".client").and_then(flow).map(After::Client);
+        let found = flow(name).map(After::Server).or_else(client);
+        let of = found.map(|(After::Server(flow) | After::Client(flow))| &scenario.flows[flow].app);
+        let has_server =
+            |app: &AppSpec| matches!(app.params.get("server"), Some(Value::Name(line)) if !line.is_empty());
+        let problem = match (found, of) {
+            (None, _) | (_, None) => format!("there is no flow {name}"),
+            (_, Some(app)) if app.kind != CARD.name => format!("flow {name} runs no programs"),
+            (Some(After::Server(_)), Some(app)) if !has_server(app) => format!("flow {name} has no server"),
+            (Some(found), _) => return Ok(found),
+        };
+        let known =
+            scenario.flows.iter().filter(|flow| flow.app.kind == CARD.name).map(|flow| flow.name.as_str());
+        let known: Vec<&str> = known.collect();
+        let fix = format!("Give a flow of programs ({}), or one of them with .client", known.join(", "));
+        Err(given.refuse("after", &problem, &fix))
+    };
+    given.text("after").split_whitespace().map(one).collect()
+}
+
+/// An error if programs wait for one another.
+fn have_an_order(scenario: &Scenario) -> Result<(), ScenarioError> {
+    let programs = |number: &usize| scenario.flows[*number].app.kind == CARD.name;
+    let mut waits = BTreeMap::new();
+    for number in (0..scenario.flows.len()).filter(programs) {
+        waits.insert(number, after(scenario, number)?);
+    }
+    // A server waits for servers, a client for clients: two orders.
+    type Choose = fn(&After) -> Option<usize>;
+    let orders: [Choose; 2] = [
+        |it| if let After::Server(flow) = it { Some(*flow) } else { None },
+        |it| if let After::Client(flow) = it { Some(*flow) } else { None },
+    ];
+    for choose in orders {
+        let mut left: BTreeMap<usize, Vec<usize>> =
+            waits.iter().map(|(flow, all)| (*flow, all.iter().filter_map(choose).collect())).collect();
+        while let Some(free) = left.iter().find(|(_, of)| !of.iter().any(|it| left.contains_key(it))) {
+            let free = *free.0;
+            left.remove(&free);
+        }
+        if let Some(number) = left.keys().next() {
+            let names: Vec<&str> = left.keys().map(|flow| scenario.flows[*flow].name.as_str()).collect();
+            let path = format!("flows[{number}].app.params");
+            let given = Checked::new(&CARD, &scenario.flows[*number].app.params, &path)?;
+            let problem = format!("{} wait for one another", names.join(", "));
+            return Err(given.refuse("after", &problem, "Leave one of them without"));
+        }
+    }
+    Ok(())
 }
 
 /// Why the simulator does not run it.
@@ -86,6 +190,7 @@ pub fn refusal(field_path: &str) -> ScenarioError {
 pub fn stand_in(scenario: &Scenario) -> Result<Scenario, ScenarioError> {
     let mut scenario = scenario.clone();
     outside::stand_in(&mut scenario)?;
+    have_an_order(&scenario)?;
     for (number, flow) in scenario.flows.iter_mut().enumerate() {
         if flow.app.kind == CARD.name {
             let path = format!("flows[{number}]");
@@ -118,7 +223,7 @@ fn runs_once(flow: &FlowSpec, path: &str) -> Result<(), ScenarioError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Value;
+    use crate::scenario::IpVersion;
 
     fn params(pairs: &[(&str, &str)]) -> Params {
         pairs.iter().map(|(name, value)| (name.to_string(), Value::Name(value.to_string()))).collect()
@@ -136,5 +241,55 @@ mod tests {
         assert_eq!(wrong(&[("client", "x"), ("parse", "jperf")]), "at.parse");
         assert_eq!(wrong(&[("client", "x"), ("sever", "y")]), "at.sever");
         assert!(checked(&params(&[("client", "x"), ("parse", "iperf3")]), "at").is_ok());
+    }
+
+    fn scenario(flows: &[(&str, &[(&str, &str)])]) -> Scenario {
+        let flow = |(name, given): &(&str, &[(&str, &str)])| FlowSpec {
+            name: (*name).into(),
+            from: "a".into(),
+            to: "b".into(),
+            route: Vec::new(),
+            back_route: Vec::new(),
+            start_ps: 0,
+            stop_ps: None,
+            again: Vec::new(),
+            app: AppSpec { kind: CARD.name.into(), params: params(given) },
+            tcp: None,
+            ip: IpVersion::V4,
+        };
+        Scenario { flows: flows.iter().map(flow).collect(), ..Scenario::default() }
+    }
+
+    #[test]
+    fn a_server_is_ready_by_one_of_three_signs() {
+        let by = |text: &str| {
+            let params = params(&[("client", "x"), ("ready_by", text)]);
+            checked(&params, "at").and_then(|given| readiness(&given))
+        };
+        assert_eq!(by("port").unwrap(), Readiness::Port);
+        assert_eq!(by("file:a/up").unwrap(), Readiness::File("a/up".into()));
+        assert_eq!(by("line:on: 5").unwrap(), Readiness::Line("on: 5".into()));
+        for wrong in ["file:", "file:../x", "line:", "sleep", "prot"] {
+            assert_eq!(by(wrong).unwrap_err().field, "at.ready_by", "{wrong}");
+        }
+    }
+
+    #[test]
+    fn programs_wait_for_others_and_never_for_one_another() {
+        let served: &[(&str, &str)] = &[("client", "x"), ("server", "y")];
+        let behind: &[(&str, &str)] = &[("client", "x"), ("server", "y"), ("after", "one one.client")];
+        let found = scenario(&[("one", served), ("two", behind)]);
+        assert_eq!(after(&found, 1).unwrap(), [After::Server(0), After::Client(0)]);
+        assert!(have_an_order(&found).is_ok());
+        let problem =
+            |flows: &[(&str, &[(&str, &str)])]| have_an_order(&scenario(flows)).unwrap_err().problem;
+        assert!(problem(&[("two", behind)]).contains("no flow one"));
+        assert!(problem(&[("one", &[("client", "x")]), ("two", behind)]).contains("has no server"));
+        let crossed: &[(&str, &str)] = &[("client", "x"), ("server", "y"), ("after", "two")];
+        assert!(problem(&[("one", crossed), ("two", behind)]).contains("one, two wait for one another"));
+        // A server may wait for a flow whose client waits for this one's.
+        let turned: &[(&str, &str)] = &[("client", "x"), ("server", "y"), ("after", "two.client")];
+        let other: &[(&str, &str)] = &[("client", "x"), ("server", "y"), ("after", "one")];
+        assert!(have_an_order(&scenario(&[("one", turned), ("two", other)])).is_ok());
     }
 }

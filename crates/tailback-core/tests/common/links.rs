@@ -5,7 +5,7 @@
 use tailback_core::link::{Host, Link, Watch};
 use tailback_core::packet::{Ecn, FlowId, Packet};
 use tailback_core::queue::{Backlog, DropReason, Fate};
-use tailback_core::scenario::{AppSpec, FlowSpec, LinkSpec, Params, QueueSpec, Value, WireSpec};
+use tailback_core::scenario::{AppSpec, FlowSpec, IpVersion, LinkSpec, Params, QueueSpec, Value, WireSpec};
 use tailback_core::time::{Duration, Time};
 
 /// A link of 10 Mbit/s without delay, limit or impairment.
@@ -66,6 +66,7 @@ pub fn flow(name: &str) -> FlowSpec {
         again: vec![],
         app: AppSpec { kind: "udp-cbr".into(), params: Params::new() },
         tcp: None,
+        ip: IpVersion::V4,
     }
 }
 

@@ -5,8 +5,8 @@
 use tailback_core::engine::Simulation;
 use tailback_core::probe::{Column, Tables};
 use tailback_core::scenario::{
-    AppSpec, FlowSpec, Instruments, LinkSpec, Params, QueueSpec, Randomness, Scenario, TcpSpec, Value,
-    WireSpec,
+    AppSpec, FlowSpec, Instruments, IpVersion, LinkSpec, Params, QueueSpec, Randomness, Scenario, TcpSpec,
+    Value, WireSpec,
 };
 
 pub const SECOND: u64 = 1_000_000_000_000;
@@ -39,6 +39,7 @@ pub fn flow(name: &str, kind: &str, tcp: Option<TcpSpec>) -> FlowSpec {
         again: Vec::new(),
         app: AppSpec { kind: kind.into(), params: Params::new() },
         tcp,
+        ip: IpVersion::V4,
     }
 }
 

@@ -17,6 +17,7 @@ use tailback_core::probe::rows::StackFaultKind;
 use tailback_core::probe::schema::Threshold;
 use tailback_core::probe::stacks::{self, Shown};
 use tailback_core::probe::{self};
+use tailback_core::scenario::IpVersion;
 use tailback_core::tcp::segment::NO_ROW;
 use tailback_core::tcp::sender::CongestionEventKind;
 use tailback_core::time::{Bytes, Duration, Time};
@@ -134,10 +135,10 @@ impl Flow<'_> {
 
     /// Open a connection with two sockets of its own.
     pub(super) fn open_hosted(&mut self, opening: Opening, now: Time) -> io::Result<()> {
-        let number = self.plan.number;
+        let of = (self.plan.number, self.plan.ip);
         let hosted = self.hosted();
         let [from, to] = &hosted.hosts;
-        let sockets = sockets::open_datagrams(number, [from.as_fd(), to.as_fd()])?.map(Arc::new);
+        let sockets = sockets::open_datagrams(of, [from.as_fd(), to.as_fd()])?.map(Arc::new);
         let opened = self.guarded(now, |hosted| hosted.flow.open(opening.connection, opening.turn, now));
         let Some(serial) = opened else { return Ok(()) };
         for (socket, side) in sockets.iter().zip([Side::Client, Side::Server]) {
@@ -275,6 +276,7 @@ impl Flow<'_> {
     /// Send what the stack has to send now.
     fn flush_hosted(&mut self, which: Which, now: Time) -> io::Result<()> {
         let (serial, side) = which;
+        let ip = self.plan.ip;
         let mut datagram = std::mem::take(&mut self.hosted().datagram);
         loop {
             datagram.clear();
@@ -296,7 +298,11 @@ impl Flow<'_> {
             let Some(wire) = hosted.wires.get_mut(&serial) else { break };
             let socket = wire.sockets[index(side)].as_fd();
             if std::mem::replace(&mut wire.ecn[index(side)], ecn) != ecn {
-                sys::set_option(socket, libc::IPPROTO_IP, libc::IP_TOS, ecn as i32)?;
+                let (level, class) = match ip {
+                    IpVersion::V4 => (libc::IPPROTO_IP, libc::IP_TOS),
+                    IpVersion::V6 => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+                };
+                sys::set_option(socket, level, class, ecn as i32)?;
             }
             match sys::send(socket, &datagram) {
                 Ok(Some(_)) if side == Side::Client => self.record.streams.push(serial as u16),

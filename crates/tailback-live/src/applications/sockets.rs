@@ -1,22 +1,23 @@
 //! A flow's sockets: made inside its hosts, and set as its TCP settings say.
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use tailback_core::scenario::IpVersion;
 use tailback_core::time::Bytes;
 use tailback_core::traffic::Opening;
 
 use crate::access;
-use crate::headers::addresses;
+use crate::headers::ends;
 use crate::sys;
 
 /// Every flow has addresses of its own, so one port serves all.
 pub const PORT: u16 = 5000;
 /// The kernel of a flow that stops is given this much more than it has sent, so that no buffer is left to drain.
 const AHEAD: i32 = 256 * 1024;
-/// IPv4 and TCP headers without options.
-const TCP_HEADERS: u32 = 40;
+/// A TCP header without options.
+const TCP_HEADER: u32 = 20;
 /// The timestamps option, padded.
 const TIMESTAMPS: u32 = 12;
 /// What TCP_MAXSEG takes.
@@ -38,6 +39,8 @@ pub struct TcpPlan {
     pub receive_buffer: Option<u64>,
     /// Largest IP packet.
     pub mtu: u32,
+    /// The connections' version of IP.
+    pub ip: IpVersion,
     /// Payload of a full segment, if the application limits it.
     pub segment: Option<u32>,
     /// Bytes that may be unacknowledged, if the application limits them.
@@ -53,7 +56,7 @@ pub struct TcpPlan {
 impl TcpPlan {
     /// TCP_MAXSEG, which counts the options in.
     pub fn largest_segment(&self) -> u32 {
-        let most = self.mtu - TCP_HEADERS;
+        let most = self.mtu - self.ip.header() - TCP_HEADER;
         self.segment.map_or(most, |bytes| most.min(bytes + TIMESTAMPS))
     }
 }
@@ -71,25 +74,25 @@ pub enum Sockets {
 
 /// Make a flow's sockets in its two hosts; the calling thread stays in one of them.
 pub fn make(
-    flow: u32,
+    (flow, ip): (u32, IpVersion),
     tcp: Option<&TcpPlan>,
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
 ) -> io::Result<Sockets> {
-    let [near, far] = addresses(flow).map(|address| SocketAddrV4::new(address, PORT));
+    let [near, far] = ends(flow, ip).map(|address| SocketAddr::new(address, PORT));
     sys::enter_network(to)?;
     if let Some(tcp) = tcp {
-        let listener = sys::socket(libc::SOCK_STREAM)?;
+        let listener = sys::socket(far, libc::SOCK_STREAM)?;
         configure(listener.as_fd(), tcp, 0)?;
         sys::bind(listener.as_fd(), far)?;
         sys::listen(listener.as_fd())?;
         return Ok(Sockets::Listener(listener));
     }
-    let server = sys::socket(libc::SOCK_DGRAM)?;
+    let server = sys::socket(far, libc::SOCK_DGRAM)?;
     sys::bind(server.as_fd(), far)?;
     sys::connect(server.as_fd(), near)?;
     sys::enter_network(from)?;
-    let client = sys::socket(libc::SOCK_DGRAM)?;
+    let client = sys::socket(near, libc::SOCK_DGRAM)?;
     sys::bind(client.as_fd(), near)?;
     sys::connect(client.as_fd(), far)?;
     for socket in [&server, &client] {
@@ -145,35 +148,44 @@ pub fn open(flow: u32, tcp: &TcpPlan, opening: Opening, serial: u64) -> io::Resu
 
 /// From this port; zero: one that is free.
 fn connect(flow: u32, tcp: &TcpPlan, turn: u32, port: u16) -> io::Result<(OwnedFd, u16)> {
-    let [near, far] = addresses(flow);
-    let socket = sys::socket(libc::SOCK_STREAM)?;
+    let [near, far] = ends(flow, tcp.ip);
+    let (near, far) = (SocketAddr::new(near, port), SocketAddr::new(far, PORT));
+    let socket = sys::socket(near, libc::SOCK_STREAM)?;
     configure(socket.as_fd(), tcp, turn)?;
     // A free port is chosen when it is known where to: then one is taken only for the same peer. One that is asked for
     // may be that of a connection that is over.
     let option = [(libc::IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT), (libc::SOL_SOCKET, libc::SO_REUSEADDR)];
     let (level, name) = option[usize::from(port != 0)];
     sys::set_option(socket.as_fd(), level, name, 1)?;
-    sys::bind(socket.as_fd(), SocketAddrV4::new(near, port))?;
-    sys::connect(socket.as_fd(), SocketAddrV4::new(far, PORT))?;
+    sys::bind(socket.as_fd(), near)?;
+    sys::connect(socket.as_fd(), far)?;
     let port = sys::own_port(socket.as_fd())?;
     Ok((socket, port))
 }
 
 /// The two sockets of a foreign stack's connection, the client's and the server's; the calling thread stays in the
 /// client's host.
-pub fn open_datagrams(flow: u32, [from, to]: [BorrowedFd<'_>; 2]) -> io::Result<[OwnedFd; 2]> {
-    /// IP_PMTUDISC_PROBE: never fragment, whatever the path is said to take. QUIC forbids it (RFC 9000 section 14).
+pub fn open_datagrams(
+    (flow, ip): (u32, IpVersion),
+    [from, to]: [BorrowedFd<'_>; 2],
+) -> io::Result<[OwnedFd; 2]> {
+    /// IP_PMTUDISC_PROBE, and IPV6_PMTUDISC_PROBE: never fragment, whatever the path is said to take. QUIC forbids it (RFC 9000 section 14).
     const NEVER_FRAGMENT: i32 = 3;
-    let [near, far] = addresses(flow);
-    let make = |address, port, is_shared: i32| -> io::Result<OwnedFd> {
-        let socket = sys::socket(libc::SOCK_DGRAM)?;
+    let [near, far] = ends(flow, ip);
+    let [level, notes_class, discovers] = match ip {
+        IpVersion::V4 => [libc::IPPROTO_IP, libc::IP_RECVTOS, libc::IP_MTU_DISCOVER],
+        IpVersion::V6 => [libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, libc::IPV6_MTU_DISCOVER],
+    };
+    let make = |address: IpAddr, port, is_shared: i32| -> io::Result<OwnedFd> {
+        let address = SocketAddr::new(address, port);
+        let socket = sys::socket(address, libc::SOCK_DGRAM)?;
         let fd = socket.as_fd();
         sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, is_shared)?;
         sys::set_option(fd, libc::SOL_SOCKET, SO_RCVBUFFORCE, 4 << 20)?;
         sys::set_option(fd, libc::SOL_SOCKET, SO_SNDBUFFORCE, 4 << 20)?;
-        sys::set_option(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
-        sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, NEVER_FRAGMENT)?;
-        sys::bind(fd, SocketAddrV4::new(address, port))?;
+        sys::set_option(fd, level, notes_class, 1)?;
+        sys::set_option(fd, level, discovers, NEVER_FRAGMENT)?;
+        sys::bind(fd, address)?;
         Ok(socket)
     };
     sys::enter_network(to)?;
@@ -181,8 +193,8 @@ pub fn open_datagrams(flow: u32, [from, to]: [BorrowedFd<'_>; 2]) -> io::Result<
     let server = make(far, PORT, 1);
     sys::enter_network(from)?;
     let (server, client) = (server?, make(near, 0, 0)?);
-    sys::connect(client.as_fd(), SocketAddrV4::new(far, PORT))?;
-    sys::connect(server.as_fd(), SocketAddrV4::new(near, sys::own_port(client.as_fd())?))?;
+    sys::connect(client.as_fd(), SocketAddr::new(far, PORT))?;
+    sys::connect(server.as_fd(), SocketAddr::new(near, sys::own_port(client.as_fd())?))?;
     Ok([client, server])
 }
 

@@ -9,7 +9,6 @@ use tailback_core::traffic::exec;
 use super::{Manner, Plan, Work, ends, stack, turns};
 use crate::applications::TcpPlan;
 use crate::error::LiveError;
-use crate::headers::addresses;
 use crate::programs::{self, ProgramPlan, words};
 
 /// `{port}` of a flow is this and its number, unless it says otherwise.
@@ -43,7 +42,7 @@ pub fn plan(
     refuse_pacing(stack.pacing, &path)?;
     let buffers = [spec.send_buffer, spec.receive_buffer]
         .map(|own| own.map_or(stack::Buffer::Stack, stack::Buffer::Host));
-    stack::settle(plan, number, ends, &stack, buffers, &path)?;
+    stack::settle(plan, (number, flow.ip), ends, &stack, buffers, &path)?;
     let controls = turns(plan, spec, &path, manner)?;
     let programs = ProgramPlan {
         number: number as u32,
@@ -57,6 +56,7 @@ pub fn plan(
             send_buffer: spec.send_buffer,
             receive_buffer: spec.receive_buffer,
             mtu: spec.mtu,
+            ip: flow.ip,
             segment: None,
             window: None,
             pairs: 0,
@@ -67,6 +67,8 @@ pub fn plan(
         seed: scenario.seed,
         here: manner.here.to_owned(),
         ready: seconds("ready"),
+        ready_by: exec::readiness(&given)?,
+        after: exec::after(scenario, number)?,
         grace: seconds("grace"),
         collect: given.text("collect").split_whitespace().map(str::to_owned).collect(),
         is_alone: plan.is_alone,
@@ -110,12 +112,12 @@ fn port(given: &Checked<'_>, number: usize) -> Result<u16, LiveError> {
 
 /// Programs open their own sockets: MTU and congestion control come with the routes.
 fn set_routes(plan: &mut Plan, number: usize, ends: [usize; 2], spec: &TcpSpec) {
-    let [near, far] = addresses(number as u32);
-    for (end, destination) in ends.into_iter().zip([far, near]) {
-        let route = plan.hosts[end].1.routes.iter_mut().find(|route| route.destination == destination);
-        let route = route.expect("every flow over TCP has its routes");
-        route.mtu = Some(spec.mtu);
-        route.congestion = Some(spec.cc.clone());
+    for end in ends {
+        let routes = plan.hosts[end].1.routes.iter_mut();
+        for route in routes.filter(|route| route.flow == number as u32) {
+            route.mtu = Some(spec.mtu);
+            route.congestion = Some(spec.cc.clone());
+        }
     }
 }
 

@@ -4,14 +4,14 @@
 
 use std::fs;
 
-use tailback_core::scenario::TcpSpec;
+use tailback_core::scenario::{IpVersion, TcpSpec};
 use tailback_core::tcp::metrics::MetricsCache;
 use tailback_core::tcp::stack::{EcnMode, Frto, IdleRestart, Stack};
 use tailback_core::time::Duration;
 
 use super::Plan;
 use crate::error::LiveError;
-use crate::headers::addresses;
+use crate::headers;
 use crate::host::PeerRoute;
 use crate::twins;
 
@@ -300,7 +300,7 @@ fn settings(stack: &Stack, buffers: [Buffer; 2]) -> Vec<(&'static str, &'static 
 /// Set the flow's two hosts as its stack asks; a host has its settings once, for all its flows.
 pub fn settle(
     plan: &mut Plan,
-    number: usize,
+    (number, ip): (usize, IpVersion),
     ends: [usize; 2],
     stack: &Stack,
     buffers: [Buffer; 2],
@@ -329,18 +329,23 @@ pub fn settle(
             return Err(differ("burst_segments", &bursts.to_string()));
         }
     }
-    let [near, far] = addresses(number as u32);
-    for (end, source, destination) in [(ends[0], near, far), (ends[1], far, near)] {
-        plan.hosts[end].1.routes.push(PeerRoute {
-            destination,
-            source,
-            mtu: None,
-            congestion: None,
-            initial_window: stack.initial_window,
-            ecn: stack.ecn != EcnMode::Off,
-            rto_min_ms: milliseconds(stack.rto_minimum) as u32,
-            acknowledges_at_once: stack.delayed_ack.is_none(),
-        });
+    let versions: &[IpVersion] =
+        if ip == IpVersion::V6 { &[IpVersion::V4, IpVersion::V6] } else { &[IpVersion::V4] };
+    for version in versions {
+        let [near, far] = headers::ends(number as u32, *version);
+        for (end, source, destination) in [(ends[0], near, far), (ends[1], far, near)] {
+            plan.hosts[end].1.routes.push(PeerRoute {
+                flow: number as u32,
+                destination,
+                source,
+                mtu: None,
+                congestion: None,
+                initial_window: stack.initial_window,
+                ecn: stack.ecn != EcnMode::Off,
+                rto_min_ms: milliseconds(stack.rto_minimum) as u32,
+                acknowledges_at_once: stack.delayed_ack.is_none(),
+            });
+        }
     }
     Ok(())
 }
@@ -351,8 +356,7 @@ fn alone_with_its_metrics(plan: &Plan, ends: [usize; 2], stack: &Stack, path: &s
     // This flow's own are the last.
     let others = &plan.ends[..plan.ends.len() - 1];
     let is_over_tcp = |number: usize| {
-        let [near, far] = addresses(number as u32);
-        plan.hosts.iter().any(|(_, host)| host.routes.iter().any(|route| [near, far].contains(&route.source)))
+        plan.hosts.iter().any(|(_, host)| host.routes.iter().any(|route| route.flow == number as u32))
     };
     let shares = |(number, other): (usize, &[usize; 2])| *other == ends && is_over_tcp(number);
     if stack.metrics_cache == MetricsCache::Off || !others.iter().enumerate().any(shares) {

@@ -1,6 +1,7 @@
 //! Command lines: cut into words as a shell does, without one, and their placeholders filled.
 
 use std::borrow::Cow;
+use std::net::Ipv6Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +47,21 @@ pub fn fill(word: &str, values: &Values<'_>) -> Result<String, String> {
     Ok(out)
 }
 
+/// What to do if programs ask for IPv6 and fail.
+pub const ASKS_FOR_V6: &str = "; its command asks for IPv6, and the flow's hosts have none: set ip = 6 in the flow, or use {server_addr}";
+
+/// Whether a command line asks for IPv6: by the option that most programs have for it, or an address that is no host's own.
+pub fn ask_for_v6(words: &[String]) -> bool {
+    let is_address = |part: &str| {
+        part.parse::<Ipv6Addr>().is_ok_and(|address| !address.is_unspecified() && !address.is_loopback())
+    };
+    words.iter().any(|word| {
+        ["-6", "--ipv6"].contains(&word.as_str())
+            || is_address(word)
+            || word.split(['[', ']']).nth(1).is_some_and(is_address)
+    })
+}
+
 /// Where the program is; `None` if it is not installed.
 pub fn find(program: &str) -> Option<PathBuf> {
     let is_program = |path: &Path| {
@@ -82,6 +98,17 @@ mod tests {
         let words = cut("sh -c 'echo \"{dir}\"; x' plain").unwrap();
         assert_eq!(words, ["sh", "-c", "echo \"{dir}\"; x", "plain"]);
         assert_eq!(cut("echo 'open"), None);
+    }
+
+    #[test]
+    fn a_command_that_asks_for_ipv6_is_known() {
+        let asks = |line: &str| ask_for_v6(&cut(line).expect("words"));
+        for line in ["iperf3 -6 -c x", "curl --ipv6 x", "ping 2001:db8::1", "curl 'http://[fd00::1]:80/'"] {
+            assert!(asks(line), "{line}");
+        }
+        for line in ["server --listen '[::]:80'", "ping 10.0.0.2", "at 12:30", "nc ::1 80", "tool -64"] {
+            assert!(!asks(line), "{line}");
+        }
     }
 
     #[test]

@@ -3,18 +3,19 @@
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::mem;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::{check, check_size};
 
 const SO_MEMINFO: c_int = 55;
 
-/// A non-blocking socket in the calling thread's namespace.
-pub fn socket(kind: c_int) -> io::Result<OwnedFd> {
+/// A non-blocking socket for addresses like this one, in the calling thread's namespace.
+pub fn socket(like: SocketAddr, kind: c_int) -> io::Result<OwnedFd> {
+    let family = if like.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
     // SAFETY: no pointers; the descriptor is owned at once.
     unsafe {
-        let fd = check(libc::socket(libc::AF_INET, kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0))?;
+        let fd = check(libc::socket(family, kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0))?;
         Ok(OwnedFd::from_raw_fd(fd))
     }
 }
@@ -87,11 +88,12 @@ pub fn set_priority(fd: BorrowedFd<'_>, priority: u8) -> io::Result<()> {
 
 /// Put an IP packet into the queue of device number `index`; false if that dropped it at once.
 pub fn enqueue(fd: BorrowedFd<'_>, index: u32, packet: &[u8]) -> io::Result<bool> {
+    let protocol = if packet[0] >> 4 == 6 { libc::ETH_P_IPV6 } else { libc::ETH_P_IP };
     // SAFETY: all zeros is a valid sockaddr_ll; both outlive the call and have the sizes given.
     let sent = check_size(unsafe {
         let mut raw: libc::sockaddr_ll = mem::zeroed();
         raw.sll_family = libc::AF_PACKET as u16;
-        raw.sll_protocol = (libc::ETH_P_IP as u16).to_be();
+        raw.sll_protocol = (protocol as u16).to_be();
         raw.sll_ifindex = index as c_int;
         libc::sendto(
             fd.as_raw_fd(),
@@ -109,32 +111,43 @@ pub fn enqueue(fd: BorrowedFd<'_>, index: u32, packet: &[u8]) -> io::Result<bool
     }
 }
 
-fn address(of: SocketAddrV4) -> libc::sockaddr_in {
-    // SAFETY: all zeros is a valid sockaddr_in.
-    let mut raw: libc::sockaddr_in = unsafe { mem::zeroed() };
-    raw.sin_family = libc::AF_INET as libc::sa_family_t;
-    raw.sin_port = of.port().to_be();
-    raw.sin_addr.s_addr = u32::from(*of.ip()).to_be();
-    raw
+/// As the kernel takes it, and its length.
+fn address(of: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
+    // SAFETY: all zeros is a valid address of either kind, and the storage has room and alignment for both.
+    unsafe {
+        let mut raw: libc::sockaddr_storage = mem::zeroed();
+        let length = match of {
+            SocketAddr::V4(of) => {
+                let raw = &mut *(&raw mut raw).cast::<libc::sockaddr_in>();
+                raw.sin_family = libc::AF_INET as libc::sa_family_t;
+                raw.sin_port = of.port().to_be();
+                raw.sin_addr.s_addr = u32::from(*of.ip()).to_be();
+                mem::size_of::<libc::sockaddr_in>()
+            }
+            SocketAddr::V6(of) => {
+                let raw = &mut *(&raw mut raw).cast::<libc::sockaddr_in6>();
+                raw.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+                raw.sin6_port = of.port().to_be();
+                raw.sin6_addr.s6_addr = of.ip().octets();
+                mem::size_of::<libc::sockaddr_in6>()
+            }
+        };
+        (raw, length as libc::socklen_t)
+    }
 }
 
 /// bind(2).
-pub fn bind(fd: BorrowedFd<'_>, to: SocketAddrV4) -> io::Result<()> {
-    let raw = address(to);
-    // SAFETY: `raw` outlives the call and has the size given.
-    check(unsafe {
-        libc::bind(fd.as_raw_fd(), (&raw const raw).cast(), mem::size_of_val(&raw) as libc::socklen_t)
-    })
-    .map(drop)
+pub fn bind(fd: BorrowedFd<'_>, to: SocketAddr) -> io::Result<()> {
+    let (raw, length) = address(to);
+    // SAFETY: `raw` outlives the call and has at least the size given.
+    check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const raw).cast(), length) }).map(drop)
 }
 
 /// connect(2) on a non-blocking socket: under way is success.
-pub fn connect(fd: BorrowedFd<'_>, to: SocketAddrV4) -> io::Result<()> {
-    let raw = address(to);
-    // SAFETY: `raw` outlives the call and has the size given.
-    let done = check(unsafe {
-        libc::connect(fd.as_raw_fd(), (&raw const raw).cast(), mem::size_of_val(&raw) as libc::socklen_t)
-    });
+pub fn connect(fd: BorrowedFd<'_>, to: SocketAddr) -> io::Result<()> {
+    let (raw, length) = address(to);
+    // SAFETY: `raw` outlives the call and has at least the size given.
+    let done = check(unsafe { libc::connect(fd.as_raw_fd(), (&raw const raw).cast(), length) });
     match done {
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
         other => other.map(drop),
@@ -149,12 +162,13 @@ pub fn listen(fd: BorrowedFd<'_>) -> io::Result<()> {
 
 /// The port at the other end of a connection; an error while there is none.
 pub fn peer_port(fd: BorrowedFd<'_>) -> io::Result<u16> {
-    // SAFETY: all zeros is a valid sockaddr_in; both outlive the call, which writes at most `length` bytes.
+    // The port stands at one place in both kinds of addresses.
+    // SAFETY: all zeros is a valid sockaddr_in6; both outlive the call, which writes at most `length` bytes.
     unsafe {
-        let mut raw: libc::sockaddr_in = mem::zeroed();
+        let mut raw: libc::sockaddr_in6 = mem::zeroed();
         let mut length = mem::size_of_val(&raw) as libc::socklen_t;
         check(libc::getpeername(fd.as_raw_fd(), (&raw mut raw).cast(), &mut length))?;
-        Ok(u16::from_be(raw.sin_port))
+        Ok(u16::from_be(raw.sin6_port))
     }
 }
 
@@ -162,10 +176,10 @@ pub fn peer_port(fd: BorrowedFd<'_>) -> io::Result<u16> {
 pub fn own_port(fd: BorrowedFd<'_>) -> io::Result<u16> {
     // SAFETY: as in `peer_port`.
     unsafe {
-        let mut raw: libc::sockaddr_in = mem::zeroed();
+        let mut raw: libc::sockaddr_in6 = mem::zeroed();
         let mut length = mem::size_of_val(&raw) as libc::socklen_t;
         check(libc::getsockname(fd.as_raw_fd(), (&raw mut raw).cast(), &mut length))?;
-        Ok(u16::from_be(raw.sin_port))
+        Ok(u16::from_be(raw.sin6_port))
     }
 }
 
@@ -235,7 +249,7 @@ pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize
     }
 }
 
-/// Receive a datagram of a socket that asked for IP_RECVTOS: its length and the octet with its ECN bits; `None` if nothing
+/// Receive a datagram of a socket that asked for IP_RECVTOS or IPV6_RECVTCLASS: its length and the octet with its ECN bits; `None` if nothing
 /// came.
 pub fn receive_marked(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<(usize, u8)>> {
     let mut tos = 0;
@@ -253,8 +267,13 @@ pub fn receive_marked(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Optio
         if got.is_ok() {
             let mut next = libc::CMSG_FIRSTHDR(&raw const message);
             while let Some(header) = next.as_ref() {
-                if header.cmsg_level == libc::IPPROTO_IP && header.cmsg_type == libc::IP_TOS {
-                    tos = *libc::CMSG_DATA(next);
+                match (header.cmsg_level, header.cmsg_type) {
+                    (libc::IPPROTO_IP, libc::IP_TOS) => tos = *libc::CMSG_DATA(next),
+                    // A number of 32 bits, which may lie anywhere.
+                    (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                        tos = libc::CMSG_DATA(next).cast::<c_int>().read_unaligned() as u8;
+                    }
+                    _ => {}
                 }
                 next = libc::CMSG_NXTHDR(&raw const message, next);
             }

@@ -11,6 +11,7 @@ use super::{check, check_size};
 const HEADER: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_TCPV4: u8 = 1;
+const GSO_TCPV6: u8 = 4;
 /// Which flags the kernel knows (linux/if_tun.h).
 const TUNGETFEATURES: libc::c_ulong = 0x8004_54cf;
 /// TCP's ECN bits are in use: CWR belongs to the first segment only.
@@ -35,7 +36,7 @@ impl Offload {
 
     /// Payload of each segment the packet is to be cut into; `None` if it is whole.
     pub fn segment_bytes(&self) -> Option<usize> {
-        let is_tcp = self.header[1] & !GSO_ECN == GSO_TCPV4;
+        let is_tcp = [GSO_TCPV4, GSO_TCPV6].contains(&(self.header[1] & !GSO_ECN));
         is_tcp.then(|| usize::from(u16::from_ne_bytes([self.header[4], self.header[5]])))
     }
 }
@@ -69,7 +70,7 @@ impl Tun {
 
     fn open_as(name: &str, cuts: bool, flags: i16) -> io::Result<Self> {
         let path = CString::new("/dev/net/tun")?;
-        let more = if cuts { libc::TUN_F_TSO4 | libc::TUN_F_TSO_ECN } else { 0 };
+        let more = if cuts { libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN } else { 0 };
         // SAFETY: `path` and `request` outlive the calls; the descriptor is owned at once.
         unsafe {
             let fd = check(libc::open(path.as_ptr(), libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC))?;

@@ -1,6 +1,7 @@
 //! Flows of the engine's form: application, congestion control, stack, route.
 
 use tailback_core::cc;
+use tailback_core::scenario::IpVersion;
 use tailback_core::tcp::stack::{self, Stack};
 
 use super::graph::{Graph, Routes};
@@ -51,7 +52,7 @@ fn flow(resolver: &mut Resolver<'_>, graph: &Graph<'_>, number: usize, routes: &
     let [route, back_route] = routes
         .each_ref()
         .map(|way| way.iter().map(|hop| Node::from(graph.hops[*hop].name.as_str())).collect::<Vec<Node>>());
-    table! {
+    let mut described = table! {
         "name" => name.as_str(),
         "from" => if flow.access_delay.0 > 0 { format!("{name}.sender") } else { from },
         "to" => to,
@@ -62,7 +63,11 @@ fn flow(resolver: &mut Resolver<'_>, graph: &Graph<'_>, number: usize, routes: &
         "again" => again.collect::<Vec<Node>>(),
         "app" => table! { "kind" => &*flow.app, "params" => params.0 },
         "tcp" => tcp(resolver, flow, &place),
+    };
+    if flow.ip.0 != IpVersion::default() {
+        described.put("ip", u64::from(u8::from(flow.ip.0)));
     }
+    described
 }
 
 fn application(resolver: &mut Resolver<'_>, flow: &Flow, place: &str) -> Params {

@@ -196,7 +196,7 @@ impl<P: Probe> Network<P> {
                 continue;
             }
             to.end.acknowledge(due, segment);
-            let bytes = ip_bytes(segment, to.end.stack().timestamps);
+            let bytes = ip_bytes(segment, to.end.stack());
             self.arena.take_at_once(packet.slot);
             let mut host = lend!(self, back, false);
             let packet = Packet { slot: packet.slot, bytes, enqueued: due, ..acknowledgement };

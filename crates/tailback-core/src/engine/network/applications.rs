@@ -165,6 +165,7 @@ impl<P: Probe> Network<P> {
         let is_reverse = side == Side::Server;
         let first = if is_reverse { flow.back[0] } else { flow.route[0] };
         let ecn = if is_reverse { Ecn::NotEct } else { flow.ecn };
+        let bytes = bytes + flow.beyond_v4;
         let slot = self.arena.keep(segment);
         self.transmit(number as u32, is_reverse, stream as u8, first, stream, slot, bytes, ecn);
     }

@@ -62,7 +62,7 @@ impl<P: Probe> Network<P> {
                 self.probe.segment(self.now, FlowId(flow), is_server, true, &it.end, segment);
             }
             let stack = it.end.stack();
-            let bytes = ip_bytes(segment, stack.timestamps);
+            let bytes = ip_bytes(segment, stack);
             let ecn = stack.codepoint(segment);
             let looks_at_queue = stack.small_queue.is_some();
             let is_seen = P::EACH && self.probe.watches_segments(FlowId(flow));

@@ -53,6 +53,8 @@ pub struct Flow {
     pub wants_datagrams: bool,
     /// What the datagrams of its client say of ECN.
     pub ecn: Ecn,
+    /// Bytes that each of its datagrams has more than its sender states, which counts an IPv4 header.
+    pub beyond_v4: u32,
     /// Its congestion events are not listed.
     pub is_crowd: bool,
     /// Of a tunnel's connection: the links whose packets its client's and its server's stream carry.
@@ -84,6 +86,7 @@ impl Flow {
             switches,
             wants_datagrams: false,
             ecn: Ecn::NotEct,
+            beyond_v4: 0,
             is_crowd: false,
             carried: [None; 2],
             is_on: false,

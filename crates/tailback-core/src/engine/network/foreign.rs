@@ -213,7 +213,6 @@ impl<P: Probe> Network<P> {
                 Some(Err((what, kind))) => return self.accuse(foreign, what, kind),
                 Some(Ok(None)) | None => return self.arena.recycle(datagram),
             };
-            let bytes = datagram.len() as u32 + UDP_HEADERS;
             let now = self.now;
             let it = &mut self.foreign[foreign];
             if !it.is_advancing(now) {
@@ -223,6 +222,7 @@ impl<P: Probe> Network<P> {
             let number = it.flow as usize;
             let is_reverse = side == Side::Server;
             let flow = &mut self.flows[number];
+            let bytes = datagram.len() as u32 + UDP_HEADERS + flow.beyond_v4;
             let segment = Segment {
                 seq: flow.datagrams,
                 ts_val: now,

@@ -3,7 +3,7 @@
 use super::Sender;
 use crate::cc::{Control, Phase};
 use crate::tcp::metrics::{Metrics, MetricsCache};
-use crate::tcp::segment::HEADERS;
+use crate::tcp::segment::TCP_HEADER;
 use crate::time::Duration;
 
 /// FreeBSD `tcp_discardcb`: fewer RTT samples are not worth keeping.
@@ -117,7 +117,10 @@ impl Sender {
         let mss = u64::from(self.control.mss);
         // A threshold above half of the buffer says nothing about the path.
         let ssthresh = match self.control.ssthresh < self.send_buffer / 2 {
-            true => ((self.control.ssthresh + mss / 2) / mss).max(2) * (mss + u64::from(HEADERS)),
+            true => {
+                ((self.control.ssthresh + mss / 2) / mss).max(2)
+                    * (mss + u64::from(self.stack.ip_header + TCP_HEADER))
+            }
             false => 0,
         };
         known.average(&Metrics {

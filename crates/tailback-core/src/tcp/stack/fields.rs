@@ -23,6 +23,8 @@ macro_rules! fields {
             $($(#[$doc])* pub $name: $Type,)+
             /// How far the host's ticks began before the run: no field, but each host's own.
             pub tick_phase: Duration,
+            /// Bytes of the IP header in front of its segments: no field, but each flow's own.
+            pub ip_header: u32,
         }
 
         /// Where the value of each field comes from.

@@ -10,6 +10,7 @@ use super::choices::{
 };
 use super::fields::{Sources, Stack};
 use crate::cc::Counting;
+use crate::scenario::IpVersion;
 use crate::tcp::metrics::MetricsCache;
 use crate::tcp::rtt::RtoRule;
 use crate::time::Duration;
@@ -42,7 +43,7 @@ macro_rules! profiles {
             const $NAME: Profile = Profile {
                 name: $name,
                 title: $title,
-                stack: Stack { tick_phase: Duration::ZERO, $($field: $value,)+ $(..$BASE.stack)? },
+                stack: Stack { tick_phase: Duration::ZERO, ip_header: IpVersion::V4.header(), $($field: $value,)+ $(..$BASE.stack)? },
                 sources: Sources { $($field: $source,)+ $(..$BASE.sources)? },
             };
         )+
