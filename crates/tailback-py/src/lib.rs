@@ -31,7 +31,7 @@ mod _core {
     #[pymodule_export]
     use crate::captures_in::{CaptureError, capture_pair, capture_read};
     #[pymodule_export]
-    use crate::conditions::{ReadCondition, condition_judge, condition_read};
+    use crate::conditions::{ReadCondition, condition_judge, condition_read, side_of_zero};
     #[pymodule_export]
     use crate::faults::{AlgorithmError, Cancelled, EngineError, ScenarioError};
     #[cfg(target_os = "linux")]
