@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import tailback as tb
 from tailback.files import write_text
+from tailback.judge import Bounds, rule
 from tailback_validation.queues import measure
 from tailback_validation.truth import FOLDER
 
@@ -39,7 +40,7 @@ __all__ = [
     "simulated",
 ]
 
-BOUNDS = {"goodput": 0.02, "delay": 0.10}
+BOUNDS = Bounds({"goodput": 0.02, "delay": 0.10})
 """Largest relative error of all transfers' goodput and of the first transfer's median queueing delay."""
 FLOOR_S = 0.001
 """A delay's error is relative to the kernel's, or to this if that is smaller."""
@@ -217,11 +218,11 @@ class Judged:
 
     def is_within(self, *names: str) -> bool:
         """Is it within these bounds, or all without names?"""
-        return all(abs(self.errors[name]) <= BOUNDS[name] for name in names or BOUNDS)
+        return not set(BOUNDS.missed(self.errors)) & set(names or BOUNDS)
 
     def lines(self) -> list[str]:
         """The cell's two rows of a table, the model's and the kernel's."""
-        missed = [name for name in BOUNDS if not self.is_within(name)]
+        missed = BOUNDS.missed(self.errors)
         out = []
         for run, found in (("model", self.sim), ("kernel", self.kernel)):
             is_sim = run == "model"
@@ -251,7 +252,7 @@ def page(kernel: str, found: Sequence[Judged]) -> str:
     whose = "; ".join(f"{build['release']} {build['build']} ({build['digest']})" for build in builds.values())
     counts = {name: sum(each.is_within(name) for each in found) for name in BOUNDS}
     both = sum(each.is_within() for each in found)
-    verdict = "met" if both == len(found) else "**missed**"
+    verdict = rule(both == len(found))
     head = _HEAD.format(
         kernel=kernel,
         duration=f"{DURATION_S:g}",

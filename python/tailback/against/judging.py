@@ -27,8 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from tailback.assess.discovery import decided
-from tailback.experiment.statistics import Interval, interval
+from tailback.judge import Interval, decided, holm, interval, signed_rank
 
 __all__ = [
     "CONFIRMED",
@@ -44,7 +43,6 @@ __all__ = [
     "examined",
     "is_one_case",
     "pairs_needed",
-    "signed_rank",
 ]  # fmt: skip
 
 FOUND = 0.05
@@ -113,32 +111,6 @@ class Change:
         }  # fmt: skip
 
 
-def signed_rank(differences: Sequence[float]) -> float:
-    """The two-sided p-value of Wilcoxon's signed-rank test, exact with ties; zeros are left out.
-
-    >>> signed_rank([0.0, 0.0, 0.0]), signed_rank([2.5] * 10) == 2 * 0.5**10, signed_rank([1.0, -1.0])
-    (1.0, True, 1.0)
-    """
-    data = np.asarray(differences, dtype=np.float64)
-    data = data[data != 0.0]
-    if not len(data):
-        return 1.0
-    _, place, count = np.unique(np.abs(data), return_inverse=True, return_counts=True)
-    # Twice the mean rank of equal sizes, so that it is a whole number.
-    ranks = (2 * np.cumsum(count) - count + 1)[place]
-    total = int(ranks.sum())
-    # Of every sum of positive ranks, the probability; each sign is a coin's.
-    chances = np.zeros(total + 1)
-    chances[0] = 1.0
-    for rank in ranks:
-        shifted = np.zeros_like(chances)
-        shifted[rank:] = chances[: total + 1 - rank]
-        chances = 0.5 * (chances + shifted)
-    seen = int(ranks[data > 0.0].sum())
-    tail = float(chances[: min(seen, total - seen) + 1].sum())
-    return min(1.0, 2.0 * tail)
-
-
 def pairs_needed(measures: int, asked: int = PAIRS) -> int:
     """How many pairs a group has: enough that one changed measure among all can be found.
 
@@ -185,18 +157,16 @@ def changes(
     least: float = LEAST,
 ) -> list[Change]:
     """Which of the measures examined changed, by the second group."""
-    ps = {}
+    ps = []
     for key in keys:
         before, now = (_differences(group.get(key[0], {}).get(key[1], {})) for group in (first, second))
         agrees = sum(before) * sum(now) > 0.0
-        ps[key] = signed_rank(now) if agrees and _is_large(second[key[0]][key[1]], least) else 1.0
-    out = []
-    for done, key in enumerate(sorted(keys, key=lambda key: ps[key])):
-        if ps[key] > CONFIRMED / (len(keys) - done):
-            break
-        out.append(_change(key, second[key[0]][key[1]], ps[key], better.get(key, "")))
-    order = {key: place for place, key in enumerate(keys)}
-    return sorted(out, key=lambda row: order[row.scenario, row.measure])
+        ps.append(signed_rank(now) if agrees and _is_large(second[key[0]][key[1]], least) else 1.0)
+    return [
+        _change(key, second[key[0]][key[1]], p, better.get(key, ""))
+        for key, p, is_confirmed in zip(keys, ps, holm(ps, CONFIRMED), strict=True)
+        if is_confirmed
+    ]
 
 
 def exact(scenario: str, found: Columns, better: Mapping[Key, str], least: float = LEAST) -> list[Change]:
