@@ -275,6 +275,9 @@ def tables() -> str:
 def measures() -> str:
     """The rows of `tailback-measures`, as JSON: see `tailback.metrics.registry`."""
 
+def run_measures() -> str:
+    """What a run's measures are called, as JSON: see `tailback.metrics.registry`."""
+
 def loss_of_totals(sent: float, received: float, dropped: float, bytes_received: float, bytes_returned: float) -> float:
     """`flow_loss_rate` from a flow's totals of packets and payload bytes."""
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use tailback_measures::run::keys;
 use tailback_measures::verdict;
 use tailback_scenario::condition::{self, Metrics};
 
@@ -13,6 +14,10 @@ struct Known(Vec<(String, String)>, HashMap<String, usize>);
 impl Metrics for Known {
     fn lacks(&self, name: &str) -> Option<String> {
         self.1.get(name).map(|at| self.0[*at].1.clone())
+    }
+
+    fn unit(&self, name: &str) -> &'static str {
+        keys::unit(name)
     }
 
     fn names(&self) -> Vec<String> {

@@ -4,7 +4,7 @@ use tailback_core::cc::external::Makers;
 use tailback_core::engine::Simulation;
 use tailback_core::probe::Tables;
 use tailback_core::scenario as engine;
-use tailback_measures::run::{self, Run, Window, measurable};
+use tailback_measures::run::{self, Run, Window, keys, measurable};
 use tailback_measures::verdict;
 use tailback_scenario::condition::{Condition, Metrics};
 use tailback_scenario::part::Names;
@@ -160,6 +160,10 @@ struct Known<'a>(&'a engine::Scenario, bool);
 impl Metrics for Known<'_> {
     fn lacks(&self, name: &str) -> Option<String> {
         run::lacks(self.0, name, self.1)
+    }
+
+    fn unit(&self, name: &str) -> &'static str {
+        keys::unit(name)
     }
 
     fn names(&self) -> Vec<String> {

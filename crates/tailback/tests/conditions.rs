@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use tailback::{Scenario, Verdict, run, test};
+use tailback_measures::run::keys;
 use tailback_measures::verdict::judge;
 use tailback_scenario::condition::{Condition, Metrics};
 
@@ -32,6 +33,9 @@ struct Known(Vec<(String, String)>);
 impl Metrics for Known {
     fn lacks(&self, name: &str) -> Option<String> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, lacks)| lacks.clone())
+    }
+    fn unit(&self, name: &str) -> &'static str {
+        keys::unit(name)
     }
     fn names(&self) -> Vec<String> {
         self.0.iter().map(|(name, _)| name.clone()).collect()

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from tailback.judge import Interval, decided, holm, interval, signed_rank
+from tailback.metrics.registry import RUN_MEASURES
 
 __all__ = [
     "CONFIRMED",
@@ -57,14 +58,6 @@ Key = tuple[str, str]
 #: By seed: the base's value and the working tree's.
 Columns = dict[str, dict[int, tuple[float, float]]]
 
-#: Which way is better, by the end of a measure's name. A count of packets grows with what is carried: neither way.
-_BETTER = {
-    "goodput_mbps": "higher", "jain": "higher", "experience_mos": "higher", "loss": "lower", "timeouts": "lower",
-    "srtt_ms": "lower", "backlog_mean_bytes": "lower", "backlog_max_bytes": "lower", "delay_p50_ms": "lower",
-    "delay_p95_ms": "lower", "delay_p99_ms": "lower", "delay_mean_ms": "lower", "delay_max_ms": "lower",
-    "experience_median_ms": "lower", "experience_p95_ms": "lower", "experience_lost": "lower",
-    "experience_jitter_ms": "lower",
-}  # fmt: skip
 #: What is added to a measure's name for whether it exists at all.
 _EXISTS = " exists"
 
@@ -180,7 +173,8 @@ def exact(scenario: str, found: Columns, better: Mapping[Key, str], least: float
 
 def better_by_name(measure: str) -> str:
     """Which way is better, by a measure's name; "" where neither is."""
-    return _BETTER.get(measure.rpartition(".")[2], "")
+    row = RUN_MEASURES.get(measure.rpartition(".")[2])
+    return (row and row.better) or ""
 
 
 def _differences(column: Mapping[int, tuple[float, float]]) -> list[float]:
