@@ -25,6 +25,7 @@ from tailback.assess.book import Cell, Experiment
 from tailback.assess.queues import cells as queue_cells
 from tailback.assess.queues.candidate import candidate as queue_candidate
 from tailback.files import write_text
+from tailback.judge import RECORD, TONES, Verdict, Words
 
 ROOT = Path(__file__).resolve().parents[1]
 ASSESS = ROOT / "docs/assess"
@@ -166,7 +167,7 @@ def kernels() -> Iterator[Row]:
     for label, cc, measure, kernel, simulated, verdict in rows:
         cell = by_label.get(label)
         yield Row("kernel", f"Debian 6.1 {cc}", f"{label}: {measure}",
-                  "agrees" if verdict == "inside" else "differs", "", f"{kernel}; simulated {simulated}",
+                  RECORD(Verdict.of(verdict == "inside")), "", f"{kernel}; simulated {simulated}",
                   toml(cell, cc, "general") if cell else "", "scripts/assess_on_kernel", "assess.html")  # fmt: skip
 
 
@@ -216,8 +217,8 @@ def word(verdict: str) -> str:
     >>> word("not run"), word("agrees")
     ('other', 'good')
     """
-    known = {"passed": "good", "agrees": "good", "failed": "bad", "differs": "bad", "undecided": "open"}
-    return known.get(verdict.partition(" (")[0], "other")
+    tone = TONES.get(Words.verdict(verdict.partition(" (")[0]), "other")
+    return "open" if tone == "some" else tone
 
 
 def line(row: Row, at: int, scenario: int | None) -> str:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import tailback as tb
 from tailback import cli, compare
 from tailback.experiment.pairs import PairedMetric, that_matter
-from tailback.experiment.statistics import Interval
+from tailback.judge import Interval
 from tailback.metrics import Rows
 from tailback.plots import timeseries
 from tailback.report.comparison import comparison

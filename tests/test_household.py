@@ -11,7 +11,7 @@ import pytest
 import tailback as tb
 from tailback.experiment import read_sweep
 from tailback.experiment.run_metrics import measured
-from tailback.experiment.statistics import Interval
+from tailback.judge import Interval
 
 ROOT = Path(__file__).parents[1]
 MADE = runpy.run_path(str(ROOT / "scripts/household"))

@@ -17,7 +17,7 @@ LAYERS = {
     "scenario": """algorithms bpf candidate compiled consent crates examples isolated modules native presets queues
         registry scenario trace_sources traces""",
     "result": "result",
-    "measures": "experience metrics pages responsiveness",
+    "measures": "experience judge metrics pages responsiveness",
     "experiment": "bench engines expect experiment hunting live run stack_versions suites verifying vm",
     "report": "against answer assess capture compare explain explorer export plots qlog report",
     "cli": "__main__ cli",

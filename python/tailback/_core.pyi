@@ -31,8 +31,11 @@ class ReadCondition:
 def condition_read(text: str, metrics: Sequence[tuple[str, str]], baseline: bool, window: bool) -> ReadCondition:
     """Read a condition; a `ValueError` with the character, what is wrong and what would be right."""
 
-def condition_judge(relation: str, sides: Sequence[Sequence[float]], confidence: float) -> str:
-    """The verdict on a condition's sides, a row a seed."""
+def condition_judge(relation: str, sides: Sequence[Sequence[float]], confidence: float) -> tuple[str, int]:
+    """The verdict on a condition's sides, a row a seed, and the row that is furthest from where it holds."""
+
+def side_of_zero(margins: Sequence[float], ratios: Sequence[float], confidence: float, at_zero: int) -> int:
+    """On which side of zero runs lie; `tailback.judge.side` documents it."""
 
 class EngineError(RuntimeError):
     """A broken invariant in the engine; the text carries the seed."""
@@ -271,6 +274,9 @@ def tables() -> str:
 
 def measures() -> str:
     """The rows of `tailback-measures`, as JSON: see `tailback.metrics.registry`."""
+
+def run_measures() -> str:
+    """What a run's measures are called, as JSON: see `tailback.metrics.registry`."""
 
 def loss_of_totals(sent: float, received: float, dropped: float, bytes_received: float, bytes_returned: float) -> float:
     """`flow_loss_rate` from a flow's totals of packets and payload bytes."""

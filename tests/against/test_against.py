@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from tailback import cli
-from tailback.against import history, output, signed_rank
+from tailback.against import history, output
 from tailback.against.judging import examined, pairs_needed
 from tailback.against.revisions import Repository, RevisionError
+from tailback.judge import signed_rank
 
 LOSSY = """
 duration = "2s"

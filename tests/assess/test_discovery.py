@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tailback.assess.discovery import LEVEL, decided, p_value
 from tailback.assess.plain import plain_of
 from tailback.assess.table import EXPERIMENTS, PLAIN, SPECIAL, by_name
 from tailback.assess.verdicts import Criterion, adjusted, judge_cell
-from tailback.experiment.statistics import side
+from tailback.judge import LEVEL, decided, p_value, side
 
 
 def test_a_p_value_is_below_five_per_cent_where_a_verdict_is_sure() -> None:

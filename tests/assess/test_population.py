@@ -14,7 +14,7 @@ from tailback.assess import population, sections
 from tailback.assess import run as running
 from tailback.assess.population import ALONE, PATHS, QUICK_PATHS, KeptPath, judge, paths
 from tailback.assess.table import BOOK
-from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED
+from tailback.judge import Verdict
 
 
 def test_every_path_is_within_the_bounds_that_are_stated() -> None:
@@ -80,11 +80,11 @@ def made(mine: Any, count: int = 100) -> dict[tuple[int, str], dict[str, float]]
 @pytest.mark.parametrize(
     ("mine", "mean", "decile"),
     [
-        (lambda number: 5.0, PASSED, PASSED),
-        (lambda number: 2.0 + 0.1 * (number % 3), FAILED, FAILED),
+        (lambda number: 5.0, Verdict.PASSED, Verdict.PASSED),
+        (lambda number: 2.0 + 0.1 * (number % 3), Verdict.FAILED, Verdict.FAILED),
         # One path in four is starved: on average by 12 points, which is near the 10 that are allowed.
-        (lambda number: 0.0 if number % 4 == 0 else 5.0, UNDECIDED, FAILED),
-        (lambda number: 0.0 if number % 50 == 0 else 5.0, PASSED, PASSED),
+        (lambda number: 0.0 if number % 4 == 0 else 5.0, Verdict.UNDECIDED, Verdict.FAILED),
+        (lambda number: 0.0 if number % 50 == 0 else 5.0, Verdict.PASSED, Verdict.PASSED),
     ],
     ids=["equal", "worse", "worse-on-a-quarter", "worse-on-a-fiftieth"],
 )
@@ -93,7 +93,7 @@ def test_the_rules_see_the_average_and_the_worst_decile(mine: Any, mean: str, de
     verdicts = dict(zip(found.rules(), found.verdicts, strict=True))
     assert verdicts["goodput", "mean"] == mean
     assert verdicts["goodput", "decile"] == decile
-    assert verdicts["round_trip", "mean"] == PASSED
+    assert verdicts["round_trip", "mean"] == Verdict.PASSED
     # Nothing asks for web responses on these paths.
     assert ("web", "mean") not in verdicts
 
@@ -103,7 +103,7 @@ def test_the_more_lenient_baseline_counts_and_quick_has_no_decile() -> None:
     runs |= {(number, "b"): row for (number, label), row in runs.items() if label == "mine"}
     found = judge(runs, "mine", ["a", "b"], 100, is_quick=True)
     assert set(found.rules()) == {("goodput", "mean"), ("round_trip", "mean")}
-    assert set(found.verdicts) == {PASSED}
+    assert set(found.verdicts) == {Verdict.PASSED}
 
 
 def test_the_worst_decile_is_what_is_beyond_every_baseline() -> None:
@@ -128,7 +128,7 @@ def test_a_dossier_has_its_paths_and_their_scenarios(tmp_path: Any, monkeypatch:
     done = tb.assess("vegas", against=["reno"], out=tmp_path / "d", **asked)
     assert done.population is not None
     row = next(each for each in done.criteria if each.experiment.name == "population")
-    assert row.verdict in (PASSED, UNDECIDED, FAILED)
+    assert row.verdict in (Verdict.PASSED, Verdict.UNDECIDED, Verdict.FAILED)
     path = done.population.worst()[0][0]
     assert tb.Scenario.from_toml(tmp_path / "d" / "population" / f"{path.name}.toml").name == path.name
     text = (tmp_path / "d" / "dossier.md").read_text()

@@ -24,7 +24,7 @@ from tailback import cli, metrics
 from tailback.expect import judge, testing
 from tailback.expect.conditions import ConditionError, parse
 from tailback.experiment.run_metrics import measurable, measured, totals
-from tailback.experiment.sweeps import more_seeds
+from tailback.judge import Sequential
 from tailback.run import run_outcomes
 
 #: The first interval loads scipy.
@@ -248,7 +248,7 @@ def outcomes(distance: float, samples: int = 300) -> dict[str, float]:
     for sample in np.random.default_rng(1).normal(distance, 1.0, (samples, 50)):
         have = 5
         while (found_now := verdict(">", list(sample[:have]), 0.0)) == "undecided" and have < 50:
-            have += more_seeds(have, 50)
+            have += Sequential(5, 50).more(have)
         found[found_now] += 1 / samples
     return found
 

@@ -10,8 +10,9 @@ import pytest
 from scipy import stats
 
 from tailback.experiment import statistics
-from tailback.experiment.statistics import StatisticsError, effects, fold, interval, paired, side, summary
+from tailback.experiment.statistics import effects, fold, summary
 from tailback.experiment.store.query import answer, settings
+from tailback.judge import StatisticsError, interval, paired, side
 
 
 @pytest.mark.parametrize(("statistic", "method"), [("mean", "t"), ("mean", "bca"), ("median", "percentile")])

@@ -60,7 +60,7 @@ from tailback.experiment.claims import cited
     ],
 )
 def test_rules_decide_at_their_thresholds(rule, value, verdict):
-    assert rule.verdict(value) == verdict
+    assert rule.word(value) == verdict
     assert rule.words()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 import tailback as tb
 from tailback.experiment.run_metrics import measurable, measured
+from tailback.metrics.registry import RUN_MEASURES
 
 HERE = Path(__file__).parent
 KEPT = HERE / "names.json"
@@ -45,6 +47,26 @@ def figures(name: str) -> dict[str, dict[str, Any]]:
             "lacks": {name: lacks for name, lacks in sorted(known.items()) if lacks},
         }
     return out
+
+
+def test_every_name_has_a_row_with_its_unit() -> None:
+    names = {
+        name
+        for run in json.loads(KEPT.read_text()).values()
+        for which in run.values()
+        for part in which.values()
+        for name in part
+    }
+    assert {name for name in names if _row(name) is None} == set(OWN)
+    ends = {"ms": "ms", "s": "s", "mbps": "Mbit/s", "bytes": "B"}
+    for name in names - set(OWN):
+        unit, expected = _row(name).unit, ends.get(name.rpartition("_")[2])
+        assert unit == expected if expected else unit not in ends.values(), name
+
+
+def _row(name: str) -> Any:
+    last = re.sub(r"^turn_\d+_", "", name.rpartition(".")[2])
+    return RUN_MEASURES.get(last)
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -45,7 +45,7 @@ def validate(out: Path, *, with_ns2: bool = False, with_live: Sequence[str] = ()
     kernel, simulator = compare_kernel(), compare_ns2()
     written = page.write(kernel, simulator, out)
     return {
-        "targets": TARGETS,
+        "targets": dict(TARGETS.of),
         "linux": [case.to_json() for case in kernel],
         "ns2": [case.to_json() for case in simulator],
         "live": [asdict(row) | {"misses": row.misses()} for row in live.known()],

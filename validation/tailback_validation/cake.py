@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import tailback as tb
 from tailback.files import write_text
+from tailback.judge import Bounds, rule
 from tailback_validation.queues import measure
 from tailback_validation.truth import FOLDER
 
@@ -44,7 +45,7 @@ __all__ = [
     "verdict",
 ]
 
-BOUNDS = {"goodput": 0.02, "delay": 0.10}
+BOUNDS = Bounds({"goodput": 0.02, "delay": 0.10})
 """Largest relative error of all transfers' goodput and of the first transfer's median queueing delay."""
 SHARE = 0.95
 """Share of the cells that the rule demands within both bounds."""
@@ -276,11 +277,11 @@ class Judged:
 
     def is_within(self, *names: str) -> bool:
         """Is it within these bounds, or all without names?"""
-        return all(abs(self.errors[name]) <= BOUNDS[name] for name in names or BOUNDS)
+        return not set(BOUNDS.missed(self.errors)) & set(names or BOUNDS)
 
     def lines(self) -> list[str]:
         """The cell's two rows of a table, the model's and the kernel's."""
-        missed = [name for name in BOUNDS if not self.is_within(name)]
+        missed = BOUNDS.missed(self.errors)
         out = []
         for run, found in (("model", self.sim), ("kernel", self.kernel)):
             is_sim = run == "model"
@@ -358,7 +359,7 @@ def verdict(found: Sequence[Judged]) -> str:
     """What the rule says of these cells."""
     counts = {name: sum(each.is_within(name) for each in found) for name in BOUNDS}
     both = sum(each.is_within() for each in found)
-    said = "met" if both >= SHARE * len(found) else "**missed**"
+    said = rule(both >= SHARE * len(found))
     return (
         f"The rule is {said}: {both} of {len(found)} cells are within both bounds, {counts['goodput']} in goodput "
         f"and {counts['delay']} in delay."

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 import tailback as tb
+from tailback.judge import Bounds
 from tailback_validation import ns2, path, truth
 from tailback_validation.measures import Measures, measure
 
 __all__ = ["JUDGED", "TARGETS", "Case", "Judgement", "compare_kernel", "compare_ns2", "judge", "registered"]
 
-TARGETS = {"goodput_mbps": 0.02, "voice_median_ms": 0.10, "epoch_s": 0.10, "dropped": 0.25}
+TARGETS = Bounds({"goodput_mbps": 0.02, "voice_median_ms": 0.10, "epoch_s": 0.10, "dropped": 0.25})
 """What each measure may be off by."""
 JUDGED = tuple(TARGETS)
 
@@ -46,7 +47,7 @@ class Judgement:
     @property
     def is_met(self) -> bool:
         """Within the target, or absent on both sides (an algorithm without epochs)."""
-        return math.isnan(self.error) or abs(self.error) <= TARGETS[self.measure]
+        return math.isnan(self.error) or TARGETS.allows(self.measure, self.error)
 
     def to_json(self) -> dict[str, Any]:
         """The judgement with its verdict."""

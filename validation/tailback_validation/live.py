@@ -18,6 +18,7 @@ import numpy as np
 import tailback as tb
 from tailback import metrics
 from tailback.files import whole_file
+from tailback.judge import Bounds, target
 from tailback_validation import truth
 
 __all__ = ["ALGORITHMS", "OPTIONAL", "TARGETS", "Agreement", "keep", "known", "measure", "scenario", "section"]
@@ -25,7 +26,7 @@ __all__ = ["ALGORITHMS", "OPTIONAL", "TARGETS", "Agreement", "keep", "known", "m
 ALGORITHMS = ("reno", "cubic", "htcp", "vegas", "westwood", "hybla", "cdg", "veno", "highspeed", "compound")
 OPTIONAL = ("bic", "scalable", "illinois", "yeah", "ledbat", "bbr", "reno:twin", "cubic:twin", "bbr:twin")
 """What else can be compared on this path; `:twin` is tailback's BPF twin of what the kernel has itself."""
-TARGETS = {"goodput_mbps": 0.03, "voice_ms": 0.15, "epoch_s": 0.15}
+TARGETS = Bounds({"goodput_mbps": 0.03, "voice_ms": 0.15, "epoch_s": 0.15})
 """What each measure may differ by."""
 _DIGITS = {"goodput_mbps": 3, "voice_ms": 1, "epoch_s": 2}
 RUNS = 3
@@ -71,7 +72,8 @@ class Agreement:
 
     def misses(self) -> list[str]:
         """Measures that differ by more than their targets."""
-        return [name for name, target in TARGETS.items() if abs(self.change(name)) > target]
+        changes = {name: self.change(name) for name in TARGETS}
+        return [name for name in TARGETS.missed(changes) if not math.isnan(changes[name])]
 
 
 def scenario(algorithm: str, duration: str = "60s") -> tb.Scenario:
@@ -214,7 +216,7 @@ def _table(rows: Sequence[Agreement]) -> list[str]:
         for name in TARGETS:
             cells += [*(_number(value, _DIGITS[name]) for value in row.pair(name)), _change(row, name)]
             cells.append(_percent(getattr(row, f"{name}_spread")))
-        verdict = "met" if not row.misses() else "missed: " + ", ".join(_WORDS[name] for name in row.misses())
+        verdict = target(_WORDS[name] for name in row.misses())
         cells += [str(row.runs), str(row.fit), f"{row.late_p99_us:.0f}", verdict]
         lines.append("| " + " | ".join(cells) + " |")
     return lines

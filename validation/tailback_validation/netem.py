@@ -23,6 +23,7 @@ from typing import Any
 import tailback as tb
 from tailback import metrics
 from tailback.files import write_text
+from tailback.judge import rule
 from tailback_validation.cake import read
 from tailback_validation.truth import FOLDER
 
@@ -292,7 +293,7 @@ def page(kernel: str, found: Sequence[Judged]) -> str:
         bound=f"{100 * BOUND:g}",
         least=LEAST,
         whose=whose,
-        verdict="met" if within >= LEAST else "**missed**",
+        verdict=rule(within >= LEAST),
         within=within,
         ours=sum(abs(each.path_error) <= BOUND for each in found),
         groups=len(by_chance),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tailback as tb
 from tailback.files import whole_file
+from tailback.judge import target
 from tailback_validation import figures, live, truth
 from tailback_validation.compare import TARGETS, Case, Judgement
 
@@ -54,7 +55,7 @@ def _spread(judgement: Judgement) -> str:
 
 
 def _verdict(case: Case) -> str:
-    return "met" if not case.misses else "missed: " + ", ".join(_short(miss.measure) for miss in case.misses)
+    return target(_short(miss.measure) for miss in case.misses)
 
 
 def _short(measure: str) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 import tailback as tb
 from tailback import engines
 from tailback.files import whole_file, write_text
+from tailback.judge import Bounds
 from tailback.result import Result
 from tailback.vm import kept, kernels
 from tailback.vm.machine import LostRun
@@ -32,7 +33,7 @@ DISCIPLINES = ("codel", "fq_codel", "pie", "red")
 RATES_MBPS = (4, 12)
 RTTS_MS = (20, 80)
 DURATION_S = 20.0
-BOUNDS = {"goodput": 0.05, "delay": 0.10}
+BOUNDS = Bounds({"goodput": 0.05, "delay": 0.10})
 """Largest relative error of goodput and of the transfer's median queueing delay."""
 FLOOR_S = 0.001
 """A delay's error is relative to the kernel's, or to this if that is smaller."""
@@ -216,8 +217,8 @@ def compared(folder: Path, kernel: str, chosen: Sequence[QueueCell]) -> list[dic
         for run in ("sim", "model"):
             goodput = rows[run]["goodput"] / truth["goodput"] - 1
             delay = (rows[run]["transfer_p50"] - truth["transfer_p50"]) / max(truth["transfer_p50"], FLOOR_S)
-            is_within = abs(goodput) <= BOUNDS["goodput"] and abs(delay) <= BOUNDS["delay"]
-            errors[run] = {"goodput": goodput, "delay": delay, "within": is_within}
+            of_run = {"goodput": goodput, "delay": delay}
+            errors[run] = of_run | {"within": not BOUNDS.missed(of_run)}
         notes = [note for row in found.values() for note in row["notes"]]
         out.append({"cell": asdict(cell), "measures": rows, "errors": errors, "notes": notes})
     return out

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import tailback as tb
+from tailback.judge import Bounds
 from tailback.result import Result
 from tailback_validation.kernel_rows import Rows, file_name, run
 
@@ -66,7 +67,7 @@ CELLS = 512
 SEED = 20
 DURATION_S = 20.0
 
-BOUNDS = {"goodput": 0.05, "delay": 0.10}
+BOUNDS = Bounds({"goodput": 0.05, "delay": 0.10})
 """Largest relative error of goodput and of the median queueing delay that 95 % of the cells may have."""
 FLOOR_S = 0.001
 """A delay's error is relative to the kernel's, or to this if that is smaller: a queue that is hardly there."""
@@ -251,9 +252,14 @@ class Error:
     """What the first engine measures with the first of the same numbers, where it was run again."""
 
     @property
+    def errors(self) -> dict[str, float]:
+        """By the names of `BOUNDS`."""
+        return {"goodput": self.goodput, "delay": self.delay}
+
+    @property
     def is_within(self) -> bool:
         """Within both bounds?"""
-        return abs(self.goodput) <= BOUNDS["goodput"] and abs(self.delay) <= BOUNDS["delay"]
+        return not BOUNDS.missed(self.errors)
 
     @property
     def is_chance(self) -> bool:
@@ -268,7 +274,7 @@ class Error:
     def _meets(self, firsts: Sequence[dict[str, float]]) -> bool:
         if self.is_within or not self.draws:
             return False
-        beyond = [name for name, bound in BOUNDS.items() if abs(getattr(self, name)) > bound]
+        beyond = BOUNDS.missed(self.errors)
         runs = [self.measures[1], *self.draws]
         return all(
             any(min(run[name] for run in runs) <= first[name] <= max(run[name] for run in runs) for first in firsts)
@@ -278,7 +284,7 @@ class Error:
     @property
     def worst(self) -> float:
         """The larger of the two, in bounds."""
-        return max(abs(self.goodput) / BOUNDS["goodput"], abs(self.delay) / BOUNDS["delay"])
+        return BOUNDS.excess(self.errors)
 
 
 def relative(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:

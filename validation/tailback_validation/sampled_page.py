@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tailback.experiment.statistics import interval
 from tailback.experiment.store import engine_fingerprint
 from tailback.files import whole_file
+from tailback.judge import KERNELS_CHANCE, TARGET, VALIDATION, Verdict, Words, interval, rule
 from tailback_validation import sampled
 from tailback_validation.null import equivalent, nulls
 from tailback_validation.sampled import (
@@ -158,7 +158,7 @@ def compared(
     out["nulls"] = {name: _verdicts(errors) | {"places": _places(errors)} for name, errors in (disturbed or {}).items()}
     if all(error.draws for error in found):
         out["by_chance_of_first"] = float(np.mean([error.is_chance_of_first for error in found]))
-        out["beyond"] = [error.cell.number for error in found if _verdict(error) == "beyond"]
+        out["beyond"] = [error.cell.number for error in found if Words.verdict(_verdict(error)) is Verdict.FAILED]
         out["places"] = _places(found)
     out["worst"] = [_row(error) for error in sorted(found, key=lambda error: -error.worst)[:_WORST]]
     return out
@@ -191,10 +191,10 @@ def _places(found: Sequence[Error]) -> list[dict[str, Any]]:
 
 def _verdict(error: Error) -> str:
     if error.is_within:
-        return "within"
+        return VALIDATION(Verdict.PASSED)
     if error.is_chance:
-        return "chance"
-    return "the kernel's chance" if error.is_chance_of_first else "beyond"
+        return VALIDATION(Verdict.UNDECIDED)
+    return KERNELS_CHANCE if error.is_chance_of_first else VALIDATION(Verdict.FAILED)
 
 
 def _row(error: Error) -> dict[str, Any]:
@@ -353,11 +353,11 @@ def _section(title: str, pair: dict[str, Any], mechanisms: Mapping[int, str]) ->
 
 def _lead(pair: Mapping[str, Any]) -> str:
     """The page's first sentence: how many cells are within both bounds, and what was asked."""
-    is_met = pair["within_both"] >= ASKED
+    verdict = TARGET(Verdict.of(pair["within_both"] >= ASKED))
     goodput, delay = (f"{100 * BOUNDS[name]:g} %" for name in ("goodput", "delay"))
     return (
         f"**Of {pair['cells']} cells {_share(pair['within_both'])} are within {goodput} of the kernel's goodput and "
-        f"{delay} of its median delay; {100 * ASKED:g} % were asked: {'met' if is_met else 'missed'}.**"
+        f"{delay} of its median delay; {100 * ASKED:g} % were asked: {verdict}.**"
     )
 
 
@@ -370,11 +370,11 @@ def _headline(pair: dict[str, Any]) -> list[str]:
             lines += [f"In the same cells the simulator is within both bounds in {shares}.", ""]
         return lines
     as_far = equivalent(within, {name: null["within_both"] for name, null in pair["nulls"].items()})
-    rule = "The rule of 95 % is met." if within >= ASKED else "The rule of 95 % is **missed**."
+    verdict = f"The rule of 95 % is {rule(within >= ASKED)}."
     return [
         "**Kernel and simulator are as far apart as the simulator is from itself "
         f"with {as_far} of noise on every packet.** "
-        f"{pair['cells']} cells; {_share(within)} are within both bounds. {rule}",
+        f"{pair['cells']} cells; {_share(within)} are within both bounds. {verdict}",
         "",
         "| in the kernel's place | within both | chance | beyond | beyond, of those that part |",
         "| --- | ---: | ---: | ---: | ---: |",

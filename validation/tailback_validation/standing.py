@@ -20,6 +20,7 @@ import numpy as np
 import tailback as tb
 from tailback.experiment.store import engine_fingerprint
 from tailback.files import whole_file
+from tailback.judge import gap
 from tailback.result import Result
 from tailback_papers.stacks import PROGRAM
 from tailback_validation.kernel_rows import Rows, file_name, run
@@ -142,9 +143,8 @@ class Parted:
 
 
 def _gap(name: str, kernel: Sequence[float], simulator: Sequence[float]) -> float:
-    gap = max(min(kernel) - max(simulator), min(simulator) - max(kernel))
     floor = FLOORS[name] * (float(np.mean(simulator)) if name == "goodput" else 1.0)
-    return gap / floor if floor else 0.0
+    return gap(kernel, simulator) / floor if floor else 0.0
 
 
 def parted(cell: Cell, kernel: Sequence[dict[str, float]], simulator: Sequence[dict[str, float]]) -> list[Parted]:

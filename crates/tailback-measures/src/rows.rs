@@ -11,6 +11,16 @@ pub enum Better {
     Lower,
 }
 
+impl Better {
+    /// As it is written.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Better::Higher => "higher",
+            Better::Lower => "lower",
+        }
+    }
+}
+
 /// A measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
@@ -291,10 +301,7 @@ pub fn as_json() -> Value {
             "tables": measure.tables,
             "window": measure.window,
             "over_seeds": measure.over_seeds,
-            "better": match measure.better {
-                Better::Higher => "higher",
-                Better::Lower => "lower",
-            },
+            "better": measure.better.word(),
         })
     };
     MEASURES.iter().map(row).collect()

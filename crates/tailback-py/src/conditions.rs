@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tailback_measures::verdict::{Verdict, judge};
+use tailback_measures::run::keys;
+use tailback_measures::verdict;
 use tailback_scenario::condition::{self, Metrics};
 
 /// The known metrics, each with what `[instruments]` lacks for it, or nothing.
@@ -13,6 +14,10 @@ struct Known(Vec<(String, String)>, HashMap<String, usize>);
 impl Metrics for Known {
     fn lacks(&self, name: &str) -> Option<String> {
         self.1.get(name).map(|at| self.0[*at].1.clone())
+    }
+
+    fn unit(&self, name: &str) -> &'static str {
+        keys::unit(name)
     }
 
     fn names(&self) -> Vec<String> {
@@ -76,12 +81,14 @@ pub fn condition_read(
     found.map(ReadCondition).map_err(|error| PyValueError::new_err((error.at, error.problem, error.fix)))
 }
 
-/// The verdict on the sides of a condition, a row a seed.
+/// The verdict on the sides of a condition, a row a seed, and the row that is furthest from where it holds.
 #[pyfunction]
-pub fn condition_judge(relation: &str, sides: Vec<Vec<f64>>, confidence: f64) -> &'static str {
-    match judge(relation, &sides, confidence) {
-        Verdict::Passed => "passed",
-        Verdict::Undecided => "undecided",
-        Verdict::Failed => "failed",
-    }
+pub fn condition_judge(relation: &str, sides: Vec<Vec<f64>>, confidence: f64) -> (&'static str, usize) {
+    (verdict::judge(relation, &sides, confidence).word(), verdict::worst(relation, &sides))
+}
+
+/// On which side of zero runs lie; `tailback.judge.side` documents it.
+#[pyfunction]
+pub fn side_of_zero(margins: Vec<f64>, ratios: Vec<f64>, confidence: f64, at_zero: i32) -> i32 {
+    verdict::side(&margins, &ratios, confidence, at_zero)
 }

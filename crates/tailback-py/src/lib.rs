@@ -31,7 +31,7 @@ mod _core {
     #[pymodule_export]
     use crate::captures_in::{CaptureError, capture_pair, capture_read};
     #[pymodule_export]
-    use crate::conditions::{ReadCondition, condition_judge, condition_read};
+    use crate::conditions::{ReadCondition, condition_judge, condition_read, side_of_zero};
     #[pymodule_export]
     use crate::faults::{AlgorithmError, Cancelled, EngineError, ScenarioError};
     #[cfg(target_os = "linux")]
@@ -42,7 +42,7 @@ mod _core {
         active_periods_s, active_s, bufferbloat_grade, burst_ratio, call_rating, completion_s,
         delay_impairment, drop_share_at_link, film, goodput_bps, interquartile_mean, is_saturated, jain,
         late_share, libreqos_grade, loss_impairment, loss_of_fates, loss_of_totals, mean_opinion_score,
-        measures, quantiles, responsiveness, trimmed_mean, weighted_quantiles,
+        measures, quantiles, responsiveness, run_measures, trimmed_mean, weighted_quantiles,
     };
     #[cfg(target_os = "linux")]
     #[pymodule_export]

@@ -4,6 +4,7 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use tailback_measures::flow::{self, Packets, Period};
 use tailback_measures::people::{self, Segment};
+use tailback_measures::run::keys;
 use tailback_measures::voice::{self, Spoken};
 use tailback_measures::{operators, quantile, rows, sharing};
 
@@ -11,6 +12,12 @@ use tailback_measures::{operators, quantile, rows, sharing};
 #[pyfunction]
 pub fn measures() -> String {
     rows::as_json().to_string()
+}
+
+/// What a run's measures are called, as JSON text: name, title, unit, which way is better.
+#[pyfunction]
+pub fn run_measures() -> String {
+    keys::as_json().to_string()
 }
 
 /// Loss of a flow from its totals: packets sent, received, dropped; bytes received, returned.

@@ -35,6 +35,8 @@ fn error<T>(at: usize, problem: impl Into<String>, fix: impl Into<String>) -> Re
 pub trait Metrics {
     /// What `[instruments]` lacks for a metric of this name, or nothing; none if there is no such metric.
     fn lacks(&self, name: &str) -> Option<String>;
+    /// The unit in a metric's row: ms, s, Mbit/s or B; anything else is a count or a share.
+    fn unit(&self, name: &str) -> &'static str;
     /// The names to choose a hint from.
     fn names(&self) -> Vec<String>;
 }
@@ -107,14 +109,13 @@ impl Unit {
         })
     }
 
-    /// Of a metric: the end of its name says it; one without is a count or a share.
-    fn of_metric(name: &str) -> Unit {
-        let last = name.rsplit('.').next().unwrap_or(name);
-        match last.rsplit('_').next().unwrap_or(last) {
+    /// By the unit in the metric's row; any other is a count or a share.
+    fn of_text(text: &str) -> Unit {
+        match text {
             "ms" => Unit { bits: 0, seconds: 1, size: 1e-3 },
             "s" => Unit { bits: 0, seconds: 1, size: 1.0 },
-            "mbps" => Unit { bits: 1, seconds: -1, size: 1e6 },
-            "bytes" => Unit { bits: 1, seconds: 0, size: 8.0 },
+            "Mbit/s" => Unit { bits: 1, seconds: -1, size: 1e6 },
+            "B" => Unit { bits: 1, seconds: 0, size: 8.0 },
             _ => PURE,
         }
     }
@@ -483,7 +484,7 @@ impl Parser<'_> {
         let needs_baseline = of_baseline.is_some();
         Ok(Term {
             at: token.at,
-            unit: Some(Unit::of_metric(name)),
+            unit: Some(Unit::of_text(self.metrics.unit(name))),
             expression: if needs_baseline { Expression::Baseline(Box::new(metric)) } else { metric },
             names: vec![name.into()],
             needs_baseline,
@@ -591,6 +592,13 @@ mod tests {
         fn lacks(&self, name: &str) -> Option<String> {
             let lacks = if name == "call.delay_p95_ms" { "packets = [\"call\"]" } else { "" };
             self.names().contains(&name.into()).then(|| lacks.into())
+        }
+        fn unit(&self, name: &str) -> &'static str {
+            match name {
+                "a.goodput_mbps" => "Mbit/s",
+                "a.rtt_min_ms" | "call.delay_p95_ms" => "ms",
+                _ => "",
+            }
         }
         fn names(&self) -> Vec<String> {
             ["jain", "a.goodput_mbps", "a.loss", "a.rtt_min_ms", "call.delay_p95_ms"].map(Into::into).into()

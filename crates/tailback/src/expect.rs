@@ -4,7 +4,7 @@ use tailback_core::cc::external::Makers;
 use tailback_core::engine::Simulation;
 use tailback_core::probe::Tables;
 use tailback_core::scenario as engine;
-use tailback_measures::run::{self, Run, Window, measurable};
+use tailback_measures::run::{self, Run, Window, keys, measurable};
 use tailback_measures::verdict;
 use tailback_scenario::condition::{Condition, Metrics};
 use tailback_scenario::part::Names;
@@ -128,11 +128,7 @@ impl Tested {
 impl fmt::Display for Tested {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for each in &self.judged {
-            let verdict = match each.verdict {
-                Verdict::Passed => "passed",
-                Verdict::Undecided => "undecided",
-                Verdict::Failed => "failed",
-            };
+            let verdict = each.verdict.word();
             let Interval { estimate, low, high } = each.measured;
             let seeds = self.seeds.len();
             write!(f, "{verdict}: {}: {estimate:.4} [{low:.4}, {high:.4}], {seeds} seeds", each.condition)?;
@@ -150,24 +146,12 @@ fn judged(condition: &Condition, sides: &[Vec<f64>], seeds: &[u64], confidence: 
     });
     let mut columns = columns.collect::<Vec<_>>().into_iter();
     let relation = condition.relation.text();
-    let margin = |values: &[f64]| {
-        let (low, high) = (values[0] - values[1], values[values.len() - 1] - values[0]);
-        match relation {
-            ">" | ">=" => low,
-            "in" => low.min(high),
-            _ => high,
-        }
-    };
-    // A number that does not exist is the worst of all.
-    let distance =
-        |values: &[f64]| Some(margin(values)).filter(|it| !it.is_nan()).unwrap_or(f64::NEG_INFINITY);
-    let worst = (0..sides.len()).min_by(|a, b| distance(&sides[*a]).total_cmp(&distance(&sides[*b])));
     Judged {
         condition: condition.text.clone(),
         verdict: verdict::judge(relation, sides, confidence),
         measured: columns.next().expect("a condition has a left side"),
         bounds: columns.collect(),
-        worst_seed: seeds[worst.unwrap_or(0)],
+        worst_seed: seeds[verdict::worst(relation, sides)],
     }
 }
 
@@ -176,6 +160,10 @@ struct Known<'a>(&'a engine::Scenario, bool);
 impl Metrics for Known<'_> {
     fn lacks(&self, name: &str) -> Option<String> {
         run::lacks(self.0, name, self.1)
+    }
+
+    fn unit(&self, name: &str) -> &'static str {
+        keys::unit(name)
     }
 
     fn names(&self) -> Vec<String> {

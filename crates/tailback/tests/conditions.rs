@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use tailback::{Scenario, Verdict, run, test};
+use tailback_measures::run::keys;
 use tailback_measures::verdict::judge;
 use tailback_scenario::condition::{Condition, Metrics};
 
@@ -20,14 +21,6 @@ fn numbers(of: &Value) -> Vec<f64> {
     of.as_array().expect("a list").iter().map(number).collect()
 }
 
-fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Passed => "passed",
-        Verdict::Undecided => "undecided",
-        Verdict::Failed => "failed",
-    }
-}
-
 fn are_close(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len()
         && a.iter()
@@ -40,6 +33,9 @@ struct Known(Vec<(String, String)>);
 impl Metrics for Known {
     fn lacks(&self, name: &str) -> Option<String> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, lacks)| lacks.clone())
+    }
+    fn unit(&self, name: &str) -> &'static str {
+        keys::unit(name)
     }
     fn names(&self) -> Vec<String> {
         self.0.iter().map(|(name, _)| name.clone()).collect()
@@ -75,7 +71,7 @@ fn each_verdict_is_pythons() {
     for row in kept()["verdicts"].as_array().expect("verdicts") {
         let sides: Vec<Vec<f64>> = row["sides"].as_array().expect("seeds").iter().map(numbers).collect();
         let found = judge(text(&row["relation"]), &sides, row["confidence"].as_f64().expect("a number"));
-        assert_eq!(word(found), text(&row["verdict"]), "{row}");
+        assert_eq!(found.word(), text(&row["verdict"]), "{row}");
     }
 }
 
@@ -89,7 +85,7 @@ fn a_scenarios_expectations_are_judged_as_by_python() {
     let rows = kept["scenario"]["conditions"].as_array().expect("conditions");
     assert_eq!(tested.conditions().len(), rows.len());
     for (mine, row) in tested.conditions().iter().zip(rows) {
-        assert_eq!((&*mine.condition, word(mine.verdict)), (text(&row["text"]), text(&row["verdict"])));
+        assert_eq!((&*mine.condition, mine.verdict.word()), (text(&row["text"]), text(&row["verdict"])));
         let interval = [mine.measured.estimate, mine.measured.low, mine.measured.high];
         let wanted = ["mean", "low", "high"].map(|key| row[key].as_f64().expect("a number"));
         assert!(are_close(&interval, &wanted), "{}: {interval:?}, {wanted:?}", mine.condition);

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from tailback.experiment import Data
-from tailback.experiment.statistics import Interval, interval
+from tailback.judge import Interval, interval
 
 from .grid import PATHS, QUEUES, STANDARD, Path, title
 

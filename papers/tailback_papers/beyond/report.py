@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tailback.experiment import Data, Plot, TableOut
-from tailback.experiment.statistics import Interval
+from tailback.judge import Interval
 from tailback.plots.style import BLUE, FULL_WIDTH, GREEN, INK, ORANGE, SOFT, VERMILION, halo, house_style, new_figure
 
 from .grid import PATHS, QUEUES, title

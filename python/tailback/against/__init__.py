@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailback.against.judging import Change, signed_rank
+from tailback.against.judging import Change
 from tailback.against.run import Against, against_base
 
-__all__ = ["Against", "Change", "against_base", "signed_rank"]
+__all__ = ["Against", "Change", "against_base"]

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 from tailback.against.run import Against
 from tailback.errors import TailbackError
-from tailback.experiment.statistics import interval
 from tailback.files import write_text
+from tailback.judge import interval
 from tailback.plots.style import BLUE, FULL_WIDTH, house_style, new_figure
 
 __all__ = ["Entry", "appended", "figure", "read"]

@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from tailback.assess.discovery import decided
-from tailback.experiment.statistics import Interval, interval
+from tailback.judge import Interval, decided, holm, interval, signed_rank
+from tailback.metrics.registry import RUN_MEASURES
 
 __all__ = [
     "CONFIRMED",
@@ -44,7 +44,6 @@ __all__ = [
     "examined",
     "is_one_case",
     "pairs_needed",
-    "signed_rank",
 ]  # fmt: skip
 
 FOUND = 0.05
@@ -59,14 +58,6 @@ Key = tuple[str, str]
 #: By seed: the base's value and the working tree's.
 Columns = dict[str, dict[int, tuple[float, float]]]
 
-#: Which way is better, by the end of a measure's name. A count of packets grows with what is carried: neither way.
-_BETTER = {
-    "goodput_mbps": "higher", "jain": "higher", "experience_mos": "higher", "loss": "lower", "timeouts": "lower",
-    "srtt_ms": "lower", "backlog_mean_bytes": "lower", "backlog_max_bytes": "lower", "delay_p50_ms": "lower",
-    "delay_p95_ms": "lower", "delay_p99_ms": "lower", "delay_mean_ms": "lower", "delay_max_ms": "lower",
-    "experience_median_ms": "lower", "experience_p95_ms": "lower", "experience_lost": "lower",
-    "experience_jitter_ms": "lower",
-}  # fmt: skip
 #: What is added to a measure's name for whether it exists at all.
 _EXISTS = " exists"
 
@@ -111,32 +102,6 @@ class Change:
             "base": as_dict(self.base), "change": as_dict(self.change), "difference": as_dict(self.difference),
             "share": self.share, "p": self.p, "better": self.better or None, "exact": self.is_exact,
         }  # fmt: skip
-
-
-def signed_rank(differences: Sequence[float]) -> float:
-    """The two-sided p-value of Wilcoxon's signed-rank test, exact with ties; zeros are left out.
-
-    >>> signed_rank([0.0, 0.0, 0.0]), signed_rank([2.5] * 10) == 2 * 0.5**10, signed_rank([1.0, -1.0])
-    (1.0, True, 1.0)
-    """
-    data = np.asarray(differences, dtype=np.float64)
-    data = data[data != 0.0]
-    if not len(data):
-        return 1.0
-    _, place, count = np.unique(np.abs(data), return_inverse=True, return_counts=True)
-    # Twice the mean rank of equal sizes, so that it is a whole number.
-    ranks = (2 * np.cumsum(count) - count + 1)[place]
-    total = int(ranks.sum())
-    # Of every sum of positive ranks, the probability; each sign is a coin's.
-    chances = np.zeros(total + 1)
-    chances[0] = 1.0
-    for rank in ranks:
-        shifted = np.zeros_like(chances)
-        shifted[rank:] = chances[: total + 1 - rank]
-        chances = 0.5 * (chances + shifted)
-    seen = int(ranks[data > 0.0].sum())
-    tail = float(chances[: min(seen, total - seen) + 1].sum())
-    return min(1.0, 2.0 * tail)
 
 
 def pairs_needed(measures: int, asked: int = PAIRS) -> int:
@@ -185,18 +150,16 @@ def changes(
     least: float = LEAST,
 ) -> list[Change]:
     """Which of the measures examined changed, by the second group."""
-    ps = {}
+    ps = []
     for key in keys:
         before, now = (_differences(group.get(key[0], {}).get(key[1], {})) for group in (first, second))
         agrees = sum(before) * sum(now) > 0.0
-        ps[key] = signed_rank(now) if agrees and _is_large(second[key[0]][key[1]], least) else 1.0
-    out = []
-    for done, key in enumerate(sorted(keys, key=lambda key: ps[key])):
-        if ps[key] > CONFIRMED / (len(keys) - done):
-            break
-        out.append(_change(key, second[key[0]][key[1]], ps[key], better.get(key, "")))
-    order = {key: place for place, key in enumerate(keys)}
-    return sorted(out, key=lambda row: order[row.scenario, row.measure])
+        ps.append(signed_rank(now) if agrees and _is_large(second[key[0]][key[1]], least) else 1.0)
+    return [
+        _change(key, second[key[0]][key[1]], p, better.get(key, ""))
+        for key, p, is_confirmed in zip(keys, ps, holm(ps, CONFIRMED), strict=True)
+        if is_confirmed
+    ]
 
 
 def exact(scenario: str, found: Columns, better: Mapping[Key, str], least: float = LEAST) -> list[Change]:
@@ -210,7 +173,8 @@ def exact(scenario: str, found: Columns, better: Mapping[Key, str], least: float
 
 def better_by_name(measure: str) -> str:
     """Which way is better, by a measure's name; "" where neither is."""
-    return _BETTER.get(measure.rpartition(".")[2], "")
+    row = RUN_MEASURES.get(measure.rpartition(".")[2])
+    return (row and row.better) or ""
 
 
 def _differences(column: Mapping[int, tuple[float, float]]) -> list[float]:

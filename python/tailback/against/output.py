@@ -10,8 +10,8 @@ from typing import Any
 from tailback.against.history import Entry, figure
 from tailback.against.judging import CONFIRMED, FOUND, Change
 from tailback.against.run import Against
-from tailback.experiment.statistics import Interval
 from tailback.files import write_text
+from tailback.judge import Interval
 from tailback.numbers import written
 from tailback.report.page import page as written_page
 from tailback.report.page import plot_entry

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tailback.candidate import Candidate, flow_fields
+from tailback.judge import Beside
 from tailback.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ GENERAL, L4S = "general", "l4s"
 
 
 @dataclass(frozen=True)
-class Statistic:
+class Statistic(Beside):
     """A number of a run, and by how much a candidate may be worse in it."""
 
     title: str
@@ -66,24 +67,6 @@ class Statistic:
     own: str = ""
     #: The baselines that count, if not all of them do.
     beside: tuple[str, ...] = ()
-
-    @property
-    def is_absolute(self) -> bool:
-        """Is the bound the same whatever the baseline does?"""
-        return self.factor == 0.0
-
-    def margin(self, value: float, baseline: float) -> float:
-        """How far `value` is on the good side of the bound that the baseline sets."""
-        if self.more:
-            return value - (self.factor * baseline - self.allowance)
-        return self.factor * baseline + self.allowance - value
-
-    def ratio(self, value: float, baseline: float) -> float:
-        """The same as a factor, above 1 on the good side; NaN where value and bound are not both above zero."""
-        bound = self.factor * baseline + (-self.allowance if self.more else self.allowance)
-        if not (value > 0.0 and bound > 0.0):
-            return math.nan
-        return value / bound if self.more else bound / value
 
     @property
     def rule(self) -> str:

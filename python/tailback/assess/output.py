@@ -14,19 +14,17 @@ from markupsafe import Markup, escape
 from tailback import _core
 from tailback.assess import population, sections
 from tailback.assess.book import GENERAL, Cell, Experiment
-from tailback.assess.discovery import LEVEL
 from tailback.assess.pictures import curves, gauge
-from tailback.assess.verdicts import NOT_APPLICABLE, OWN, Checked, Criterion, Found, excess
-from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, together
-from tailback.experiment.statistics import Interval
+from tailback.assess.verdicts import NOT_APPLICABLE, NOT_RUN, OWN, Checked, Criterion, Found, excess
 from tailback.files import write_text
+from tailback.judge import CLAIM, CONTROL, LEVEL, PARTLY, UNFINISHED, Interval, Verdict, Words, colour, together
 from tailback.numbers import written
 from tailback.report.page import page
 
 if TYPE_CHECKING:
     from tailback.assess.run import Assessment
 
-__all__ = ["as_json", "command", "html", "markdown", "save", "worst"]
+__all__ = ["as_json", "colour", "command", "html", "markdown", "save", "worst"]
 
 #: A red disc, before what the RFC demands and was not run.
 _RED = "\N{LARGE RED CIRCLE}"
@@ -63,7 +61,7 @@ def worst(found: Found | None, cells: dict[str, Cell]) -> str:
         return ""
     if found.why and not math.isfinite(found.candidate.estimate):
         return f"{cells[found.cell].label}: {found.why}"
-    if found.why and found.verdict == FAILED:
+    if found.why and found.verdict == Verdict.FAILED:
         # A seed without the number failed it: the others' mean says nothing of that.
         return f"{cells[found.cell].label}: {found.rule.title}: {found.why}"
     value = _amount(found, found.candidate.estimate)
@@ -144,7 +142,7 @@ def as_json(done: Assessment) -> dict[str, Any]:
         "against": list(done.against),
         "scope": done.scope,
         "quick": done.is_quick,
-        "seeds": list(done.rounds),
+        "seeds": list(done.rounds.counts),
         "only": list(done.only),
         "interrupted": done.interrupted,
         "command": command(done),
@@ -211,7 +209,7 @@ def markdown(done: Assessment) -> str:
     ]
     own = done.book.has_own_bounds
     for each in done.criteria:
-        verdict = f"**{each.verdict}**" if each.verdict == FAILED or each.is_missing_must else each.verdict
+        verdict = f"**{each.verdict}**" if each.verdict == Verdict.FAILED or each.is_missing_must else each.verdict
         # Markdown has no colours of its own.
         verdict = f"{_RED} {verdict}" if each.is_missing_must else verdict
         verdict += f" ({each.raw} one by one)" if each.raw != each.verdict and each.found else ""
@@ -235,14 +233,15 @@ def markdown(done: Assessment) -> str:
 def _tally(done: Assessment) -> str:
     counts = done.counted()
     missing = sum(each.is_missing_must for each in done.criteria)
-    text = f"{counts[PASSED]} criteria passed, {counts[FAILED]} failed, {counts[UNDECIDED]} undecided, "
-    text += f"{counts['not run']} not run ({missing} of them a MUST)"
+    passed, failed, undecided = (counts[each] for each in (Verdict.PASSED, Verdict.FAILED, Verdict.UNDECIDED))
+    text = f"{passed} criteria passed, {failed} failed, {undecided} undecided, "
+    text += f"{counts[NOT_RUN]} not run ({missing} of them a MUST)"
     text += f", {counts[NOT_APPLICABLE]} not applicable." if counts[NOT_APPLICABLE] else "."
     return text if not counts[UNFINISHED] else f"{counts[UNFINISHED]} not finished, {text}"
 
 
 def _how(done: Assessment) -> str:
-    first, last = done.rounds[0], done.rounds[-1]
+    first, last = done.rounds.counts[0], done.rounds.most
     return f"{first} to {last} seeds" if last > first else f"{first} seeds"
 
 
@@ -277,11 +276,12 @@ def _plain(value: Any) -> Any:
 
 # --- The page -------------------------------------------------------------------------------------------------
 
-_BADGES = {PASSED: "reproduced", FAILED: "not", UNDECIDED: "partly"}
+#: Classes of the page's style, which are the words of claims.
+_BADGES = {Verdict.PASSED: CLAIM(Verdict.PASSED), Verdict.FAILED: CLAIM(Verdict.FAILED), Verdict.UNDECIDED: PARTLY}
 
 
 def _badge(verdict: str, is_missing_must: bool = False) -> Markup:
-    kind = "must" if is_missing_must else _BADGES.get(verdict, "not measured")
+    kind = "must" if is_missing_must else _BADGES.get(Words.verdict(verdict), CLAIM(Verdict.NOT_RUN))
     return Markup('<span class="badge {}">{}</span>').format(kind, verdict)
 
 
@@ -291,12 +291,20 @@ def html(done: Assessment) -> str:
     counts = done.counted()
     missing = sum(each.is_missing_must for each in done.criteria)
     tiles = [
-        {"value": str(counts[PASSED]), "name": "criteria passed", "kind": "good" if counts[PASSED] else ""},
-        {"value": str(counts[FAILED]), "name": "failed", "kind": "bad" if counts[FAILED] else ""},
-        {"value": str(counts[UNDECIDED]), "name": "undecided", "kind": "some" if counts[UNDECIDED] else ""},
+        {
+            "value": str(counts[Verdict.PASSED]),
+            "name": "criteria passed",
+            "kind": "good" if counts[Verdict.PASSED] else "",
+        },
+        {"value": str(counts[Verdict.FAILED]), "name": "failed", "kind": "bad" if counts[Verdict.FAILED] else ""},
+        {
+            "value": str(counts[Verdict.UNDECIDED]),
+            "name": "undecided",
+            "kind": "some" if counts[Verdict.UNDECIDED] else "",
+        },
         {"value": str(missing), "name": "MUSTs not run", "kind": "bad" if missing else ""},
         {
-            "value": "broken" if done.is_broken else "as known" if done.controls else "–",
+            "value": "broken" if done.is_broken else CONTROL(Verdict.PASSED) if done.controls else "–",
             "name": "controls",
             "kind": "bad" if done.is_broken else "good",
         },
@@ -335,7 +343,7 @@ def _verdicts(done: Assessment, cells: dict[str, Cell]) -> Markup:
         if each.found or (each.experiment is population.EXPERIMENT and done.population):
             name = Markup('<a href="#{}">{}</a>').format(each.experiment.name, name)
         counted = [one.verdict for one in each.found]
-        share = f"{counted.count(PASSED)} of {len(counted)}" if counted else ""
+        share = f"{counted.count(Verdict.PASSED)} of {len(counted)}" if counted else ""
         rows.append(
             Markup("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>").format(
                 each.experiment.section, name, each.experiment.word, _badge(each.verdict, each.is_missing_must), share,
@@ -357,9 +365,8 @@ def _controls(done: Assessment) -> Markup:
         numbers = "; ".join(
             f"{one.cell}: {_range(one.statistic, one.candidate)}, bound {_amount(one, one.bound)}" for one in each.found
         )
-        came = Markup('<span class="badge {}">{}</span>').format(
-            "reproduced" if each.as_known else "not", "as known" if each.as_known else "otherwise"
-        )
+        verdict = Verdict.of(each.as_known)
+        came = Markup('<span class="badge {}">{}</span>').format(CLAIM(verdict), CONTROL(verdict))
         source = f"{each.control.source}. {each.control.changed}" if each.control.changed else each.control.source
         rows.append(
             Markup("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>").format(

@@ -20,13 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from tailback import extras
-from tailback.assess.discovery import combined
 from tailback.assess.table import DATA_CENTRE, SLOW_START, Experiment
 from tailback.candidate import Candidate, flow_fields
-from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED
 from tailback.experiment.design import Design, Point, Span, sobol
-from tailback.experiment.statistics import interval
+from tailback.judge import LEVEL, Verdict, combined, interval, of_mean, of_share
 from tailback.metrics.rows import Floats, floats
 from tailback.result import Result
 from tailback.scenario import Scenario
@@ -39,7 +36,6 @@ __all__ = [
     "LEVELS",
     "PATHS",
     "QUICK_PATHS",
-    "WORDS",
     "Judged",
     "KeptPath",
     "Path",
@@ -368,9 +364,6 @@ Runs = Mapping[tuple[int, str], Mapping[str, Any] | str]
 # --- Judging --------------------------------------------------------------------------------------------------
 
 
-WORDS = {1: PASSED, 0: UNDECIDED, -1: FAILED}
-
-
 @dataclass(frozen=True)
 class Judged:
     """One kind of harm by one rule, beside one baseline: the excess of harm over the baseline's, path by path."""
@@ -434,7 +427,7 @@ class Population:
     @property
     def verdicts(self) -> list[str]:
         """Of each rule beside the most lenient baseline, in the order of `rules`."""
-        return [WORDS[max(each.side for each in found)] for found in self.rules().values()]
+        return [Verdict.of_side(max(each.side for each in found)) for found in self.rules().values()]
 
     def rules(self) -> dict[tuple[str, str], tuple[Judged, ...]]:
         """What was judged by kind and rule, one for each baseline."""
@@ -554,21 +547,13 @@ def judge(runs: Runs, label: str, against: Sequence[str], count: int, is_quick: 
 
 def _of_mean(kind: str, against: str, excess: Sequence[float]) -> Judged:
     """Student's t on the mean over the paths."""
-    found = interval(excess, "mean")
-    spread = float(np.std(excess, ddof=1)) / math.sqrt(len(excess))
-    away = abs(found.estimate - MEAN_ALLOWANCE)
-    stats = extras.load("scipy.stats", "a p-value")
-    p = 2.0 * float(stats.t.sf(away / spread, len(excess) - 1)) if spread > 0.0 else float(away == 0.0)
-    side = (1 if found.estimate <= MEAN_ALLOWANCE else -1) if p <= 0.05 else 0
+    found, p = interval(excess, "mean"), of_mean(excess, MEAN_ALLOWANCE)
+    side = (1 if found.estimate <= MEAN_ALLOWANCE else -1) if p <= LEVEL else 0
     return Judged(kind, "mean", against, len(excess), found.estimate, found.low, found.high, MEAN_ALLOWANCE, side, p)
 
 
 def _of_decile(kind: str, against: str, excess: Sequence[float]) -> Judged:
     """The exact test of a tenth: how many paths are beyond the allowance (Clopper and Pearson 1934)."""
-    stats = extras.load("scipy.stats", "a share's interval")
-    beyond, n = sum(each > DECILE_ALLOWANCE for each in excess), len(excess)
-    found = stats.binomtest(beyond, n, 0.1)
-    ci = found.proportion_ci(0.95)
-    p = min(1.0, 2.0 * min(float(stats.binom.cdf(beyond, n, 0.1)), float(stats.binom.sf(beyond - 1, n, 0.1))))
-    side = (1 if beyond / n <= 0.1 else -1) if p <= 0.05 else 0
-    return Judged(kind, "decile", against, n, beyond / n, float(ci.low), float(ci.high), 0.1, side, p)
+    found = of_share(sum(each > DECILE_ALLOWANCE for each in excess), len(excess), 0.1)
+    side = (1 if found.estimate <= 0.1 else -1) if found.p <= LEVEL else 0
+    return Judged(kind, "decile", against, len(excess), found.estimate, found.low, found.high, 0.1, side, found.p)

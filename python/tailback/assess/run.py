@@ -32,10 +32,10 @@ from tailback.assess.verdicts import (
 from tailback.candidate import Candidate
 from tailback.engines import Vm
 from tailback.errors import AlgorithmError, Interrupted, TailbackError, nearest
-from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, together
 from tailback.experiment.design import Design, Point
 from tailback.experiment.runner import Finished, perform_all
 from tailback.experiment.store import Store
+from tailback.judge import UNFINISHED, Rounds, Verdict, together
 from tailback.result import Result
 from tailback.run import run
 from tailback.scenario import Scenario
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["Assessment", "UnfitCandidate", "assess"]
 
 #: Seeds of the first round, and after each round of the cells that are still undecided.
-ROUNDS = (5, 10, 20)
-QUICK = (3, 6)
+ROUNDS = Rounds((5, 10, 20))
+QUICK = Rounds((3, 6))
 #: How long the trial may take before a candidate counts as one that does not come back.
 PATIENCE_S = 30.0
 
@@ -100,9 +100,9 @@ class Assessment:
     wall_s: float = 0.0
 
     @property
-    def rounds(self) -> tuple[int, ...]:
+    def rounds(self) -> Rounds:
         """Seeds of the first round, and those after each further round of a cell that is undecided."""
-        return (self.seeds,) if self.seeds else QUICK if self.is_quick else ROUNDS
+        return Rounds((self.seeds,)) if self.seeds else QUICK if self.is_quick else ROUNDS
 
     @property
     def is_broken(self) -> bool:
@@ -117,7 +117,9 @@ class Assessment:
     def counted(self) -> dict[str, int]:
         """How many criteria came to which verdict."""
         words = [each.verdict for each in self.criteria]
-        return {word: words.count(word) for word in (PASSED, FAILED, UNDECIDED, UNFINISHED, *ASIDE)}
+        return {
+            word: words.count(word) for word in (Verdict.PASSED, Verdict.FAILED, Verdict.UNDECIDED, UNFINISHED, *ASIDE)
+        }
 
     def cells(self) -> list[Cell]:
         """Those that were to be run."""
@@ -232,7 +234,7 @@ def assess(
                 perform_all(paths, finished, workers=workers, on=on, progress=progress, cancel=cancel)
             finally:
                 work.take_population(paths, finished)
-        for count in done.rounds:
+        for count in done.rounds.counts:
             asked = work.ask(count)
             if not asked:
                 break
@@ -475,7 +477,7 @@ class _Work:
             return True
         judged = [each for criterion in self._done.criteria for each in criterion.found]
         judged += [each for control in self._done.controls for each in control.found]
-        undecided = {each.cell for each in judged if each.verdict == UNDECIDED}
+        undecided = {each.cell for each in judged if each.verdict == Verdict.UNDECIDED}
         undecided |= {self._plain[name] for name in undecided if name in self._plain}
         for name in undecided:
             self._seeds[name] = seeds
@@ -543,9 +545,9 @@ class _Work:
             return Criterion(experiment, UNFINISHED, (), "not all of its runs were finished")
         if done.population.errors:
             number, error = next(iter(done.population.errors.items()))
-            return Criterion(experiment, FAILED, (), f"{population.paths()[number].label}: {error}")
+            return Criterion(experiment, Verdict.FAILED, (), f"{population.paths()[number].label}: {error}")
         raw = done.population.verdicts
         done.population_held = sum(stay)
-        held = [each if kept else UNDECIDED for each, kept in zip(raw, stay, strict=True)]
+        held = [each if kept else Verdict.UNDECIDED for each, kept in zip(raw, stay, strict=True)]
         verdict = together(held)
-        return Criterion(experiment, verdict, (), "" if verdict == PASSED else done.population.sentence())
+        return Criterion(experiment, verdict, (), "" if verdict == Verdict.PASSED else done.population.sentence())

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from tailback.assess import population
-from tailback.assess.discovery import LEVEL
-from tailback.expect.verdicts import FAILED, PASSED
+from tailback.judge import LEVEL, Verdict
 from tailback.numbers import written
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def beside(done: Assessment, label: str) -> str:
     where = min(each.side for each in mine)
     worst = max((each for each in mine if each.rule == "mean"), key=lambda each: each.estimate)
     numbers = f"{100 * worst.estimate:.1f} [{100 * worst.low:.1f}, {100 * worst.high:.1f}]"
-    return f"{population.WORDS[where]}: {numbers} points of harm"
+    return f"{Verdict.of_side(where)}: {numbers} points of harm"
 
 
 def _of_paths(done: Assessment, found: population.Population) -> Section:
@@ -150,8 +149,8 @@ def _points(value: float) -> str:
 def discovery_counts(done: Assessment) -> tuple[int, int, int]:
     """Numbers that were tested, decided one by one, and still decided with the false discovery rate held."""
     found = [each for criterion in done.criteria for each in criterion.found if math.isfinite(each.p)]
-    alone = sum(each.raw in (PASSED, FAILED) for each in found)
-    held = sum(each.verdict in (PASSED, FAILED) for each in found)
+    alone = sum(each.raw in (Verdict.PASSED, Verdict.FAILED) for each in found)
+    held = sum(each.verdict in (Verdict.PASSED, Verdict.FAILED) for each in found)
     more = done.population.ps if done.population else []
     return len(found) + len(more), alone + sum(p <= LEVEL for p in more), held + done.population_held
 

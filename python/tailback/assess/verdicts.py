@@ -2,7 +2,7 @@
 
 A candidate has passed where it is sure to be no worse than the rule allows against one of the baselines. It has failed
 where it is sure to be worse than the rule allows against each. Sure: the margins, taken seed by seed, lie on one side
-(`tailback.experiment.statistics.side`).
+(`tailback.judge.side`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tailback.assess.book import GENERAL, Book, Cell, Control, Experiment, Statistic
-from tailback.assess.discovery import combined, decided, p_value
 from tailback.assess.measure import HARMS, harm
 from tailback.assess.plain import expected
 from tailback.assess.table import BOOK
 from tailback.candidate import Candidate
-from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, together
-from tailback.experiment.statistics import Interval, interval, side
+from tailback.judge import (
+    COVERED,
+    DOSSIER,
+    UNFINISHED,
+    Interval,
+    Verdict,
+    Weighed,
+    combined,
+    decided,
+    interval,
+    together,
+    weigh,
+)
 
 __all__ = [
     "ALONE",
@@ -39,20 +49,16 @@ __all__ = [
     "with_covered",
 ]
 
-NOT_RUN = "not run"
+NOT_RUN = DOSSIER(Verdict.NOT_RUN)
 #: Outside of what the candidate is meant for.
-NOT_APPLICABLE = "not applicable"
-#: Judged by other rows, whose verdicts are not counted twice.
-COVERED = "covered"
+NOT_APPLICABLE = DOSSIER(Verdict.NOT_TESTABLE)
 #: Of criteria without a verdict of their own.
+#: `COVERED` ones are judged by other rows, whose verdicts are not counted twice.
 ASIDE = (NOT_RUN, NOT_APPLICABLE, COVERED)
 #: Whose runs are without the flows under test.
 ALONE = "alone"
 #: Instead of a baseline's label: the bound is the candidate's own.
 OWN = "its own bound"
-CONFIDENCE = 0.95
-#: By the side of the bound.
-_VERDICTS = {1: PASSED, -1: FAILED, 0: UNDECIDED}
 
 #: By cell and algorithm, by seed: what was measured, or the error that ended the run.
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any] | str]]
@@ -128,20 +134,19 @@ class Criterion:
         verdict = together([each.verdicts[label] for each in mine]) if mine else ""
         return verdict, max(
             (each for each in mine if each.verdicts[label] == verdict),
-            key=lambda each: _beyond(each, _bound(each.rule, each.baselines[label].estimate)),
+            key=lambda each: _beyond(each, each.rule.bound(each.baselines[label].estimate)),
             default=None,
         )
 
     @property
     def worst(self) -> Found | None:
         """The statistic that is furthest beyond its bound, of those with the criterion's verdict."""
-        mine = [each for each in self.found if each.verdict == self.verdict and self.verdict in (FAILED, UNDECIDED)]
+        mine = [
+            each
+            for each in self.found
+            if each.verdict == self.verdict and self.verdict in (Verdict.FAILED, Verdict.UNDECIDED)
+        ]
         return max(mine, key=excess, default=None)
-
-
-def _bound(rule: Statistic, baseline: float) -> float:
-    """What a rule allows at this value of the baseline: where its margin is nothing."""
-    return rule.margin(0.0, baseline) * (-1.0 if rule.more else 1.0)
 
 
 def excess(found: Found) -> float:
@@ -150,11 +155,7 @@ def excess(found: Found) -> float:
 
 
 def _beyond(found: Found, bound: float) -> float:
-    """How far a statistic is on the bad side of a bound, as a share of the bound."""
-    rule = found.rule
-    beyond = bound - found.candidate.estimate if rule.more else found.candidate.estimate - bound
-    size = max(abs(bound), rule.allowance)
-    return beyond / size if size and math.isfinite(beyond) else math.inf
+    return found.rule.excess(found.candidate.estimate, bound)
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,11 @@ class Checked:
     @property
     def as_known(self) -> bool:
         """Did it come out as it must?"""
-        return self.verdict == FAILED if self.control.fails else self.verdict in (PASSED, UNDECIDED)
+        return (
+            self.verdict == Verdict.FAILED
+            if self.control.fails
+            else self.verdict in (Verdict.PASSED, Verdict.UNDECIDED)
+        )
 
 
 def judge_experiment(
@@ -225,7 +230,19 @@ def judge_cell(
     for name in cell.statistics:
         rule = book.statistics[name]
         if errors:
-            out.append(Found(cell.name, name, rule, FAILED, nothing, why=errors[0], raw=FAILED, direct=FAILED, p=0.0))
+            out.append(
+                Found(
+                    cell.name,
+                    name,
+                    rule,
+                    Verdict.FAILED,
+                    nothing,
+                    why=errors[0],
+                    raw=Verdict.FAILED,
+                    direct=Verdict.FAILED,
+                    p=0.0,
+                )
+            )
             continue
         values = _values(cell, name, rule, runs, label)
         others = {other: _values(cell, name, rule, runs, other) for other in against}
@@ -252,9 +269,11 @@ def _with_effects(found: Found, values: Mapping[int, float], others: Mapping[str
         return found
     paired = {label: [values[seed] - row[seed] for seed in sorted(values.keys() & row.keys())]
               for label, row in more.items()}  # fmt: skip
-    baselines = {**found.baselines, **{label: _mean(list(row.values())) for label, row in more.items()}}
+    baselines = {**found.baselines, **{label: interval(list(row.values()), "mean") for label, row in more.items()}}
     return replace(
-        found, baselines=baselines, differences={**found.differences, **{k: _mean(v) for k, v in paired.items()}}
+        found,
+        baselines=baselines,
+        differences={**found.differences, **{k: interval(v, "mean") for k, v in paired.items()}},
     )
 
 
@@ -285,60 +304,60 @@ def _judged(
     mine: str,
 ) -> Found:
     baselines, differences, verdicts, whys, bounds = {}, {}, {}, {}, {}
-    beyond, direct, sides, ps = {}, {}, {}, {}
+    beyond, direct = {}, {}
+    #: Of every test that was made.
+    weighed: dict[str, Weighed] = {}
     for label, theirs in others.items():
         seeds = sorted(values.keys() & theirs.keys())
         both = [seed for seed in seeds if math.isfinite(values[seed]) and math.isfinite(theirs[seed])]
-        baselines[label] = _mean([theirs[seed] for seed in seeds])
-        differences[label] = _mean([values[seed] - theirs[seed] for seed in both])
-        bounds[label] = _bound(rule, baselines[label].estimate)
+        baselines[label] = interval([theirs[seed] for seed in seeds], "mean")
+        differences[label] = interval([values[seed] - theirs[seed] for seed in both], "mean")
+        bounds[label] = rule.bound(baselines[label].estimate)
         lacking = [seed for seed in seeds if math.isfinite(theirs[seed]) and not math.isfinite(values[seed])]
+        whys[label] = ""
         if lacking:
             # Left out they would hide the worst: what never arrived has no completion time.
-            verdicts[label], whys[label] = FAILED, f"there is no such number with seed {lacking[0]}"
-            sides[label], ps[label] = -1, 0.0
+            weighed[label] = Weighed(Verdict.FAILED, -1, 0.0)
+            whys[label] = f"there is no such number with seed {lacking[0]}"
         elif not both:
             has = any(math.isfinite(values[seed]) for seed in seeds)
-            verdicts[label] = PASSED if has else UNDECIDED
             if has:
-                sides[label], ps[label] = 1, 0.0
+                weighed[label] = Weighed(Verdict.PASSED, 1, 0.0)
             whys[label] = f"{label} has no such number" + ("" if has else ", nor has the candidate")
         else:
-            margins = [rule.margin(values[seed], theirs[seed]) for seed in both]
-            ratios = [rule.ratio(values[seed], theirs[seed]) for seed in both]
-            verdicts[label] = _VERDICTS[side(margins, ratios, confidence=CONFIDENCE)]
-            whys[label] = ""
-            sides[label], ps[label] = _direction(margins), p_value(margins, ratios)
-        direct[label] = verdicts[label]
+            weighed[label] = _weighed(rule, values, theirs, both)
+        verdicts[label] = direct[label] = weighed[label].verdict if label in weighed else Verdict.UNDECIDED
         hoped = _hoped(rule, theirs, plain.get(label, {}), plain.get(mine, {}))
         paired = [seed for seed in both if seed in hoped]
         if not lacking and len(paired) >= 2:
-            beyond[label] = _mean([values[seed] - hoped[seed] for seed in paired])
-            margins = [rule.margin(values[seed], hoped[seed]) for seed in paired]
-            ratios = [rule.ratio(values[seed], hoped[seed]) for seed in paired]
-            key = f"{label}, plain"
-            sides[key], ps[key] = _direction(margins), p_value(margins, ratios)
-            verdict = _VERDICTS[side(margins, ratios, confidence=CONFIDENCE)]
-            if _ORDER[verdict] < _ORDER[verdicts[label]]:
-                verdicts[label] = verdict
-                bounds[label] = _bound(rule, _mean([hoped[seed] for seed in paired]).estimate)
+            beyond[label] = interval([values[seed] - hoped[seed] for seed in paired], "mean")
+            beside_plain = weighed[f"{label}, plain"] = _weighed(rule, values, hoped, paired)
+            if _ORDER[beside_plain.verdict] < _ORDER[verdicts[label]]:
+                verdicts[label] = beside_plain.verdict
+                bounds[label] = rule.bound(interval([hoped[seed] for seed in paired], "mean").estimate)
     # The most lenient counts; of those alike the one with the most room.
     order = _ORDER
     room = {label: bounds[label] if not rule.more else -bounds[label] for label in others}
     best = min(others, key=lambda label: (order[verdicts[label]], -room[label] if math.isfinite(room[label]) else 0.0))
+    p = combined(
+        {label: each.direction for label, each in weighed.items()}, {label: each.p for label, each in weighed.items()}
+    )
     return Found(
-        cell, name, rule, verdicts[best], _mean(list(values.values())), baselines, differences, best, bounds[best],
-        whys[best], verdicts, beyond, verdicts[best], min(direct.values(), key=order.__getitem__),
-        combined(sides, ps) if sides else math.nan,
+        cell, name, rule, verdicts[best], interval(list(values.values()), "mean"), baselines, differences, best,
+        bounds[best], whys[best], verdicts, beyond, verdicts[best], min(direct.values(), key=order.__getitem__),
+        p if weighed else math.nan,
     )  # fmt: skip
 
 
+def _weighed(
+    rule: Statistic, values: Mapping[int, float], theirs: Mapping[int, float], seeds: Sequence[int]
+) -> Weighed:
+    margins = [rule.margin(values[seed], theirs[seed]) for seed in seeds]
+    return weigh(margins, [rule.ratio(values[seed], theirs[seed]) for seed in seeds])
+
+
 #: The most lenient first.
-_ORDER = {PASSED: 0, UNDECIDED: 1, FAILED: 2}
-
-
-def _direction(margins: Sequence[float]) -> int:
-    return 1 if math.fsum(margins) >= 0.0 else -1
+_ORDER = {Verdict.PASSED: 0, Verdict.UNDECIDED: 1, Verdict.FAILED: 2}
 
 
 def _hoped(
@@ -365,17 +384,13 @@ def adjusted(criteria: Sequence[Criterion], more: Sequence[float] = ()) -> tuple
     for criterion in criteria:
         found = []
         for each in criterion.found:
-            if math.isfinite(each.p) and not next(left) and each.verdict in (PASSED, FAILED):
-                each = replace(each, verdict=UNDECIDED)
+            if math.isfinite(each.p) and not next(left) and each.verdict in (Verdict.PASSED, Verdict.FAILED):
+                each = replace(each, verdict=Verdict.UNDECIDED)
             found.append(each)
         if found:
             criterion = replace(criterion, found=tuple(found), verdict=together([each.verdict for each in found]))
         out.append(criterion)
     return out, stay[len(tested) :]
-
-
-def _mean(values: Sequence[float]) -> Interval:
-    return interval(values, "mean", confidence=CONFIDENCE)
 
 
 def judge_controls(

@@ -128,13 +128,12 @@ def _print_outcome(done: Any, folder: Path, as_json: bool) -> None:
     if as_json:
         emit(done.to_json() | {"report": folder / "report.html"})
         return
-    colours = {"passed": "green", "failed": "red", "undecided": "yellow"}
     cells = {cell.name: cell for cell in done.cells()}
     table = Table(box=None, pad_edge=False)
     for head in ("§", "criterion", "RFC", "verdict", "what weighs most"):
         table.add_column(head, overflow="fold", no_wrap=head == "verdict")
     for each in done.criteria:
-        colour = "bold red" if each.is_missing_must else colours.get(each.verdict, "dim")
+        colour = "bold red" if each.is_missing_must else output.colour(each.verdict)
         shown = output.worst(each.worst, cells) or each.why
         table.add_row(
             each.experiment.section, each.experiment.title, each.experiment.word, f"[{colour}]{each.verdict}[/]",

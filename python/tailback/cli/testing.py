@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -139,7 +140,7 @@ def _print_outcome(tested: Any, junit: Path | None, as_json: bool, as_declared: 
     if as_json:
         emit(tested.to_json())
     else:
-        _print(output.rows(tested))
+        _print(output.rows(tested), output.colour)
     for each in tested.surprising if as_declared else ():
         for text, declared, found in each.surprises:
             shown = f"{text}: {found}, and its suite declares {declared}"
@@ -167,14 +168,13 @@ def _print_outcome(tested: Any, junit: Path | None, as_json: bool, as_declared: 
                 file.write(output.markdown(tested))
 
 
-def _print(rows: list[Any]) -> None:
+def _print(rows: list[Any], colour: Callable[[str], str]) -> None:
     from tailback import suites
 
-    colours = {"passed": "green", "failed": "red", "undecided": "yellow"}
     table = Table(box=None, pad_edge=False)
     for head in ("scenario", "condition", "measured", "bound", "seeds", "verdict"):
         table.add_column(head, overflow="fold", justify="right" if head == "seeds" else "left")
     for file, _, text, found, bound, seeds, verdict, why, _again in rows:
-        shown = f"[{colours.get(verdict, 'dim')}]{verdict}[/]" + (f": {escape(why)}" if why else "")
+        shown = f"[{colour(verdict)}]{verdict}[/]" + (f": {escape(why)}" if why else "")
         table.add_row(escape(suites.shown(file)), escape(text), found, bound, seeds, shown)
     console().print(table)

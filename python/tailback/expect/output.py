@@ -9,14 +9,15 @@ from xml.etree import ElementTree
 
 from tailback import suites
 from tailback.expect.testing import Tested, TestedScenario
-from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, Judged
-from tailback.experiment.statistics import Interval
+from tailback.expect.verdicts import Judged
 from tailback.files import write_text
+from tailback.judge import TEST, Interval, Verdict, colour
 from tailback.numbers import written
 
 __all__ = [
     "Row",
     "broken",
+    "colour",
     "commands",
     "github_annotations",
     "inapplicable",
@@ -27,6 +28,8 @@ __all__ = [
     "write_junit",
 ]
 
+#: What JUnit calls skipped.
+_OPEN = (Verdict.UNDECIDED, TEST(Verdict.NOT_RUN))
 #: What XML cannot hold.
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -49,7 +52,7 @@ def rows(tested: Tested) -> list[Row]:
                 seeds,
                 one.verdict,
                 one.why,
-                "" if one.verdict == PASSED else each.again(number),
+                "" if one.verdict == Verdict.PASSED else each.again(number),
             )
             for number, (text, line, one) in enumerate(zip(each.conditions, each.lines, each.judged, strict=False))
         ]
@@ -83,7 +86,7 @@ def commands(tested: Tested) -> list[tuple[str, str]]:
         if each.error and each.again():
             out.append((each.again(), f"{each.name}, its runs finish"))
         for number, (text, one) in enumerate(zip(each.conditions, each.judged, strict=False)):
-            if one.verdict in (FAILED, UNDECIDED) and each.again(number):
+            if one.verdict in (Verdict.FAILED, Verdict.UNDECIDED) and each.again(number):
                 out.append((each.again(number), f"{each.name}, {text}"))
     return out
 
@@ -117,7 +120,7 @@ def markdown(tested: Tested) -> str:
     lines = [f"### tailback test: {summary(tested)}", ""]
     lines += ["| scenario | condition | measured | bound | seeds | verdict |", "|---|---|---|---|---|---|"]
     for file, _, text, found, bound, seeds, verdict, why, _again in rows(tested):
-        shown = f"**{verdict}**" if verdict != PASSED else verdict
+        shown = f"**{verdict}**" if verdict != Verdict.PASSED else verdict
         cells = [f"`{suites.shown(file)}`", f"`{text}`", found, bound, seeds]
         lines.append(f"| {' | '.join(map(cell, cells))} | {shown}{': ' if why else ''}{cell(why)} |")
     lines += [f"| `{cell(suites.shown(each.file))}` | {cell(why)} | | | | **broken** |" for each, why in broken(tested)]
@@ -130,11 +133,11 @@ def github_annotations(tested: Tested) -> Iterator[str]:
     # A row of a file of cases is shown at that file.
     source = {each.file: each.source or each.file for each in [*tested.scenarios, *tested.controls]}
     for file, line, text, found, bound, seeds, verdict, why, again in rows(tested):
-        if verdict != PASSED:
+        if verdict != Verdict.PASSED:
             title = f"{verdict}: {text}" if source[file] == file else f"{Path(file).stem} {verdict}: {text}"
             details = why or f"measured {found}, bound {bound}, {seeds} seeds"
             details += f"\nagain: {again}" if again else ""
-            yield _annotation("error" if verdict == FAILED else "warning", source[file], line, title, details)
+            yield _annotation("error" if verdict == Verdict.FAILED else "warning", source[file], line, title, details)
     for each, why in broken(tested):
         yield _annotation("error", source[each.file], None, "broken", why)
     for bad in tested.unreadable:
@@ -182,13 +185,13 @@ def junit(tested: Tested) -> str:
 
 def _suite(root: ElementTree.Element, each: TestedScenario, rows: list[Row]) -> None:
     verdicts = [row[6] for row in rows]
-    skipped = sum(verdict in (UNDECIDED, UNFINISHED) for verdict in verdicts)
+    skipped = sum(verdict in _OPEN for verdict in verdicts)
     suite = ElementTree.SubElement(
         root,
         "testsuite",
         name=_text(each.file),
         tests=str(len(rows)),
-        failures=str(verdicts.count(FAILED)),
+        failures=str(verdicts.count(Verdict.FAILED)),
         errors="0",
         skipped=str(skipped),
         time=f"{each.wall_s:.3f}",
@@ -198,10 +201,10 @@ def _suite(root: ElementTree.Element, each: TestedScenario, rows: list[Row]) -> 
         time = f"{each.wall_s / len(rows):.3f}"
         case = ElementTree.SubElement(suite, "testcase", classname=_text(file), name=_text(text), time=time)
         message = _text(why or f"measured {found}, bound {bound}, {seeds} seeds")
-        if verdict == FAILED:
+        if verdict == Verdict.FAILED:
             failure = ElementTree.SubElement(case, "failure", message=message, type=verdict)
             failure.text = _text(f"again: {again}") if again else None
-        elif verdict in (UNDECIDED, UNFINISHED):
+        elif verdict in _OPEN:
             ElementTree.SubElement(case, "skipped", message=f"{verdict}: {message}" if found or why else verdict)
 
 

@@ -20,9 +20,9 @@ from tailback.candidate import table as parsed
 from tailback.consent import demand_allowed
 from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, nearest
 from tailback.expect.conditions import Condition, ConditionError, Values, parse
-from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, Judged, judge, together
+from tailback.expect.verdicts import Judged, judge
 from tailback.experiment.run_metrics import measurable, measured
-from tailback.experiment.sweeps import more_seeds
+from tailback.judge import TEST, Sequential, Verdict, together
 from tailback.progress import Runs
 from tailback.result import Result
 from tailback.run import Algorithms, Cancel, run_outcomes
@@ -104,8 +104,8 @@ class TestedScenario:
     def verdict(self) -> str:
         """Of all conditions."""
         if self.error:
-            return FAILED
-        return together([each.verdict for each in self.judged]) if self.judged else UNFINISHED
+            return Verdict.FAILED
+        return together([each.verdict for each in self.judged]) if self.judged else TEST(Verdict.NOT_RUN)
 
     def again(self, condition: int | None = None) -> str:
         """The command that runs the worst seed of a condition again, or the seed whose run ended by an error."""
@@ -118,12 +118,14 @@ class TestedScenario:
     def surprises(self) -> list[tuple[str, str, str]]:
         """Conditions that came out otherwise than declared, in either direction: text, declared verdict, verdict."""
         if self.error or not self.judged:
-            return [("its runs finish", PASSED, self.verdict)]
+            return [("its runs finish", Verdict.PASSED, self.verdict)]
         out = []
         for place, (text, each) in enumerate(zip(self.conditions, self.judged, strict=True)):
-            declared = self.declared.get(place, PASSED)
+            declared = self.declared.get(place, Verdict.PASSED)
             # One failure ends a scenario: what is still undecided then need not have stayed so.
-            is_cut_short = each.verdict == UNDECIDED and declared == PASSED and self.verdict == FAILED
+            is_cut_short = (
+                each.verdict == Verdict.UNDECIDED and declared == Verdict.PASSED and self.verdict == Verdict.FAILED
+            )
             if each.verdict != declared and not is_cut_short:
                 out.append((text, declared, each.verdict))
         return out
@@ -138,7 +140,7 @@ class TestedScenario:
                 "measured": _interval(each.measured),
                 "bounds": [_interval(bound) for bound in each.bounds],
                 "why": each.why,
-                "again": None if each.verdict == PASSED else self.again(number),
+                "again": None if each.verdict == Verdict.PASSED else self.again(number),
             }
             for number, (text, line, each) in enumerate(zip(self.conditions, self.lines, self.judged, strict=False))
         ]
@@ -179,12 +181,12 @@ class Tested:
     @property
     def broken(self) -> list[TestedScenario]:
         """Controls that did not fail: what their suites say counts for nothing."""
-        return [each for each in self.controls if each.verdict in (PASSED, UNDECIDED) or each.error]
+        return [each for each in self.controls if each.verdict in (Verdict.PASSED, Verdict.UNDECIDED) or each.error]
 
     @property
     def passed(self) -> bool:
         """Did everything pass, could every file be read, and did every control fail?"""
-        return self.verdict == PASSED and not self.unreadable and not self.broken
+        return self.verdict == Verdict.PASSED and not self.unreadable and not self.broken
 
     def counted(self) -> dict[str, int]:
         """How many of the scenarios with the candidate in them came to which verdict; none that no scenario came to."""
@@ -209,7 +211,7 @@ class Tested:
 
 def _counted(scenarios: Iterable[TestedScenario]) -> dict[str, int]:
     all_of = [each.verdict for each in scenarios]
-    return {word: all_of.count(word) for word in (PASSED, FAILED, UNDECIDED, UNFINISHED) if word in all_of}
+    return {word: all_of.count(word) for word in TEST.all() if word in all_of}
 
 
 @dataclass
@@ -221,8 +223,7 @@ class _Case:
     baseline: dict[str, Any] | None
     conditions: list[tuple[Condition, Window]]
     confidence: float
-    least: int
-    most: int
+    seeds: Sequential
     out: TestedScenario
     #: By seed: each condition's sides; of the seeds whose runs are all done.
     sides: dict[int, list[tuple[float, ...]]] = field(default_factory=dict)
@@ -233,9 +234,9 @@ class _Case:
 
     def runs(self) -> list[tuple[_Case, int, bool]]:
         """The runs to be done next: none once there is a verdict."""
-        if self.out.error or self.out.verdict in (PASSED, FAILED):
+        if self.out.error or self.out.verdict in (Verdict.PASSED, Verdict.FAILED):
             return []
-        more = self.least if not self.issued else more_seeds(self.issued, self.most)
+        more = self.seeds.more(self.issued)
         first = int(self.resolved["seed"]) + self.issued
         self.issued += more
         ways = (False, True) if self.baseline else (False,)
@@ -268,7 +269,7 @@ class _Case:
 
     def judge(self) -> None:
         """The verdicts by the seeds there are."""
-        if len(self.sides) < self.least or self.out.error:
+        if len(self.sides) < self.seeds.least or self.out.error:
             return
         ordered = dict(sorted(self.sides.items()))
         self.out.seeds = len(ordered)
@@ -417,8 +418,7 @@ class Testing:
             baseline if uses_baseline else None,
             conditions,
             expect.confidence,
-            expect.least,
-            expect.most,
+            Sequential(expect.least, expect.most),
             TestedScenario(
                 str(file),
                 scenario.name or file.stem,

@@ -11,11 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tailback import _core
-from tailback.experiment.statistics import Interval, interval
+from tailback.judge import Interval, Verdict, interval
 
-__all__ = ["FAILED", "PASSED", "UNDECIDED", "UNFINISHED", "Judged", "judge", "together"]
-
-PASSED, FAILED, UNDECIDED, UNFINISHED = "passed", "failed", "undecided", "not finished"
+__all__ = ["Judged", "judge"]
 
 
 @dataclass(frozen=True)
@@ -45,19 +43,6 @@ def judge(relation: str, sides: Mapping[int, Sequence[float]], confidence: float
     if missing:
         # Left out they would hide the worst: a flow that never sent has no delay.
         seeds = ", ".join(map(str, missing[:5])) + (" …" if len(missing) > 5 else "")
-        return Judged(FAILED, measured, bounds, f"there is no such number with seed {seeds}", missing[0])
-    # Smaller and greater of what must not be less, by seed.
-    lower = {seed: (values[1], values[0]) for seed, values in sides.items()}
-    upper = {seed: (values[0], values[-1]) for seed, values in sides.items()}
-    pairs = [lower, upper] if relation == "in" else [lower if relation in (">", ">=") else upper]
-    verdict = _core.condition_judge(relation, [list(each) for each in sides.values()], confidence)
-    worst = min(sides, key=lambda seed: min(more - less for each in pairs for less, more in [each[seed]]))
-    return Judged(verdict, measured, bounds, worst_seed=worst)
-
-
-def together(verdicts: Sequence[str]) -> str:
-    """That of several: one failure fails all, and what is undecided leaves all undecided."""
-    for worst in (FAILED, UNFINISHED, UNDECIDED):
-        if worst in verdicts:
-            return worst
-    return PASSED
+        return Judged(Verdict.FAILED, measured, bounds, f"there is no such number with seed {seeds}", missing[0])
+    verdict, worst = _core.condition_judge(relation, [list(each) for each in sides.values()], confidence)
+    return Judged(Verdict(verdict), measured, bounds, worst_seed=list(sides)[worst])

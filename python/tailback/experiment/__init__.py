@@ -10,17 +10,12 @@ from tailback.experiment.claims import (
     AS_PREDICTED,
     POSITIVE,
     SHARE,
-    AtLeast,
-    AtMost,
     Claim,
     Measure,
     Measured,
-    Near,
     NotRun,
     Parts,
-    Rule,
     Standing,
-    Within,
     by_name,
     certain,
     fitted,
@@ -37,7 +32,6 @@ from tailback.experiment.claims import (
 from tailback.experiment.design import Design, Span, grid, latin_hypercube, single, sobol, zipped
 from tailback.experiment.outcome import (
     NOT,
-    PARTLY,
     REPRODUCED,
     UNDECIDED,
     UNMEASURED,
@@ -54,6 +48,8 @@ from tailback.experiment.summary import QUANTILES, Summary, pooled, quantile, qu
 from tailback.experiment.sweepfile import read_sweep
 from tailback.experiment.sweeps import Shard, Sweep, SweepResult, Until, sweep
 from tailback.experiment.tables import Column, fitted_table, shown, table
+from tailback.judge import PARTLY, AtLeast, AtMost, Near, Within
+from tailback.judge import Band as Rule
 
 __all__ = [
     "ABLATION",

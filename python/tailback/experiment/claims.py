@@ -11,7 +11,6 @@ import math
 import re
 import statistics
 import string
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,120 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from tailback.experiment.outcome import NOT, PARTLY, REPRODUCED, UNDECIDED, UNMEASURED, ClaimResult
+from tailback.experiment.outcome import NOT, REPRODUCED, UNDECIDED, ClaimResult
+from tailback.judge import Band, Verdict, interval
 from tailback.metrics.rows import Floats
 
 if TYPE_CHECKING:
     from tailback.experiment.study import Data
-
-
-class Rule(ABC):
-    """Turns a claim's value into a verdict and can say how."""
-
-    def verdict(self, value: float) -> str:
-        """Decide."""
-        if math.isnan(value):
-            return UNMEASURED
-        wholly, nearly = self.holds(value)
-        return REPRODUCED if wholly else PARTLY if nearly else NOT
-
-    @abstractmethod
-    def holds(self, value: float) -> tuple[bool, bool]:
-        """Is it reproduced, is it at least partly?"""
-
-    @abstractmethod
-    def reproduced(self) -> tuple[float, float]:
-        """The smallest and the largest value that count as reproduced."""
-
-    @abstractmethod
-    def words(self) -> str:
-        """Say the rule in words."""
-
-
-@dataclass(frozen=True)
-class Near(Rule):
-    """The paper prints a number: reproduced within `tolerance` of it, partly within `loose`."""
-
-    target: float
-    tolerance: float = 0.15
-    loose: float = 0.30
-
-    def holds(self, value: float) -> tuple[bool, bool]:
-        """By the relative deviation."""
-        off = abs(value / self.target - 1.0)
-        return off <= self.tolerance, off <= self.loose
-
-    def reproduced(self) -> tuple[float, float]:
-        """The band around the print."""
-        low, high = sorted(self.target * (1.0 + side * self.tolerance) for side in (-1.0, 1.0))
-        return low, high
-
-    def words(self) -> str:
-        """Say the rule in words."""
-        wholly, nearly = (f"within ±{100 * share:.0f} %" for share in (self.tolerance, self.loose))
-        return f"reproduced {wholly} of {self.target:g}, partly {nearly}"
-
-
-@dataclass(frozen=True)
-class AtLeast(Rule):
-    """Reproduced from `enough` upwards, partly from `some`."""
-
-    enough: float
-    some: float
-
-    def holds(self, value: float) -> tuple[bool, bool]:
-        """By the lower bounds."""
-        return value >= self.enough, value >= self.some
-
-    def reproduced(self) -> tuple[float, float]:
-        """Everything from `enough` upwards."""
-        return self.enough, math.inf
-
-    def words(self) -> str:
-        """Say the rule in words."""
-        return f"reproduced at ≥ {self.enough:g}, partly at ≥ {self.some:g}"
-
-
-@dataclass(frozen=True)
-class AtMost(Rule):
-    """Reproduced up to `enough`, partly up to `some`."""
-
-    enough: float
-    some: float
-
-    def holds(self, value: float) -> tuple[bool, bool]:
-        """By the upper bounds."""
-        return value <= self.enough, value <= self.some
-
-    def reproduced(self) -> tuple[float, float]:
-        """Everything up to `enough`."""
-        return -math.inf, self.enough
-
-    def words(self) -> str:
-        """Say the rule in words."""
-        return f"reproduced at ≤ {self.enough:g}, partly at ≤ {self.some:g}"
-
-
-@dataclass(frozen=True)
-class Within(Rule):
-    """Reproduced inside the inner interval, partly inside the outer."""
-
-    low: float
-    high: float
-    outer_low: float
-    outer_high: float
-
-    def holds(self, value: float) -> tuple[bool, bool]:
-        """By the intervals."""
-        return self.low <= value <= self.high, self.outer_low <= value <= self.outer_high
-
-    def reproduced(self) -> tuple[float, float]:
-        """The inner interval."""
-        return self.low, self.high
-
-    def words(self) -> str:
-        """Say the rule in words."""
-        return f"reproduced within {self.low:g} … {self.high:g}, partly within {self.outer_low:g} … {self.outer_high:g}"
 
 
 # --- What a verdict is worth ------------------------------------------------------------------------------------
@@ -227,7 +118,7 @@ class Claim:
     measure: pl.Expr | Measure
     """An expression over the frame of one seed's runs (`Data.frame`) that gives a number; or a function of the data and
     a seed, as `of` makes one."""
-    rule: Rule
+    rule: Band
     figure: str
     why: str = ""
     """Best explanation of a miss, shown when there is one. It cites figures as `{name}`: one of the measure's parts, or
@@ -244,7 +135,7 @@ class Claim:
     def __post_init__(self) -> None:
         """Refuse a rule that every possible value meets, or none."""
         low, high = self.range
-        first, last = self.rule.reproduced()
+        first, last = self.rule.allowed()
         if self.standing.kind == PREDICTED and first <= low and last >= high:
             raise ValueError(
                 f"{self.id}: no value from {low:g} to {high:g} violates its rule ({self.rule.words()}). Give a rule "
@@ -355,21 +246,14 @@ def _measured(claim: Claim, data: Data, seed: int) -> Measured | None:
     return None if value is None else Measured(float(value))
 
 
-CONFIDENCE = 0.95
-"""Of the interval that decides where the seeds disagree."""
 CITATION = re.compile(r"{([^{}]+)}")
 """A figure that a reason cites."""
 
 
-def _is_secured(rule: Rule, values: Sequence[float]) -> bool:
+def _is_secured(rule: Band, values: Sequence[float]) -> bool:
     """Does Student's interval of the seeds' mean lie within the rule?"""
-    if len(values) < 2:
-        return False
-    from scipy.stats import t
-
-    half = float(t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
-    middle = statistics.fmean(values)
-    return all(rule.holds(end)[0] for end in (middle - half, middle + half))
+    found = interval(values, "mean")
+    return all(rule.judge(end) is Verdict.PASSED for end in (found.low, found.high))
 
 
 def cited(text: str, figures: Mapping[str, str]) -> str:
@@ -403,9 +287,9 @@ def judge(claim: Claim, data: Data) -> ClaimResult:
         for name, part in measured.parts.items():
             parts.setdefault(name, []).append(part)
     middle = statistics.median(values) if values else float("nan")
-    each = [claim.rule.verdict(value) if so else NOT for value, so in zip(values, holds, strict=True)]
+    each = [claim.rule.word(value) if so else NOT for value, so in zip(values, holds, strict=True)]
     # Half of the seeds do not make a claim.
-    verdict = NOT if values and 2 * sum(holds) <= len(holds) else claim.rule.verdict(middle)
+    verdict = NOT if values and 2 * sum(holds) <= len(holds) else claim.rule.word(middle)
     if verdict == REPRODUCED and set(each) != {REPRODUCED} and not (all(holds) and _is_secured(claim.rule, values)):
         verdict = UNDECIDED
     notes = [f"{name} {statistics.median(series):.3g}" for name, series in parts.items() if series]

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tailback.errors import ResultError
+from tailback.judge import CLAIM, PARTLY, Verdict, colour
 from tailback.views import view
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-REPRODUCED, UNDECIDED, PARTLY, NOT, UNMEASURED = "reproduced", "undecided", "partly", "not", "not measured"
+REPRODUCED, UNDECIDED, NOT, UNMEASURED = map(
+    CLAIM, (Verdict.PASSED, Verdict.UNDECIDED, Verdict.FAILED, Verdict.NOT_RUN)
+)
 """Verdicts. Undecided: the median reproduces the claim, but neither every seed nor their interval does."""
 FORMAT = 2
 """Layout of study.json."""
@@ -110,7 +113,7 @@ class StudyResult:
         from rich.table import Table
         from rich.text import Text
 
-        colours = {REPRODUCED: "green", UNDECIDED: "yellow", PARTLY: "yellow", NOT: "red", UNMEASURED: "dim"}
+        colours = {word: colour(word) for word in CLAIM.all()} | {PARTLY: "yellow"}
         table = Table(title=self.title, title_justify="left", header_style="bold", pad_edge=False)
         for name in ("claim", "what the paper says", "paper", "ours", "spread", "verdict", "standing", "figure"):
             table.add_column(name, overflow="fold", no_wrap=name in ("claim", "verdict"))

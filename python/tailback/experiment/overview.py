@@ -13,7 +13,6 @@ from tailback.errors import ResultError
 from tailback.experiment.claims import CERTAIN, FITTED, PREDICTED, RESTATED, UNTESTABLE
 from tailback.experiment.outcome import (
     NOT,
-    PARTLY,
     REPRODUCED,
     UNDECIDED,
     UNMEASURED,
@@ -22,6 +21,7 @@ from tailback.experiment.outcome import (
     load,
 )
 from tailback.files import write_text
+from tailback.judge import PARTLY
 
 ORDER = (NOT, PARTLY, UNDECIDED, UNMEASURED, REPRODUCED)
 """Worst first: a page that hides its misses is an advertisement."""

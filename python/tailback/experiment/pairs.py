@@ -13,7 +13,7 @@ from typing import Any
 from tailback.algorithms import factories
 from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, nearest
 from tailback.experiment.run_metrics import measurable, measured
-from tailback.experiment.statistics import Interval, interval, paired
+from tailback.judge import Interval, interval, paired
 from tailback.progress import Runs
 from tailback.result import Result
 from tailback.run import Algorithms, Cancel, run_outcomes

@@ -16,6 +16,7 @@ from tailback.experiment.run_metrics import RunMetrics
 from tailback.experiment.runner import Finished, columns_of, perform_all
 from tailback.experiment.store import Store
 from tailback.experiment.store.index import COLUMNS
+from tailback.judge import Sequential, interval
 from tailback.result import Result
 from tailback.scenario import Scenario
 
@@ -43,7 +44,7 @@ class Until:
         if not 2 <= self.least <= self.most:
             raise refuse("until.least", self.least, "it is at least 2 and at most until.most", "Give least = 5")
         self._limit(1.0)
-        statistics.interval([1.0, 2.0], self.statistic, confidence=self.confidence)
+        interval([1.0, 2.0], self.statistic, confidence=self.confidence)
 
     def _limit(self, estimate: float) -> float:
         try:
@@ -59,17 +60,12 @@ class Until:
 
     def enough(self, values: Sequence[float]) -> bool:
         """Is the interval of these values narrow enough? Values that do not exist never are."""
-        found = statistics.interval(values, self.statistic, confidence=self.confidence)
+        found = interval(values, self.statistic, confidence=self.confidence)
         return found.n >= self.least and found.width <= self._limit(found.estimate)
 
     def more(self, have: int) -> int:
         """How many seeds to add."""
-        return more_seeds(have, self.most)
-
-
-def more_seeds(have: int, most: int) -> int:
-    """How many seeds to add to those there are: a quarter, as each look costs a little and a late end wastes little."""
-    return min(max(2, have // 4), most - have)
+        return Sequential(self.least, self.most).more(have)
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from tailback.candidate import Candidate, candidate, flow_fields
 from tailback.errors import AlgorithmError, EngineError, Interrupted, TailbackError, nearest
 from tailback.expect import demand_sound
 from tailback.experiment.run_metrics import measured
-from tailback.experiment.statistics import is_most
 from tailback.hunting.cases import Case, log_between, mbit, short, simpler
 from tailback.hunting.weaknesses import EXPECT, PANIC, WEAKNESSES, Seen, Weakness, beyond, described, seen_in
+from tailback.judge import Rounds, is_most
 from tailback.progress import Runs
 from tailback.result import Result
 from tailback.run import run_outcomes
@@ -39,7 +39,7 @@ _MOST_BURSTS = 0.33
 #: A simpler case shows a weakness at least so clearly, if the case found did: another seed shows it too.
 _CLEARLY = 1.2
 #: Fresh seeds by which a finding is confirmed, and how many if those leave it open.
-_FRESH = (10, 20)
+_FRESH = Rounds((10, 20))
 #: Added to the search's seed for the first of them.
 _FRESH_FROM = 1000
 
@@ -361,7 +361,7 @@ class Hunt:
         if scored.error is not None:
             return True
         shown = tried = 0
-        for seeds in _FRESH:
+        for seeds in _FRESH.counts:
             fresh = range(self.seed + _FRESH_FROM + tried, self.seed + _FRESH_FROM + seeds)
             shown += self._shown(scored.case, weakness, fresh)
             tried = seeds
@@ -369,7 +369,7 @@ class Hunt:
             if is_most(shown, tried):
                 return True
             # More seeds help only what is near.
-            if not is_most(shown + _FRESH[-1] - tried, _FRESH[-1]):
+            if not is_most(shown + _FRESH.most - tried, _FRESH.most):
                 return False
         return False
 
@@ -435,7 +435,7 @@ class Hunt:
                 # Only windows of time need the polls.
                 scenario = scenario.with_({"instruments": None})
             # An error needs one run, anything else as many as it was confirmed by.
-            least, most = (2, 10) if scored.error is not None else _FRESH
+            least, most = (2, 10) if scored.error is not None else _FRESH.counts
             scenario = scenario.with_(expect={"conditions": conditions, "least": least, "most": most})
         finding = Finding(name, said, scored.badness, scenario.with_(name=f"{self._stem}-{name}"), runs, scored.shown)
         if self.out is not None:

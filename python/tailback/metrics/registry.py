@@ -58,6 +58,22 @@ _METRICS: dict[str, MetricInfo] = {}
 _ROWS: dict[str, dict[str, Any]] = {row["name"]: row for row in json.loads(_core.measures())}
 
 
+@dataclass(frozen=True)
+class RunMeasure:
+    """A measure of a whole run or of a window, by the last part of the names that sweeps and `[expect]` use."""
+
+    name: str
+    #: What it is called at an axis.
+    title: str
+    unit: str
+    #: "higher", "lower", or None where neither is better.
+    better: str | None
+
+
+#: The rows of `crates/tailback-measures/src/run/keys.rs`.
+RUN_MEASURES = {row["name"]: RunMeasure(**row) for row in json.loads(_core.run_measures())}
+
+
 def metric(*, title: str, unit: str, source: str) -> Callable[[F], F]:
     """Registers a function under its own name; the docstring is the definition."""
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from ..errors import TailbackError, nearest
 from ..experiment.run_metrics import MOST
+from ..metrics.registry import RUN_MEASURES
 from ..metrics.rows import Floats
 from ..units import Bytes, Duration, Rate
 
@@ -109,35 +110,7 @@ _NAMES = {
     "duration": "duration",
 }
 _FIELDS = {"cc": "congestion control", "stack": "stack", "count": "number of flows", "app": "application"}
-#: What metrics are called at an axis, by the last part of their column, and their units.
-_METRICS = {
-    "goodput_mbps": ("goodput", "Mbit/s"),
-    "loss": ("loss", "share of packets"),
-    "lost": ("lost", "share"),
-    "jain": ("Jain's index", "1/n to 1"),
-    "utilisation": ("utilisation", "share of time"),
-    "delay_p50_ms": ("one-way delay, median", "ms"),
-    "delay_p95_ms": ("one-way delay, 95 %", "ms"),
-    "delay_p99_ms": ("one-way delay, 99 %", "ms"),
-    "delay_mean_ms": ("one-way delay, mean", "ms"),
-    "delay_max_ms": ("one-way delay, largest", "ms"),
-    "experience_median_ms": ("wait, median", "ms"),
-    "experience_p95_ms": ("wait, 95 %", "ms"),
-    "experience_lost": ("lost or unanswered", "share"),
-    "experience_jitter_ms": ("jitter", "ms"),
-    "experience_mos": ("opinion score", "MOS, 1 to 4.5"),
-    "backlog_mean_bytes": ("queue, mean", "B"),
-    "backlog_max_bytes": ("queue, largest", "B"),
-    "retransmitted": ("retransmitted", "segments"),
-    "timeouts": ("timeouts", "number"),
-    "rtt_min_ms": ("smallest round trip", "ms"),
-    "srtt_ms": ("last smoothed round trip", "ms"),
-    "dropped": ("dropped", "packets"),
-    "marked": ("marked", "packets"),
-    "delivered": ("delivered", "packets"),
-    "packets": ("delivered", "packets"),
-}
-#: Units that the names of other metrics end with.
+#: Units that the names of metrics end with which have no row: a sweep's own functions.
 _UNITS = {"ms": "ms", "s": "s", "us": "µs", "mbps": "Mbit/s", "bps": "bit/s", "bytes": "B", "share": "share"}
 
 
@@ -159,8 +132,8 @@ def metric_title(column: str) -> str:
     if is_expression(column):
         return column
     of, _, name = column.rpartition(".")
-    if name in _METRICS:
-        words, unit = _METRICS[name]
+    if row := RUN_MEASURES.get(name):
+        words, unit = row.title, row.unit
     else:
         stem, _, ending = name.rpartition("_")
         words, unit = (stem or name, _UNITS[ending]) if stem and ending in _UNITS else (name, "")

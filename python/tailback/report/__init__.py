@@ -20,6 +20,7 @@ from ..experience import experience
 from ..experiment.outcome import StudyResult
 from ..experiment.store import Store
 from ..files import write_text
+from ..judge import CLAIM, PARTLY, TONES
 from ..metrics import Rows
 from ..numbers import written
 from ..plots import flows as who
@@ -363,7 +364,7 @@ def write_study(study: Study, data: Data, result: StudyResult, clock: Callable[[
 
 
 def _study_tiles(result: StudyResult) -> list[dict[str, str]]:
-    kinds = {"reproduced": "good", "undecided": "some", "partly": "some", "not": "bad"}
+    kinds = {word: TONES.get(CLAIM.verdict(word), "") for word in CLAIM.all()} | {PARTLY: "some"}
     tiles = [{"value": str(n), "name": word, "kind": kinds.get(word, "")} for word, n in result.verdicts().items()]
     tiles.append({"value": f"{result.cells_run + result.cells_reused}", "name": "runs", "kind": ""})
     tiles.append({"value": f"{result.simulated_s / 3600:.1f} h", "name": "simulated", "kind": ""})

@@ -15,9 +15,9 @@ from tailback import _core
 from tailback.errors import ScenarioError, TailbackError
 from tailback.experiment.pairs import PairedMetric
 from tailback.experiment.run_metrics import RunMetrics
-from tailback.experiment.statistics import interval, paired
 from tailback.experiment.sweeps import Sweep
 from tailback.files import whole_file
+from tailback.judge import interval, paired
 from tailback.vm import kept
 from tailback.vm.kernels import find
 from tailback.vm.machine import LostRun

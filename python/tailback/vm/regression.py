@@ -15,6 +15,7 @@ from tailback import suites
 from tailback.errors import ScenarioError, TailbackError
 from tailback.expect.testing import demand_sound
 from tailback.experiment.run_metrics import RunMetrics, measured
+from tailback.judge import gap
 from tailback.result import Result
 from tailback.vm import bisected, compared
 from tailback.vm.compared import Change, Run
@@ -125,7 +126,7 @@ def found(runs: Sequence[Run], unfit: Sequence[str], kernels: tuple[str, str], f
     """What the runs kept in `folder` say: a change is listed if its interval and the spread of both sides leave it."""
     rows, refused, about = compared.changes(runs, kernels, folder, CONFIDENCE)
     sides = compared.sides(runs, kernels, folder)
-    seen = [row for row in rows if row.verdict in ("higher", "lower") and _is_apart(*sides[(row.point, row.metric)])]
+    seen = [row for row in rows if row.verdict in ("higher", "lower") and gap(*sides[(row.point, row.metric)]) > 0]
     large = [row for row in seen if not abs(row.change) < _SMALL]
     return Found(
         kernels,
@@ -138,11 +139,6 @@ def found(runs: Sequence[Run], unfit: Sequence[str], kernels: tuple[str, str], f
         about,
         {},
     )
-
-
-def _is_apart(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Do the values over the seeds of one kernel leave those of the other out?"""
-    return max(one) < min(other) or max(other) < min(one)
 
 
 def since(result: Found, runs: Sequence[Run], images: Sequence[Any], say: Callable[[str], object]) -> Found:

@@ -1,0 +1,177 @@
+"""P-values of what was judged, and how many of many verdicts may be wrong.
+
+A dossier judges hundreds of numbers, each with an error of 5 %. Benjamini and Hochberg's step-up procedure (JRSS B 57,
+1995) bounds the expected share of wrong ones among all that are decided, passed or failed. It is proven for independent
+numbers and for positive dependence (Benjamini and Yekutieli, Annals of Statistics 29, 2001). Numbers of one dossier
+share runs and seeds. That their dependence is positive is plausible and not proven. `scripts/assess_null` measures what
+comes of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tailback import extras
+from tailback.judge.intervals import CONFIDENCE, Floats, side
+from tailback.judge.verdict import Verdict
+
+__all__ = [
+    "LEVEL", "Share", "Weighed", "combined", "decided", "holm", "of_mean", "of_share", "p_value", "signed_rank",
+    "weigh",
+]  # fmt: skip
+
+LEVEL = 0.05
+"""Of all verdicts of a dossier, the share that may be wrong."""
+#: Of the error, what the interval of ratios leaves: `RATIO_ERROR` of verdict.rs. A test compares p with `side`.
+RATIO_ERROR = 0.2
+
+
+def p_value(margins: Sequence[float], ratios: Sequence[float] = ()) -> float:
+    """Of both sides together, that `margins` are of a bound: 0.05 or less where `side` decides at 95 %.
+
+    The least of the three ways of `tailback.judge.side`, each with its share of the error: Student's t
+    of the mean, the sign test, and Student's t of the mean logarithm of `ratios`.
+
+    >>> round(p_value([1.0, 1.2, 0.9]), 4), p_value([1.0, 1.0, 1.0]), p_value([1.0])
+    (0.0072, 0.0, 1.0)
+    """
+    data = np.asarray(margins, dtype=np.float64)
+    n = len(data)
+    if n < 2:
+        return 1.0
+    best = of_mean(data)
+    if n < 3 or not (bool((data >= 0.0).all()) or bool((data < 0.0).all())):
+        return best
+    best = min(best, 2.0 * 0.5**n)
+    factors = np.asarray(ratios, dtype=np.float64)
+    if len(factors) == n and bool((np.isfinite(factors) & (factors > 0.0)).all()):
+        best = min(best, of_mean(np.log(factors)) / RATIO_ERROR)
+    return min(best, 1.0)
+
+
+def of_mean(values: Sequence[float] | Floats, bound: float = 0.0) -> float:
+    """Two-sided p-value of Student's t: that the mean of `values` lies at the bound."""
+    data = np.asarray(values, dtype=np.float64)
+    if float(np.ptp(data)) == 0.0:
+        # A margin of exactly nothing is on the good side.
+        return 0.0
+    stats = extras.load("scipy.stats", "a p-value")
+    spread = float(np.std(data, ddof=1)) / math.sqrt(len(data))
+    return 2.0 * float(stats.t.sf(abs(float(np.mean(data)) - bound) / spread, len(data) - 1))
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of some trials, its exact interval (Clopper and Pearson 1934), and the p-value of the bound."""
+
+    estimate: float
+    low: float
+    high: float
+    p: float
+
+
+def of_share(hits: int, trials: int, bound: float) -> Share:
+    """The exact test that a share lies at the bound.
+
+    >>> of_share(5, 10, 0.5).p
+    1.0
+    """
+    stats = extras.load("scipy.stats", "a share's interval")
+    ends = stats.binomtest(hits, trials, bound).proportion_ci(CONFIDENCE)
+    tails = float(stats.binom.cdf(hits, trials, bound)), float(stats.binom.sf(hits - 1, trials, bound))
+    return Share(hits / trials, float(ends.low), float(ends.high), min(1.0, 2.0 * min(tails)))
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """What margins, seed by seed, come to."""
+
+    verdict: Verdict
+    #: The side of their mean, 1 or -1, whether or not it is sure.
+    direction: int
+    p: float
+
+
+def weigh(margins: Sequence[float], ratios: Sequence[float] = ()) -> Weighed:
+    """The verdict on margins (and ratios) as `side` takes them, with its p-value.
+
+    >>> weigh([-1.0, -1.2, -0.9]).verdict
+    'failed'
+    """
+    where = side(margins, ratios)
+    return Weighed(Verdict.of_side(where), 1 if math.fsum(margins) >= 0.0 else -1, p_value(margins, ratios))
+
+
+def combined(sides: Mapping[str, int], ps: Mapping[str, float]) -> float:
+    """Of a number that is judged against several baselines, of which the most lenient counts.
+
+    Passed is one of them on the good side: the least p, times the number of chances. Failed is all on the bad side: the
+    greatest p. `sides` has the direction of each, 1 or -1, whether or not it is sure.
+
+    >>> combined({"a": 1, "b": -1}, {"a": 0.01, "b": 0.2}), combined({"a": -1, "b": -1}, {"a": 0.01, "b": 0.2})
+    (0.02, 0.2)
+    """
+    good = [ps[label] for label, where in sides.items() if where > 0]
+    return min(1.0, len(sides) * min(good)) if good else max(ps.values(), default=1.0)
+
+
+def decided(ps: Sequence[float], level: float = LEVEL) -> list[bool]:
+    """Which of all that were judged stay decided (Benjamini and Hochberg 1995).
+
+    >>> decided([0.001, 0.04, 0.03, 0.9])
+    [True, False, False, False]
+    >>> decided([0.001, 0.04, 0.03, 0.02])
+    [True, True, True, True]
+    """
+    data = np.asarray(ps, dtype=np.float64)
+    order = np.argsort(data, kind="stable")
+    below = data[order] <= level * np.arange(1, len(data) + 1) / max(len(data), 1)
+    last = int(np.flatnonzero(below)[-1]) + 1 if bool(below.any()) else 0
+    out = [False] * len(data)
+    for at in order[:last]:
+        out[int(at)] = True
+    return out
+
+
+def holm(ps: Sequence[float], level: float) -> list[bool]:
+    """Which stay decided if at most with the probability `level` any of them is wrong (Holm 1979).
+
+    >>> holm([0.06, 0.001, 0.02], 0.05)
+    [False, True, True]
+    """
+    out = [False] * len(ps)
+    for done, at in enumerate(sorted(range(len(ps)), key=lambda at: ps[at])):
+        if ps[at] > level / (len(ps) - done):
+            break
+        out[at] = True
+    return out
+
+
+def signed_rank(differences: Sequence[float]) -> float:
+    """The two-sided p-value of Wilcoxon's signed-rank test, exact with ties; zeros are left out.
+
+    >>> signed_rank([0.0, 0.0, 0.0]), signed_rank([2.5] * 10) == 2 * 0.5**10, signed_rank([1.0, -1.0])
+    (1.0, True, 1.0)
+    """
+    data = np.asarray(differences, dtype=np.float64)
+    data = data[data != 0.0]
+    if not len(data):
+        return 1.0
+    _, place, count = np.unique(np.abs(data), return_inverse=True, return_counts=True)
+    # Twice the mean rank of equal sizes, so that it is a whole number.
+    ranks = (2 * np.cumsum(count) - count + 1)[place]
+    total = int(ranks.sum())
+    # Of every sum of positive ranks, the probability; each sign is a coin's.
+    chances = np.zeros(total + 1)
+    chances[0] = 1.0
+    for rank in ranks:
+        shifted = np.zeros_like(chances)
+        shifted[rank:] = chances[: total + 1 - rank]
+        chances = 0.5 * (chances + shifted)
+    seen = int(ranks[data > 0.0].sum())
+    tail = float(chances[: min(seen, total - seen) + 1].sum())
+    return min(1.0, 2.0 * tail)

@@ -1,0 +1,205 @@
+"""How sure a number is: intervals for means, medians and quantiles, the side of a bound, paired comparisons.
+
+Runs that share a seed share their random numbers, so that two settings are compared seed by seed: what both have in
+common cancels. Everything here is a function of its arguments; resampling uses a fixed seed.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tailback import _core, extras
+from tailback.errors import TailbackError
+
+__all__ = ["CONFIDENCE", "Interval", "Paired", "StatisticsError", "gap", "interval", "is_most", "paired", "side"]
+
+Floats = npt.NDArray[np.float64]
+
+#: Of intervals and verdicts, unless the caller asks otherwise.
+CONFIDENCE = 0.95
+_RESAMPLES = 4999
+
+
+class StatisticsError(TailbackError):
+    """A question the data cannot answer."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and the interval that holds the true value with the given confidence. NaN from one value."""
+
+    estimate: float
+    low: float
+    high: float
+    n: int
+    confidence: float
+
+    @property
+    def width(self) -> float:
+        """Of the interval."""
+        return self.high - self.low
+
+    def __str__(self) -> str:
+        return f"{self.estimate:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+
+def _statistic(name: str) -> Callable[..., Any]:
+    if name == "mean":
+        return np.mean
+    quantile = 0.5 if name == "median" else _quantile(name)
+
+    def at(values: Floats, axis: int = -1) -> Any:
+        return np.quantile(values, quantile, axis=axis)
+
+    return at
+
+
+def _quantile(name: str) -> float:
+    try:
+        if name.startswith("p") and 0.0 <= float(name[1:]) <= 100.0:
+            return float(name[1:]) / 100.0
+    except ValueError:
+        pass
+    raise StatisticsError(f'there is no statistic "{name}". There are: mean, median, and quantiles such as p95')
+
+
+def interval(
+    values: Sequence[float] | Floats,
+    statistic: str = "median",
+    *,
+    confidence: float = CONFIDENCE,
+    method: str | None = None,
+    seed: int = 1,
+) -> Interval:
+    """The `statistic` ("mean", "median", "p95", …) of independent `values` and its confidence interval.
+
+    `method` is "t" (Student; of the mean only), "percentile" or "bca" (bootstrap). Default: "t" for a mean, as a
+    bootstrap of five values is too narrow, "percentile" for quantiles. Values that are not finite are left out.
+
+    >>> interval([4.5, 5.5, 5.0, 4.0, 6.0], "mean").estimate
+    5.0
+    """
+    if not 0.0 < confidence < 1.0:
+        raise StatisticsError(f"confidence lies between 0 and 1, it is no {confidence}. Give for example 0.95")
+    data = np.asarray(values, dtype=np.float64)
+    data = data[np.isfinite(data)]
+    measure = _statistic(statistic)
+    how = method or ("t" if statistic == "mean" else "percentile")
+    if how not in ("t", "percentile", "bca") or (how == "t" and statistic != "mean"):
+        raise StatisticsError(f'there is no method "{how}" for a {statistic}. There are: percentile, bca; t for a mean')
+    if len(data) == 0:
+        return Interval(math.nan, math.nan, math.nan, 0, confidence)
+    estimate = float(measure(data))
+    if len(data) == 1:
+        return Interval(estimate, math.nan, math.nan, 1, confidence)
+    if float(np.ptp(data)) == 0.0:
+        return Interval(estimate, estimate, estimate, len(data), confidence)
+    # Half a second to load, which only those who ask for intervals should wait for.
+    stats = extras.load("scipy.stats", "a confidence interval")
+
+    if how == "t":
+        half = float(stats.t.ppf(0.5 + confidence / 2, len(data) - 1) * stats.sem(data))
+        return Interval(estimate, estimate - half, estimate + half, len(data), confidence)
+    with warnings.catch_warnings():
+        # A bootstrap that collapses to a point shows below by its width, not by a warning.
+        warnings.simplefilter("ignore")
+        found = stats.bootstrap(
+            (data,),
+            measure,
+            confidence_level=confidence,
+            n_resamples=_RESAMPLES,
+            method="BCa" if how == "bca" else "percentile",
+            vectorized=True,
+            random_state=np.random.default_rng(seed),
+        ).confidence_interval
+    return Interval(estimate, float(found.low), float(found.high), len(data), confidence)
+
+
+def side(
+    margins: Sequence[float], ratios: Sequence[float] = (), *, confidence: float = CONFIDENCE, at_zero: int = 1
+) -> int:
+    """On which side of a bound runs lie: 1 the good one, -1 the bad one, 0 not known with this confidence.
+
+    `margins` are how far each run (or pair of runs with one seed) lies on the good side. They decide by the interval of
+    their mean; where all of them lie on one side also by the sign test, and by the interval of the mean logarithm of
+    `ratios`, which are above 1 on the good side. `crates/tailback-measures/src/verdict.rs` has the rules and their
+    reasons. `at_zero` is the side of a margin of exactly nothing. A margin that is not finite is a `StatisticsError`:
+    what a missing number means is for the caller to say.
+
+    >>> packets = [600.0, 1300.0, 2450.0]
+    >>> margins, ratios = [6.0 - each for each in packets], [6.0 / each for each in packets]
+    >>> side([-1.0, -1.2, -0.9]), side(margins), side(margins, ratios)
+    (-1, 0, -1)
+    """
+    data = list(map(float, margins))
+    if not all(map(math.isfinite, data)):
+        raise StatisticsError(f"a margin is no number: {data}. Judge what is missing by a rule of its own")
+    return _core.side_of_zero(data, list(map(float, ratios)), confidence, at_zero)
+
+
+def is_most(hits: int, trials: int, *, confidence: float = CONFIDENCE) -> bool:
+    """Does the exact interval of a share (Clopper and Pearson 1934) lie above one half?
+
+    >>> [is_most(hits, 10) for hits in (8, 9)], [is_most(hits, 20) for hits in (14, 15)]
+    ([False, True], [False, True])
+    """
+    stats = extras.load("scipy.stats", "a share's interval")
+    return hits > 0 and float(stats.beta.ppf(0.5 - confidence / 2, hits, trials - hits + 1)) > 0.5
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Two settings compared run by run."""
+
+    #: Of `b - a`.
+    difference: Interval
+    #: Of `b / a`; NaN unless all of `a` is above zero.
+    ratio: Interval
+    #: Share of pairs in which `b` is above `a`; ties count half.
+    above: float
+    #: How much narrower the interval of the difference is than without pairing (variances; above 1 is a gain).
+    gain: float
+
+
+def paired(
+    a: Mapping[Any, float], b: Mapping[Any, float], *, statistic: str = "mean", confidence: float = CONFIDENCE
+) -> Paired:
+    """Compare `b` with `a`, both by seed (or whatever runs have in common). Only what both have counts.
+
+    >>> paired({1: 10.0, 2: 20.0}, {1: 11.0, 2: 21.0}).difference.estimate
+    1.0
+    """
+    common = [key for key in a if key in b and math.isfinite(a[key]) and math.isfinite(b[key])]
+    if not common:
+        raise StatisticsError("nothing to pair: the two have no seed in common. Sweep both with the same seeds")
+    left = np.array([a[key] for key in common], dtype=np.float64)
+    right = np.array([b[key] for key in common], dtype=np.float64)
+    difference = right - left
+    nothing = Interval(math.nan, math.nan, math.nan, len(common), confidence)
+    ratio = interval(right / left, statistic, confidence=confidence) if bool((left > 0).all()) else nothing
+    spread = float(np.var(difference, ddof=1)) if len(common) > 1 else math.nan
+    unpaired = float(np.var(left, ddof=1) + np.var(right, ddof=1)) if len(common) > 1 else math.nan
+    return Paired(
+        interval(difference, statistic, confidence=confidence),
+        ratio,
+        float(np.mean((difference > 0) + 0.5 * (difference == 0))),
+        unpaired / spread if spread else math.nan,
+    )
+
+
+def gap(one: Sequence[float], other: Sequence[float]) -> float:
+    """From the nearest value of one to the nearest of the other, if no value of either lies among the other's.
+
+    Zero or less if the two ranges touch or overlap.
+
+    >>> gap([1.0, 2.0], [5.0, 9.0]), gap([1.0, 6.0], [5.0, 9.0])
+    (3.0, -1.0)
+    """
+    return max(min(one) - max(other), min(other) - max(one))

@@ -1,0 +1,43 @@
+"""How many seeds a verdict may use: rounds that are fixed beforehand, or more until it is decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Rounds", "Sequential"]
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """So many seeds after each round; a further round is for what the one before leaves open."""
+
+    counts: tuple[int, ...]
+
+    @property
+    def most(self) -> int:
+        """Seeds after the last round."""
+        return self.counts[-1]
+
+    def more(self, have: int) -> int:
+        """How many seeds to add to those there are.
+
+        >>> [Rounds((5, 10, 20)).more(have) for have in (0, 5, 20)]
+        [5, 5, 0]
+        """
+        return next((count - have for count in self.counts if count > have), 0)
+
+
+@dataclass(frozen=True)
+class Sequential:
+    """At least so many, then a quarter more, as each look costs a little and a late end wastes little."""
+
+    least: int
+    most: int
+
+    def more(self, have: int) -> int:
+        """How many seeds to add to those there are.
+
+        >>> [Sequential(5, 20).more(have) for have in (0, 5, 16, 19, 20)]
+        [5, 2, 4, 1, 0]
+        """
+        return self.least if not have else min(max(2, have // 4), self.most - have)
