@@ -24,8 +24,8 @@ pub fn owner(frame: &[u8]) -> Option<(u32, bool)> {
     }
 }
 
-/// Give an IPv4 packet the addresses of its hosts by number, 192.168.x.y, and the server's port the number of its flow:
-/// then flows of one host share an address, and no two flows have both addresses and both ports in common. Checksums are
+/// Give an IPv4 packet the addresses of its hosts by number, 192.168.x.y, and the server's port the number of its flow.
+/// Then flows of one host share an address, and no two flows have both addresses and both ports in common. Checksums are
 /// left as they are.
 pub fn set_hosts(frame: &mut [u8], hosts: [u16; 2], flow: u16, is_reverse: bool) {
     for (place, host) in [12, 16].into_iter().zip(hosts) {
