@@ -16,7 +16,7 @@ from tailback.assess import output, verdicts
 from tailback.assess import run as assessed
 from tailback.assess.books import book, book_of
 from tailback.assess.queues.candidate import QueueCandidate, candidate
-from tailback.assess.queues.cost import growth
+from tailback.assess.queues.cost import beyond_fifo, growth
 from tailback.assess.queues.table import STATISTICS, reference
 from tailback.errors import TailbackError
 
@@ -130,7 +130,10 @@ def test_each_queue_is_judged_by_its_own_target() -> None:
 
 def test_cost_is_counted_and_repeats() -> None:
     prefix = "python:tailback.assess.queues.faults:"
-    assert growth("codel", {}) is None
+    assert growth("codel", {}) == 1.0
+    assert growth("red", {}) is None, "it lets no thousand wait"
+    assert (beyond_fifo("fifo"), beyond_fifo("token_bucket")) == (0.0, None)
+    assert 0 < (beyond_fifo("codel") or 0.0) < (beyond_fifo("fq_codel") or 0.0)
     sound = growth(f"{prefix}Sound", {})
     assert sound == growth(f"{prefix}Sound", {})
     assert sound is not None

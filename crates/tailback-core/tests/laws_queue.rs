@@ -487,8 +487,8 @@ fn codel_has_decided_before_a_packet_waits_for_its_tokens() {
 
 #[test]
 fn the_slower_of_two_shapers_inside_each_other_decides() {
-    // 40 packets of 1500 bytes at once: the last leaves after 39 packets' time at the lower rate, less the bucket's burst
-    // of four where that is the bucket's. 20 µs are those of the link below.
+    // 40 packets of 1500 bytes at once: the last leaves after 39 packets' time at the lower rate. Where that is the
+    // bucket's, its burst of four comes off. 20 µs are those of the link below.
     let burst: Vec<_> = (0..40).map(|i| (ms(100), packet(i, 0, 1500))).collect();
     for (outer, inner, last_us) in [(4e6, 2e6, 39 * 6000), (2e6, 4e6, 36 * 6000)] {
         let cake = queue("cake", &[("rate_bps", number(inner))]);

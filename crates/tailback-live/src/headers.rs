@@ -56,8 +56,8 @@ pub fn owner(frame: &[u8]) -> Option<(u32, bool)> {
 }
 
 /// Give a packet the addresses of its hosts by number, 192.168.x.y or the IPv6 address beside it, and the server's port the
-/// number of its flow: then flows of one host share an address, and no two flows have both addresses and both ports in common.
-/// Checksums are left as they are.
+/// number of its flow. Then flows of one host share an address, and no two flows have both addresses and both ports in
+/// common. Checksums are left as they are.
 pub fn set_hosts(frame: &mut [u8], hosts: [u16; 2], flow: u16, is_reverse: bool) {
     let at = inner(frame).1;
     for (side, host) in hosts.into_iter().enumerate() {

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from tailback.candidate import candidate
 from tailback.cli._app import app
 from tailback.cli._common import CANDIDATE, FAILED, INTERRUPTED, AsJson, BadInput, emit, say
 from tailback.cli.reading import AllowCode
@@ -51,11 +50,11 @@ def hunt(
     - `tailback hunt mine.bpf.c --allow-code --runs 1000 --weakness stall`
     """
     from tailback import suites
-    from tailback.hunting import Hunt
+    from tailback.hunting import Hunt, hunted
 
     base = None if scenario is None else suites.read(scenario)
     try:
-        chosen = candidate(what, allow_code=allow_code)
+        chosen = hunted(what, allow_code=allow_code)
         search = Hunt(chosen, seed, runs, tuple(weakness or ()), tuple(vary or ()), base, workers, out)
     except TailbackError as error:
         raise BadInput(str(error)) from None

@@ -10,7 +10,7 @@ while it still shows.
 from __future__ import annotations
 
 from tailback.hunting.cases import Case
-from tailback.hunting.search import Finding, Hunt, hunt
+from tailback.hunting.search import Finding, Hunt, hunt, hunted
 from tailback.hunting.weaknesses import WEAKNESSES, Seen
 
-__all__ = ["WEAKNESSES", "Case", "Finding", "Hunt", "Seen", "hunt"]
+__all__ = ["WEAKNESSES", "Case", "Finding", "Hunt", "Seen", "hunt", "hunted"]

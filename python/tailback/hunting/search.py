@@ -463,6 +463,17 @@ class Hunt:
         temporary.replace(finding.file)
 
 
+def hunted(what: Any, *, allow_code: bool = False) -> Candidate:
+    """The candidate that `what` names; `TailbackError` if it names a queue, which no search here can break."""
+    name = what.partition(",")[0] if isinstance(what, str) else ""
+    if name in registry.names("queues") or name.startswith("kernel:"):
+        raise TailbackError(
+            f'"{what}" is a queue, and the search is for weaknesses of congestion controls. Examine it with '
+            f"tailback assess {what}, or run it in scenarios of your own"
+        )
+    return candidate(what, allow_code=allow_code)
+
+
 def hunt(
     what: str | Mapping[str, Any] | Callable[..., Algorithm] | Candidate,
     *,
@@ -489,7 +500,7 @@ def hunt(
     ['loss']
     """
     base = scenario if scenario is None or isinstance(scenario, Scenario) else Scenario.from_toml(scenario)
-    chosen = candidate(what, allow_code=allow_code)
+    chosen = hunted(what, allow_code=allow_code)
     folder = None if out is None else Path(out)
     search = Hunt(chosen, seed, runs, tuple(weaknesses), tuple(vary), base, workers, folder)
     try:

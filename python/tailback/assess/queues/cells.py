@@ -7,10 +7,11 @@ by what they are: "bulk", "datagrams", "burst", "call", "short"; before a dash s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tailback.assess.book import GENERAL, MUST, NO_WORD, SHOULD, Cell, Experiment
+from tailback.assess.queues import cost
 from tailback.assess.queues.candidate import QueueCandidate
 from tailback.candidate import Candidate
 from tailback.scenario import Scenario
@@ -430,7 +431,8 @@ def _memory() -> Iterator[QueueCell]:
     "7567 4",
     "Cost of a packet",
     SHOULD,
-    "Instructions a packet takes with 1,000 waiting, beside those with 10 waiting, counted and never timed.",
+    "Instructions a packet takes with 1,000 waiting, beside those with 10, and of a built-in queue those beyond "
+    "drop-tail's: counted and never timed.",
     needs="its instructions are not counted",
     not_in_guest="its instructions are not counted",
 )
@@ -450,9 +452,15 @@ def applies(experiment: Experiment, cell: Cell, scope: str, of: Candidate | None
         "flows-apart": of.isolates in ("flows", "hosts"),
         "hosts-apart": of.isolates == "hosts",
         "signals": of.drops_at_head,
-        "cost": of.kind == "python",
+        "cost": of.kind == "python" or _is_counted(of),
     }
+    if experiment.name == "cost" and _is_counted(of):
+        cell = replace(cell, statistics=(*cell.statistics, "cost_beyond"))
     return cell if declared.get(experiment.name, True) else None
+
+
+def _is_counted(of: QueueCandidate) -> bool:
+    return of.kind == "built-in" and cost.is_kept(of.name)
 
 
 #: All of them, in the order of the page.

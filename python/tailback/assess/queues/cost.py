@@ -1,20 +1,24 @@
-"""What a packet costs a queue written in Python: instructions of the interpreter, counted and never timed.
+"""What a packet costs a queue alone: instructions, counted and never timed, with few packets waiting and with many.
 
-The class stands alone, with packets that only it sees: few wait, then many, which shows whether its cost grows. What a
-function written in C does within one instruction (`sorted`, `deque.remove`) is not seen.
+Of a class in Python they are the interpreter's, counted here; what a function written in C does within one instruction
+(`sorted`, `deque.remove`) is not seen. Of a built-in discipline they are the machine's, counted by callgrind with the
+discipline's defaults. `scripts/instructions` keeps them in `instructions.toml` and `make instructions` compares.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
+import tomllib
 from collections.abc import Mapping
+from importlib import resources
 from types import FrameType
 from typing import Any
 
 from tailback import queues
 from tailback.algorithms import load, registered
 
-__all__ = ["FEW", "MANY", "growth", "instructions"]
+__all__ = ["FEW", "MANY", "beyond_fifo", "growth", "instructions", "is_kept"]
 
 #: Packets that wait.
 FEW, MANY = 10, 1000
@@ -67,8 +71,28 @@ def instructions(queue: Any, waiting: int) -> float:
     return counted / _PASSED
 
 
+@functools.cache
+def _kept() -> Mapping[str, Mapping[str, int]]:
+    text = resources.files("tailback.assess.queues").joinpath("instructions.toml").read_text("utf-8")
+    found: dict[str, Mapping[str, int]] = tomllib.loads(text)
+    return found
+
+
+def is_kept(discipline: str) -> bool:
+    """Is the cost of this built-in discipline counted, with few packets waiting and with many?"""
+    return all(discipline in _kept()[kind] for kind in ("few", "many"))
+
+
+def beyond_fifo(discipline: str) -> float | None:
+    """Machine instructions a packet costs a built-in discipline more than drop-tail, few waiting; None of others."""
+    few = _kept()["few"]
+    return float(few[discipline] - few["fifo"]) if discipline in few else None
+
+
 def growth(discipline: str, params: Mapping[str, Any]) -> float | None:
-    """Of a discipline's class: its cost with many waiting, by that with few; None of what is no Python class."""
+    """A discipline's cost with many waiting, by that with few; None of what is not counted."""
+    if is_kept(discipline):
+        return _kept()["many"][discipline] / _kept()["few"][discipline]
     name = discipline.removeprefix("python:")
     if discipline in registered():
         made_by: Any = registered()[discipline]

@@ -20,7 +20,7 @@ from tailback.result import Result
 __all__ = ["REVISION", "measure", "picture"]
 
 #: Changes when `measure` does, so that old rows are not read as new ones.
-REVISION = "assess-queue/1"
+REVISION = "assess-queue/2"
 _ENQUEUE, _DEQUEUE, _DROP, _MARK = 0, 1, 2, 3
 _BINS = 60
 
@@ -106,6 +106,8 @@ def measure(cell: Cell, result: Result) -> dict[str, float]:
         queue = result.resolved["links"][result.link_index("bottleneck")]["queue"]
         grown = cost.growth(str(queue["discipline"]), queue.get("params", {}))
         out |= {} if grown is None else {"cost_growth": grown}
+        beyond = cost.beyond_fifo(str(queue["discipline"]))
+        out |= {} if beyond is None else {"cost_beyond": beyond}
     if short := [name for name in names if name.split("-")[0] == "short"]:
         times, _ = transfers(result, short)
         if len(times):

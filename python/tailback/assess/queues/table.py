@@ -94,6 +94,15 @@ STATISTICS: Mapping[str, Statistic] = {
         "a cost that grows with what waits is greatest when there is least time",
         own=_FIXED,
     ),
+    "cost_beyond": Statistic(
+        "instructions a packet beyond drop-tail's, with 10 waiting",
+        "",
+        False,
+        0.0,
+        1200.0,
+        "a tenth of a core of 10⁹ instructions a second that forwards 1 Gbit/s of full packets",
+        own=_FIXED,
+    ),
 }
 
 

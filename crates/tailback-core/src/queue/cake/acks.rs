@@ -1,8 +1,8 @@
 //! The ACK filter: an acknowledgement leaves the queue when later ones behind it say all that it says.
 //!
-//! Let T be the segment that has just joined. Each C before it in the same queue, of the same connection and direction, can
-//! be replaced if it is nothing but an acknowledgement, ack(C) ≤ ack(T), and SACK(C) ⊆ SACK(T). C must have no duplicate
-//! SACK block, which lies below ack(C). If ack(C) = ack(T), T must report more bytes by SACK. Of two that can be replaced
+//! Let T be the segment that has just joined, and C one before it in the same queue, of the same connection and direction.
+//! C can be replaced if it is nothing but an acknowledgement, ack(C) ≤ ack(T), and SACK(C) ⊆ SACK(T). No SACK block of C
+//! may report a duplicate, below ack(C). If ack(C) = ack(T), T must report more bytes by SACK. Of two that can be replaced
 //! the one nearer the head is dropped, so the queue keeps one beside T. The aggressive filter also drops one alone, right
 //! before T, whose ECE and CWR are T's.
 //!

@@ -91,8 +91,8 @@ pub(super) fn flows_known(
 }
 
 impl Tin {
-    /// The queue for packets of `tag` between `hosts`, which is theirs from now on: the one that was theirs, otherwise the
-    /// first of the eight from `bucket` on that is nobody's, otherwise the bucket's own, which they share.
+    /// The queue for packets of `tag` between `hosts`. It is the one they had. Otherwise it is the first unused one of the
+    /// eight from `bucket` on, and if all are in use the bucket's own, which they share.
     pub fn place(&mut self, tag: u64, bucket: u32, hosts: [u32; 2]) -> u32 {
         let bucket = bucket as usize;
         let is_theirs = |place: &usize| self.flows[*place].tag == tag;

@@ -1,0 +1,75 @@
+"""Which commands take which kinds of queues: the table in docs/candidates.md."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tailback as tb
+from tailback import examples
+from tailback.algorithms import demand_of_kernel
+from tailback.assess.queues.candidate import names_a_queue
+from tailback.errors import TailbackError
+from tailback.expect.testing import taken
+from tailback.hunting.search import hunted
+
+ROOT = Path(__file__).resolve().parents[1]
+COLUMNS = ["run", "test", "assess", "hunt", "guest"]
+
+
+def _table() -> dict[str, dict[str, bool]]:
+    section = (ROOT / "docs/candidates.md").read_text().partition("## Queues")[2].partition("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| ")][1:]
+    words = {"yes": True, "no": False}
+    return {
+        row[0].partition(":")[0].strip(): dict(zip(COLUMNS, (words[cell.strip()] for cell in row[1:]), strict=True))
+        for row in rows
+    }
+
+
+def _is_taken(call: Callable[[], object]) -> bool:
+    try:
+        return call() is not False
+    except TailbackError:
+        return False
+
+
+def _resolved(queue: object, live: bool = False) -> tuple[tb.Scenario, dict[str, object]]:
+    flows = [tb.bulk("reno")]
+    scenario = tb.dumbbell(rate="10mbit", rtt="40ms", queue=queue, flows=flows, duration="1s")
+    return scenario, scenario.resolve(allow_code=True, live=live)
+
+
+def test_the_table_says_what_the_commands_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.py").write_text("import tailback as tb\n\n\nclass MyQueue(tb.OwnQueue):\n    pass\n")
+    (tmp_path / "sch_mine.c").write_text("static struct Qdisc_ops mine;\n")
+    # A queue as candidates are written, and in a scenario.
+    kinds = {
+        "built in": ("pie,target=20ms", "pie"),
+        "a Python class": ("my.py:MyQueue", "python:my.py:MyQueue"),
+        "a BPF source": (f"{ROOT}/bpf/examples/head_drop.bpf.c", f"bpf:{ROOT}/bpf/examples/head_drop.bpf.c"),
+        "a Rust crate": (f"{examples.queue_crate()}/Cargo.toml", f"rust:{examples.queue_crate()}"),
+        "a kernel module": ("module:sch_mine.c", "module:sch_mine.c"),
+        "a kernel's own": ("kernel:fq_codel", "kernel:fq_codel"),
+    }
+    table = _table()
+    assert set(table) == set(kinds)
+    for kind, (written, discipline) in kinds.items():
+
+        def in_guest(discipline: str = discipline) -> None:
+            demand_of_kernel(*_resolved({"discipline": discipline}, live=True), loads_modules=True)
+
+        found = {
+            "run": _is_taken(lambda name=discipline: _resolved({"discipline": name})),
+            "test": _is_taken(lambda name=written: _resolved(taken(name, "queue", algorithms=None, allow_code=True))),
+            "assess": _is_taken(lambda name=written: names_a_queue(name, allow_code=True)),
+            "hunt": _is_taken(lambda name=written: hunted(name, allow_code=True)),
+            "guest": _is_taken(in_guest),
+        }
+        assert found == table[kind], kind
+
+
+def test_a_hunt_says_of_a_queue_what_to_do_instead() -> None:
+    with pytest.raises(TailbackError, match=r'"codel" is a queue.*tailback assess codel'):
+        hunted("codel")
