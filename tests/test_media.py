@@ -130,8 +130,9 @@ def test_airtime_fairness_changes_tcp_as_published_and_keeps_the_delay_low() -> 
         return fast * 8 / 15e6, slow * 8 / 15e6, _median_ms(result, after=5)
 
     turns, airtime = run("turns"), run("airtime")
-    # Linux's commit 63fefa050477, "ath9k: Introduce airtime fairness": a fast station from 19.17 to 25.09 Mbit/s, the slow
-    # one from 2.58 to 1.77. Its rates are lower than these, so ratios are compared; a band of 25 %, set before the run.
+    # Linux's commit 63fefa050477, "ath9k: Introduce airtime fairness": a fast station from 19.17 to 25.09 Mbit/s, the
+    # slow one from 2.58 to 1.77. Its rates are lower than these, so ratios are compared. The band of 25 % was set
+    # before the first run.
     assert airtime[0] / turns[0] == pytest.approx(25.09 / 19.17, rel=0.25)
     assert airtime[1] / turns[1] == pytest.approx(1.77 / 2.58, rel=0.25)
     # The paper's abstract: an order of magnitude less latency than a FIFO.

@@ -262,9 +262,9 @@ fn testbed(order: &str, discipline: &str, aggregate: f64) -> Vec<LinkSpec> {
 }
 
 /// Høiland-Jørgensen et al. 2017, table 1: airtime, throughput by the paper's model and as measured, of the two fast stations
-/// and the slow one. Bands, set before the first run: FIFO's throughput within 25 % of what was measured; airtime fairness
-/// between 10 % below what was measured and 10 % above the paper's model, which like this one has neither RTS nor a driver
-/// that stalls, and airtime within a point.
+/// and the slow one. Bands, set before the first run: with a FIFO throughput is within 25 % of what was measured. With airtime
+/// fairness it is from 10 % below what was measured to 10 % above the paper's model, as this one has neither RTS nor a driver
+/// that stalls either. Airtime is within a point.
 ///
 /// Missed: with FIFO the slow station's airtime should be within 5 points of the paper's 79 %, and is 89 %. The paper's fast
 /// stations have five packets in an A-MPDU and these have two, as packets come singly.

@@ -1,12 +1,12 @@
 //! A carrier that a cell's scheduler shares out, slot by slot.
 //!
 //! Law: in every slot repetitions that are due have their share of the carrier first. The rest goes to the users with something
-//! to send, in order of r/R: r is what the carrier would give a user in this slot, and R an average of what it was given,
+//! to send, in order of r/R. Here r is what the carrier would give a user in this slot. R is an average of what it was given:
 //! R ← (1 − 1/T)R + b/T for b bits in a slot. Each takes as much as it has; what is left goes to the next.
 //!
-//! Source: Jalali, Padovani and Pankaj, "Data throughput of CDMA-HDR", VTC 2000 (proportional fair scheduling); Kelly, "Charging
-//! and rate control for elastic traffic", European Transactions on Telecommunications 8 (1997); Viswanath, Tse and Laroia,
-//! IEEE Transactions on Information Theory 48(6) (2002).
+//! Source: Jalali, Padovani and Pankaj, "Data throughput of CDMA-HDR", VTC 2000 (proportional fair scheduling). Kelly,
+//! "Charging and rate control for elastic traffic", ETT 8 (1997). Viswanath, Tse and Laroia, IEEE Transactions on Information
+//! Theory 48(6) (2002).
 
 use std::collections::BTreeMap;
 

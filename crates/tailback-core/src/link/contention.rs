@@ -173,7 +173,7 @@ impl Contention {
         Some(((self.stations.len() - 1) as u32, place as u32))
     }
 
-    /// Tell each link which one its receiver sends back over.
+    /// Finds for each link the one that its receiver sends back over.
     pub fn pair(&mut self, specs: &[LinkSpec], links: &mut [Link]) {
         for &link in &self.links {
             let here = &specs[link as usize];

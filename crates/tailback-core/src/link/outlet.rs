@@ -133,6 +133,10 @@ impl Outlet {
         watch: &mut impl Watch,
     ) -> bool {
         let most = self.access.most_tries();
+        if !self.frames.iter().any(|frame| frame.left > 0 && frame.tries >= most) {
+            self.let_go(of, at, fate, watch);
+            return false;
+        }
         let mut gone: Vec<Packet> = Vec::new();
         let mut kept = VecDeque::with_capacity(self.frames.len());
         for frame in self.frames.drain(..) {
@@ -160,5 +164,18 @@ impl Outlet {
             of.lose(packet, at, fate, watch);
         }
         has_given_up
+    }
+
+    /// Let go of what has been received in order, nothing being given up.
+    fn let_go(&mut self, of: &mut Interface, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        let received = self.frames.iter().take_while(|frame| frame.left == 0);
+        let (count, bytes) =
+            received.fold((0, 0), |(count, sum), frame| (count + 1, sum + Bytes::from(frame.packet.bytes)));
+        self.bytes -= bytes;
+        of.queue.on_service(self.bytes as u32);
+        for Frame { packet, .. } in self.frames.drain(..count) {
+            of.on_departure(&packet, watch);
+            of.send(packet, at, at + of.delay, fate, watch);
+        }
     }
 }

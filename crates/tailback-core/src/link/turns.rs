@@ -1,9 +1,9 @@
 //! Which link of a station sends next.
 //!
-//! Law: `Turns` gives each link a try. `Airtime` is deficit round robin in time: a link sends while its deficit is above
-//! zero, else gains a quantum and goes behind the others; a try's airtime, and that of what its receiver sends back over a
-//! link of its own, is taken from the deficit. A link that was empty goes ahead of the others once. `Fifo` takes packets
-//! in the order in which they came into a driver of bounded room, where links take turns.
+//! Law: `Turns` gives each link a try. `Airtime` is deficit round robin in time. A link sends while its deficit is above zero,
+//! else gains a quantum and goes behind the others. A try's airtime is taken from the deficit, and so is that of what its
+//! receiver sends back over a link of its own. A link that was empty goes ahead of the others once. `Fifo` takes packets in the
+//! order in which they came into a driver of bounded room, where links take turns.
 //!
 //! Source: Høiland-Jørgensen, Kazior, Täht, Hurtig and Brunstrom, "Ending the Anomaly", USENIX ATC 2017, algorithm 3; the
 //! lists of new and old ones are those of RFC 8290.

@@ -12,8 +12,8 @@ const CARD: Card = Card {
     name: "cell",
     title: "LTE and 5G cell with a scheduler",
     law: "links of one `channel` share a carrier, each for one user. In every slot of `slot_ms` the scheduler serves users \
-          in order of r/R, and each takes as much of the slot as it has to send. r is what the whole slot would carry for \
-          the user and R ← (1 − 1/T)R + b/T its average of b bits a slot, T = `memory`; or in turn. A user's SNR is \
+          in order of r/R or in turn, and each takes as much of the slot as it has to send. Here r is what the whole slot \
+          would carry for the user. R is its average, R ← (1 − 1/T)R + b/T for b bits in a slot, T = `memory`. A user's SNR is \
           `snr_db` times the mean of `branches` powers |h|², where h ← ρh + √(1 − ρ²)w every `report_ms`, w a complex normal \
           number and ρ = exp(−`report_ms`/`coherence_ms`). A slot carries `bandwidth` × `layers` × e bits a second, e the \
           largest level of the `table` below `attenuation` × log₂(1 + SNR), where levels are scaled so that the highest is \
@@ -157,7 +157,7 @@ struct Fading {
     stream: Stream,
 }
 
-/// One user.
+/// A user of a cell, in one direction.
 #[derive(Clone, Debug)]
 pub struct User {
     carrier: Carrier,

@@ -6,9 +6,9 @@
 //! the surest one. One try in ten is a probe: a single frame at another rate. A slower rate than the surest is probed
 //! each 20th time only.
 //!
-//! Source: Linux 5.10 rc80211_minstrel_ht.c (averages, the bound of 90 %, slower rates skipped 20 times), and ath9k
-//! xmit.c (a probe is one frame alone); Xia, Hart and Fu, "Evaluation of the Minstrel rate adaptation algorithm in IEEE
-//! 802.11g WLANs", ICC 2013.
+//! Source: Linux 5.10 rc80211_minstrel_ht.c (averages, the bound of 90 %, slower rates skipped 20 times), and ath9k xmit.c (a
+//! probe is one frame alone). Xia, Hart and Fu, "Evaluation of the Minstrel rate adaptation algorithm in IEEE 802.11g WLANs",
+//! ICC 2013.
 
 use crate::rng::Stream;
 use crate::time::{Duration, Time};

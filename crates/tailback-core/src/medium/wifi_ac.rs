@@ -15,13 +15,13 @@ const CARD: Card = Card {
     title: "802.11n and 802.11ac with aggregation",
     law: "a station that finds the medium idle for 16 µs and `aifsn` slots of 9 µs, and has counted its backoff down, \
           sends an A-MPDU and is answered 16 µs later. The answer is a block acknowledgement of 32 µs, which says which \
-          frames arrived, or for one frame an acknowledgement of 28 µs. k frames of n IP bytes take \
-          P + s⌈(22 + 8k⌈(n + 42)/4⌉4)/b⌉, where a symbol s of 4 µs (short guard interval: 3.6) carries b bits, and P is \
-          36 µs in 802.11n, 40 in 802.11ac, and more by the streams. An A-MPDU holds at most `aggregate` frames, \
+          frames arrived, or for one frame an acknowledgement of 28 µs. An A-MPDU of k frames of n IP bytes takes \
+          P + s⌈(22 + 8k⌈(n + 42)/4⌉4)/b⌉. A symbol s of 4 µs (short guard interval: 3.6) carries b bits. P is 36 µs in \
+          802.11n, 40 in 802.11ac, and more by the streams. An A-MPDU holds at most `aggregate` frames, \
           `airtime_ms`, and 65,535 bytes (802.11ac: 1,048,575). Frames that fail are sent again first, and those behind \
-          wait; no frame is sent 64 beyond one that the receiver lacks. A frame of n bytes fails with 1 − (1 − e)^(n/m): e is \
-          `frame_error` and m 1536, or m is 4096 and e what `signal_dbm` leaves, 10 % at the MCS's sensitivity and a \
-          tenth of it for every decibel more. The rate is fixed or Minstrel's. The links that leave one node send in turn, or by `order`: with \
+          wait; no frame is sent 64 beyond one that the receiver lacks. A frame of n bytes fails with 1 − (1 − e)^(n/m), where e is \
+          `frame_error` and m 1536. With `signal_dbm` m is 4096, and e is 10 % at the MCS's sensitivity, a tenth of it for \
+          every decibel more. The rate is fixed or Minstrel's. The links that leave one node send in turn, or by `order`: with \
           equal airtime, or as their packets came",
     source: "IEEE 802.11-2016 sections 10.22.2 (EDCA), 10.13 and 9.7 (A-MPDU), 10.24 (block acknowledgement), 19 (HT) \
              and 21 (VHT; tables 19-23 and 21-25: sensitivity). Airtime and FIFO: Høiland-Jørgensen, Kazior, Täht, \
