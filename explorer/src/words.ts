@@ -37,6 +37,8 @@ export const APPS: Record<string, string> = {
   'udp-cbr': 'Steady stream',
   media: 'Video call',
   'media-gcc': 'Video call (WebRTC)',
+  'media-scream': 'Video call (SCReAM)',
+  page: 'Web page',
   ping: 'Ping',
   tunnel: 'Tunnel',
   exec: 'Program (live and vm)',

@@ -329,7 +329,7 @@ fn plain_scream(name: &str, params: &[(&str, f64)]) -> FlowSpec {
 }
 
 /// RFC 8298: the window rests where the queueing delay is its target. The encoder falls by a twentieth when 20 ms wait at the
-/// sender, and the queue drains by as much of the link meanwhile: it is below the target on average, above two fifths of it.
+/// sender, and the queue drains by as much of the link meanwhile. On average it is below the target, above two fifths of it.
 #[test]
 fn by_scream_alone_it_has_its_share_and_queues_for_its_target() {
     for (mbps, target) in [(1.0, 100.0), (2.0, 100.0), (4.0, 100.0), (2.0, 50.0)] {

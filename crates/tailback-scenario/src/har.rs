@@ -1,9 +1,9 @@
 //! A page out of a HAR file (HTTP Archive 1.2), as the application `page` takes it.
 //!
 //! An entry depends on the one that its `_initiator` names, by its URL or by its innermost stack frame. Without one it
-//! depends on the entry that ended last before it began: a cause ends before its effect begins, which is what timings
-//! alone can say (compare Li et al., WebProphet, NSDI 2010, who find the same edges by delaying objects). If none had
-//! ended, it depends on the first entry. The time from there to its begin is its delay.
+//! depends on the entry that ended last before it began: a cause ends before its effect begins. Timings alone say no more
+//! (Li et al., WebProphet, NSDI 2010, delay objects to find the edges). If none had ended, it depends on the first entry.
+//! The time from there to its begin is its delay.
 //!
 //! What a server takes is `timings.wait` less the host's round trip: its shortest handshake of TCP, else its shortest wait.
 

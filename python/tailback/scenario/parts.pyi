@@ -525,6 +525,7 @@ class Step(Part):
         at: str | Duration,
         rate: str | Rate | None = ...,
         delay: str | Duration | None = ...,
+        loss: float | None = ...,
     ) -> None: ...
 
     @property
@@ -538,6 +539,10 @@ class Step(Part):
     @property
     def delay(self) -> Duration | None:
         """Propagation delay of what leaves from then on."""
+
+    @property
+    def loss(self) -> float | None:
+        """Share of what leaves from then on that is lost."""
 
 class Preset(Part):
     """A network of the papers by name, with options. See `tailback.presets`."""

@@ -25,9 +25,10 @@ const CARD: Card = Card {
           standard deviations of its mean at overuse, by half a packet each rtt + 100 ms; never beyond 1.5·r. \
           With more than 10 % lost B ← B·(1 − loss/2), with less than 2 % B ← 1.05·B, at most A. The rate is \
           min(A, B). With `probes` the first packets, with padding, leave at R = 3·`start_rate` for 15 ms and 5 packets \
-          at least, then at 6·`start_rate`, never above `max_rate`. When four fifths of a probe are reported, A and B \
-          become min(sent, received) rate, or 0.95 of the received if that is below 0.9 of the sent, but no less than \
-          0.85·r; not during overuse. While within a second the rate passes 0.7·R, the next probe has twice the rate",
+          at least, then at 6·`start_rate`, never above `max_rate`. When four fifths of a probe are reported, its \
+          result is the lesser of the sent and the received rate, or 0.95 of the received one if that is below 0.9 of \
+          the sent. A and B become the result, but no less than 0.85·r; not during overuse. While within a second the \
+          rate passes 0.7·R, the next probe has twice the rate",
     source: "draft-ietf-rmcat-gcc-02 (Holmer et al.); γ also in Carlucci et al., Analysis and Design of the \
              Google Congestion Control, MMSys 2016. From libwebrtc (modules/congestion_controller/goog_cc): the \
              line instead of the Kalman filter, its gain of 4, bursts of at most 100 ms, the interval of reports, \

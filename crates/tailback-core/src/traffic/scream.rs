@@ -16,16 +16,16 @@ use crate::time::{Duration, Time};
 const CARD: Card = Card {
     name: "media-scream",
     title: "Rate-adaptive media (SCReAM)",
-    law: "frames and packets as `media` has them, in a queue until the window lets them leave. With q the queueing \
-          delay of the newest packet and T its target, each report of a acknowledged bytes gives cwnd ← cwnd + (1 − \
-          q/T)·a·mss/cwnd, but no growth while less than 4/5 of the window is in use. Before the first sign of \
+    law: "frames and packets as `media` has them, in a queue until the window lets them leave. q is the queueing \
+          delay of the newest packet, T its target. Each report of a acknowledged bytes gives cwnd ← cwnd + (1 − \
+          q/T)·a·mss/cwnd, without growth while less than 4/5 of the window is in use. Before the first sign of \
           congestion, and after 5 s without one, cwnd ← cwnd + a. The sign is a trend of at least 0.2: the \
           autocorrelation of the last 20 samples of q/T, 50 ms apart, times their mean. A loss gives 0.8·cwnd, a mark \
           0.9·cwnd, once a round trip. cwnd stays below 1.1 times what was in flight in the last 5 s, and above 3000 B. \
           A packet leaves while cwnd (+ mss if q ≤ T) has room, at most at cwnd/srtt. With `compensation` T ← 100 \
           ms·(mean + deviation of q/100 ms), 1.5 times as much if losses are frequent, between `target` and 400 ms. \
           The encoder's rate grows every 200 ms by `ramp_up`·200 ms, more slowly near the rate of the last \
-          congestion; it falls to 0.95 of itself while the sender's queue holds more than 20 ms, and to 0.9 at a loss \
+          congestion. It falls to 0.95 of itself while the sender's queue holds more than 20 ms, and to 0.9 at a loss \
           or mark. The receiver reports 2.5 to 50 times a second, once per 10 kbit/s",
     source: "RFC 8298 sections 4.1 and 4.2, with its recommended constants (version 1; SCReAM version 2, \
              draft-ietf-ccwg-rfc8298bis-screamv2, is another algorithm). The limit of what waits: the authors' test \

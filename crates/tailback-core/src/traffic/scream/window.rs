@@ -125,7 +125,7 @@ impl Window {
 
     pub fn on_sent(&mut self, in_flight: u64, now: Time) {
         while self.slice + SLICE <= now {
-            self.slice = self.slice + SLICE;
+            self.slice += SLICE;
             self.most.push_back(in_flight);
             if self.most.len() > SLICES {
                 self.most.pop_front();
@@ -206,7 +206,7 @@ impl Window {
     /// Samples of the delay that are due, by which its trend is known.
     fn sample(&mut self, now: Time) {
         while self.sampled + SAMPLE <= now {
-            self.sampled = self.sampled + SAMPLE;
+            self.sampled += SAMPLE;
             let fraction = self.delay / self.target;
             self.mean_fraction += WEIGHT * (fraction - self.mean_fraction);
             self.fractions.pop_front();
