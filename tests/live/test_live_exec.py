@@ -171,6 +171,7 @@ def test_what_a_program_leaves_in_the_background_is_gone(every_end: tb.Result) -
     ("server", "params", "said"),
     [
         ("sh -c 'echo bad port >&2; exit 7'", {}, "ended with status 7 before it listened on port 5001: bad port"),
+        ("sh -c 'sleep 1000 & exit 0'", {}, "status 0 before it listened on port 5001: let it stay in the foreground"),
         ("sleep 1000", {"ready": 0.3}, "did not listen on port 5001 within 0.3 s"),
     ],
 )

@@ -43,6 +43,9 @@ const HARDLY: f64 = 0.1;
 /// and of which the program had more than this, has that program named.
 const MUCH: f64 = 0.25;
 
+/// What to do about a program that goes into the background.
+const STAY: &str = ": let it stay in the foreground (nginx: daemon off)";
+
 /// The programs of a flow, planned.
 #[derive(Clone, Debug)]
 pub struct ProgramPlan {
@@ -196,7 +199,10 @@ impl Ready {
             }
             let [does, did] = order::in_words(&plan.ready_by, plan.port);
             let what = match ended {
-                Some(ending) => format!("{} before it {did}", in_words(ending)),
+                Some(ending) => {
+                    let fix = if server.has_left() { STAY } else { "" };
+                    format!("{} before it {did}{fix}", in_words(ending))
+                }
                 None if began.elapsed() < plan.ready => continue,
                 None => format!("did not {does} within {} s", plan.ready.as_secs_f64()),
             };
@@ -341,12 +347,16 @@ impl Ready {
         let mut programs = Vec::new();
         for running in all {
             let Running { role, program, started, over, fate, idle } = running;
-            let busy = program.busy();
+            let (busy, has_left) = (program.busy(), program.has_left());
             // Whatever it has left behind goes before its output is read.
             drop(program);
             let (ended, ending) = over.expect("all have been ended");
             let ((output, all_output), (errors, all_errors)) = (self.output(role, 0)?, self.output(role, 1)?);
             notes.extend(self.record(role, fate, ending, &errors));
+            notes.extend((fate == ProgramFate::Exited && has_left).then(|| {
+                let name = role.word();
+                format!("flow {}: its {name} ended, and processes that it had left in the background with it{STAY}", plan.name)
+            }));
             notes.extend(self.spinning(role, busy, idle, ended.since(started)));
             if !(all_output && all_errors) {
                 let most = MOST_OUTPUT >> 20;

@@ -30,6 +30,8 @@ const MESSAGE: usize = 5;
 const FIRST: u8 = b'F';
 /// The program has ended, with this wait status.
 const ENDED: u8 = b'E';
+/// Said before that: processes that it started are still there.
+const LEFT: u8 = b'L';
 /// Said before that: how long it and what it waited for had a processor, in milliseconds.
 const BUSY: u8 = b'B';
 
@@ -51,6 +53,7 @@ pub struct Program {
     news: File,
     gate: Option<ChildStdin>,
     ending: Option<Ending>,
+    has_left: bool,
     busy: Option<Duration>,
 }
 
@@ -95,7 +98,8 @@ pub fn start(words: &[String], setting: Setting<'_>) -> io::Result<Program> {
     let mut keeper = command.spawn()?;
     drop(report);
     let gate = keeper.stdin.take();
-    let mut program = Program { keeper, first: 0, news: File::from(news), gate, ending: None, busy: None };
+    let mut program =
+        Program { keeper, first: 0, news: File::from(news), gate, ending: None, has_left: false, busy: None };
     while program.first == 0 && !matches!(program.ending, Some(Ending::Signal(_))) {
         program.hear()?;
     }
@@ -146,6 +150,11 @@ impl Program {
         self.busy
     }
 
+    /// Whether processes that it had started were there when it ended by itself; they end with it.
+    pub fn has_left(&self) -> bool {
+        self.has_left
+    }
+
     /// Ask it, and what it has started in its group, to end.
     pub fn ask_to_end(&self) {
         if self.ending.is_none() {
@@ -167,6 +176,7 @@ impl Program {
         let number = i32::from_ne_bytes(message[1..].try_into().expect("four bytes"));
         match message[0] {
             FIRST => self.first = number as u32,
+            LEFT => self.has_left = true,
             BUSY => self.busy = Some(Duration::from_millis(number.max(0) as u64)),
             _ if libc::WIFEXITED(number) => self.ending = Some(Ending::Exit(libc::WEXITSTATUS(number))),
             _ => self.ending = Some(Ending::Signal(libc::WTERMSIG(number))),
@@ -264,10 +274,15 @@ fn keep(first: libc::pid_t, reports: RawFd) -> ! {
 fn reap(program: libc::pid_t, reports: RawFd) -> ! {
     close_all_but(reports);
     loop {
-        let mut status = 0;
+        let (mut status, mut left) = (0, 0);
         // SAFETY: `status` outlives the call.
         let ended = unsafe { libc::waitpid(-1, &mut status, 0) };
         if ended == program {
+            // Its children have become ours.
+            // SAFETY: `left` outlives the call.
+            if unsafe { libc::waitpid(-1, &mut left, libc::WNOHANG) } == 0 {
+                report(reports, LEFT, 0);
+            }
             report(reports, BUSY, busy_ms());
             report(reports, ENDED, status);
             leave();
@@ -357,11 +372,15 @@ mod tests {
 
     #[test]
     fn says_how_a_program_ended() {
-        for (line, ending) in
-            [("exit 0", Ending::Exit(0)), ("exit 7", Ending::Exit(7)), ("kill -9 $$", Ending::Signal(9))]
-        {
+        for (line, ending, leaves) in [
+            ("exit 0", Ending::Exit(0), false),
+            ("exit 7", Ending::Exit(7), false),
+            ("kill -9 $$", Ending::Signal(9), false),
+            ("sleep 100 & exit 0", Ending::Exit(0), true),
+        ] {
             let Some((mut program, path)) = run(line) else { return };
             assert_eq!(program.wait(Duration::from_secs(10)).expect("heard"), Some(ending), "{line}");
+            assert_eq!(program.has_left(), leaves, "{line}");
             std::fs::remove_file(path).expect("its output");
         }
     }

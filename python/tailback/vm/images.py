@@ -84,8 +84,12 @@ def read(path: Path, most_bytes: int) -> Image:
             size = 0
             for layer in layers:
                 size = _put_over(image, layer, size, most_bytes, path)
+    except FileNotFoundError:
+        raise ImageError(f"{path} is not there") from None
     except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError, json.JSONDecodeError) as error:
-        raise ImageError(f"{path} cannot be read as an image: {error}") from None
+        # An archive of no kind is explained kind by kind, a line each.
+        why = "it is neither a folder nor a whole archive" if isinstance(error, tarfile.ReadError) else str(error)
+        raise ImageError(f"{path} cannot be read as an image: {why}") from None
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise ImageError(f"{path} is no image: its description lacks {error}") from None
     given = (config.get("config") or {}).get("Env") or []

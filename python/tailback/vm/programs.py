@@ -413,7 +413,9 @@ class _Closure:
                     for name in ("needed", "runpath", "rpath")
                 )
         except (ELFError, ValueError, KeyError, UnicodeError, OSError) as error:
-            raise _Absent(f"{real} cannot be read as a program: {error}") from None
+            raise _Absent(
+                f"{real} cannot be read as a program: its ELF header or tables are damaged or cut short ({error})"
+            ) from None
         if loader is not None:
             if not Path(loader).is_file():
                 raise _Absent(f"{loader}, the loader that {real} asks for, is not here")
