@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1] / "python"
 LAYERS = {
     "units and errors": "_core checksums errors extras files git numbers progress terminal units views",
     "scenario": """algorithms bpf candidate compiled consent crates examples isolated modules native presets queues
-        registry scenario trace_sources traces""",
+        registry scenario stacks trace_sources traces""",
     "result": "result",
     "measures": "experience judge metrics pages responsiveness",
     "experiment": "bench engines expect experiment hunting live run stack_versions suites verifying vm",

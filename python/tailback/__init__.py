@@ -215,6 +215,7 @@ _offer(
         "result.answer": "tailback.answer:answer",
         "library.about": "tailback.isolated:about_queue",
         "library.sound": "tailback.isolated:demand_sound",
+        "stack.about": "tailback.isolated:about_stack",
         "result.experience": "tailback.experience:experience",
         "result.films": "tailback.experience:films",
         "result.figure": "tailback.plots:get",

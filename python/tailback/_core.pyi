@@ -471,6 +471,30 @@ class NativeAlgorithm:
 
     def __call__(self, params: dict[str, Any], seed: int) -> Any: ...
 
+@final
+class NativeStack:
+    """A compiled transport as one of `run`'s algorithms: its library."""
+
+    def __new__(cls, name: str, library: str) -> NativeStack: ...
+    def about(self) -> tuple[str, list[str]]:
+        """Its version and congestion controls; runs its code. `ValueError` says what is wrong with it."""
+
+    def __call__(self, params: dict[str, Any], seed: int) -> Any: ...
+
+@final
+class StackSetup:
+    """What `connect` of a transport in Python receives. Times are in seconds, amounts in bytes."""
+
+    now_s: float
+    #: The same for both ends, another one for each connection.
+    seed: int
+    cc: str
+    #: Largest datagram, without IP and UDP headers.
+    most_payload: int
+    #: What the stream to send may hold unacknowledged, and the peer may send beyond what was read; None: its own.
+    send_buffer: int | None
+    receive_buffer: int | None
+
 class LiveError(RuntimeError):
     """A live run that failed while it was under way; everything it made is gone."""
 

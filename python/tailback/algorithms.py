@@ -1,6 +1,7 @@
 """Congestion controls of your own, in Python: a class with `on_ack` and `on_congestion`; see docs/own-algorithm.md.
 
-A class with `enqueue` and `dequeue` is a queue discipline, and goes the same ways (`tailback.queues`).
+A class with `enqueue` and `dequeue` is a queue discipline, and one with `connect` a transport; they go the same ways
+(`tailback.queues`, `tailback.stacks`).
 
 A scenario names one by what it was registered as, or as "python:module:Class", which is imported only where the caller
 allows code (`tailback.consent`). What "bpf:mine.bpf.c" and "rust:path/to/crate" name is compiled: `tailback.native`.
@@ -22,7 +23,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from tailback import bpf, crates, modules, native, queues, registry
+from tailback import bpf, crates, modules, native, queues, registry, stacks
 from tailback._core import Ack, Congestion, Control
 from tailback.checksums import digest
 from tailback.errors import TailbackError
@@ -178,7 +179,7 @@ def load(reference: str) -> Callable[..., Algorithm]:
     if not isinstance(found, type):
         # A function would be called with the file's parameters, whatever it does.
         raise TailbackError(
-            f"{place}:{attribute} is no class. Name a class with on_ack and on_congestion, or enqueue and dequeue."
+            f"{place}:{attribute} is no class. Name one with on_ack and on_congestion, enqueue and dequeue, or connect."
         )
     if is_file:
         _files[found] = Path(place)
@@ -249,16 +250,20 @@ def _source_of(made_by: Any) -> Source:
 
 
 def named(resolved: Mapping[str, Any]) -> set[str]:
-    """The congestion controls and queue disciplines that a description names."""
+    """The congestion controls, queue disciplines and transports that a description names."""
     return {name for _, name in _choices(resolved)}
 
 
 def _choices(resolved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Where a description names congestion controls and queue disciplines, and their names."""
+    """Where a description names congestion controls, queue disciplines and transports, and their names."""
     for number, link in enumerate(resolved.get("links", ())):
         yield from disciplines(link.get("queue", {}), f"links[{number}].queue")
     for number, flow in enumerate(resolved.get("flows", ())):
         if tcp := flow.get("tcp"):
+            if transport := tcp.get("transport"):
+                # Its congestion control is one of its own.
+                yield f"flows[{number}].tcp.transport", str(transport)
+                continue
             for row in (tcp, *tcp.get("cc_turns", ())):
                 yield f"flows[{number}].tcp.cc", str(row["cc"])
 
@@ -277,6 +282,8 @@ def demand_of_kernel(scenario: Scenario, resolved: Mapping[str, Any], *, loads_m
     """Raise `ScenarioError` if a scenario that is to run on a kernel names what that does not run."""
     fix = "Run it with --engine sim."
     for field, name in _choices(resolved):
+        if stacks.is_source(name):
+            raise scenario.complaint(field, f'"{name}"', "a transport in C runs in the simulator only", fix)
         if crates.is_source(name):
             raise scenario.complaint(field, f'"{name}"', "the kernel runs no Rust crate", fix)
         if modules.is_source(name) and not loads_modules:
@@ -305,7 +312,7 @@ def _text_of(made_by: Any) -> str | None:
 
 
 def is_reference(name: str) -> bool:
-    """Is this "python:module:Class", "bpf:mine.bpf.c", "rust:path/to/crate" or "module:tcp_mine.c"?"""
+    """Is this "python:module:Class", "bpf:mine.bpf.c", "rust:path/to/crate", "module:tcp_mine.c" or "c:stack.c"?"""
     return name.startswith(_PREFIX) or native.is_source(name)
 
 
@@ -318,6 +325,8 @@ def referenced(name: str, folder: Path | None = None) -> Factory:
 
 def factory(made_by: Callable[..., Algorithm]) -> Factory:
     """What the engine calls for each connection, from a class."""
+    if stacks.is_stack(made_by):
+        return stacks.factory_of(made_by)
     try:
         taken = set(inspect.signature(made_by).parameters)
     except (TypeError, ValueError):
@@ -346,6 +355,9 @@ def _checked_name(name: str) -> str:
 def _callable(name: str, made_by: _Class) -> _Class:
     if not callable(made_by):
         raise TailbackError(f'algorithm "{name}": give the class, not {made_by!r}.')
+    if stacks.is_stack(made_by):
+        stacks.demand_sound(name, made_by)
+        return made_by
     if isinstance(made_by, type) and (queues.is_queue(made_by) or hasattr(made_by, "enqueue")):
         _demand_sound_queue(name, made_by)
         return made_by

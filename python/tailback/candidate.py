@@ -7,6 +7,7 @@ What `candidate` distinguishes:
 - "mine.bpf.c" or "bpf:mine.bpf.c": a source as people write them for the kernel, likewise;
 - "mine/Cargo.toml" or "rust:mine": a crate in Rust, likewise;
 - "quinn" or "quinn,cc=bbr": another project's transport, whole, with one of its own congestion controls;
+- "stack.c", "c:stack.c" or a class with `connect`: a transport of the user's own, likewise, which wants `allow_code`;
 - a table as a scenario has it: `{"name": "cubic", "beta": 0.5}`, or its TOML text;
 - in Python, the class itself.
 """
@@ -20,8 +21,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tailback import bpf, crates, native, registry
-from tailback.algorithms import Algorithm, algorithm, is_reference, registered, sources
+from tailback import bpf, crates, native, registry, stacks
+from tailback.algorithms import Algorithm, algorithm, is_reference, load, registered, sources
 from tailback.checksums import digest
 from tailback.errors import ScenarioError, TailbackError, nearest
 from tailback.scenario import bulk, dumbbell
@@ -100,7 +101,7 @@ def candidate(
         return _transport(name, cc)
     runs_code = is_reference(name)
     if name not in _known() and not runs_code:
-        if ":" not in name and not name.endswith((bpf.ENDING, crates.MANIFEST)):
+        if ":" not in name and not name.endswith((bpf.ENDING, crates.MANIFEST, stacks.ENDING)):
             raise TailbackError(_unknown(name))
         runs_code = True
     if runs_code and not allow_code:
@@ -110,6 +111,8 @@ def candidate(
         )
     if not is_reference(name) and runs_code:
         name = _referring(name)
+    if stacks.is_source(name) or (name.startswith("python:") and stacks.is_stack(load(name.removeprefix("python:")))):
+        return _own_transport(name, cc)
     cc = {"name": name} | {key: value for key, value in cc.items() if key != "name"}
     resolved = _checked(cc, allow_code)
     source = sources(resolved, None).get(name)
@@ -147,11 +150,44 @@ def _transport(name: str, given: Mapping[str, Any]) -> Candidate:
     return Candidate(f"{name} {cc}", fields, "transport", allow_code=False, digest=digest(identity.encode()))
 
 
+def _own_transport(name: str, given: Mapping[str, Any]) -> Candidate:
+    """A transport of the user's own, with the first of its congestion controls if none is given."""
+    for key in given:
+        if key not in ("name", "transport", "cc"):
+            raise TailbackError(
+                f'the candidate {_place(name)} has no parameter "{key}". Write for example {name},cc=reno'
+            )
+    text: str | None = None
+    if stacks.is_source(name):
+        text = stacks.read(name)
+        try:
+            _, known = stacks.Declared(name, text).as_stack()
+        except ValueError as error:
+            raise TailbackError(f"the candidate {_place(name)} cannot be run: {error}") from None
+    else:
+        known = list(load(name.removeprefix("python:")).algorithms)  # type: ignore[attr-defined]
+    fields = {"transport": name, "cc": given.get("cc", known[0])}
+    label = _label({"name": name})
+    resolved = _resolved(bulk(fields["cc"], transport=name), f"{label} {fields['cc']}", allow_code=True)
+    source = sources(resolved, None)[name]
+    identity = json.dumps([fields, source.sha256], sort_keys=True)
+    return Candidate(
+        f"{label} {fields['cc']}",
+        fields,
+        "transport",
+        allow_code=True,
+        digest=digest(identity.encode()),
+        source=source.text,
+    )
+
+
 def _referring(name: str) -> str:
     """As a scenario's `cc` says it."""
     if name.endswith(crates.MANIFEST):
         return crates.written(name)
-    return f"{bpf.PREFIX}{name}" if name.endswith(bpf.ENDING) else f"python:{name}"
+    if name.endswith(bpf.ENDING):
+        return f"{bpf.PREFIX}{name}"
+    return f"{stacks.PREFIX}{name}" if name.endswith(stacks.ENDING) else f"python:{name}"
 
 
 def _registered(made_by: Callable[..., Algorithm]) -> dict[str, Any]:
@@ -196,22 +232,27 @@ def _unknown(name: str) -> str:
     hint = f' Did you mean "{close}"?' if close else ""
     return (
         f'there is no congestion control "{name}".{hint} There are: {", ".join(known)}; classes of your own, as '
-        "file.py:Class or module:Class; BPF sources, as mine.bpf.c; Rust crates, as mine/Cargo.toml; and transports, "
+        "file.py:Class or module:Class; BPF sources, as mine.bpf.c; Rust crates, as mine/Cargo.toml; "
+        f"transports in C, as stack.c; and transports, "
         f"as quinn,cc=bbr: {', '.join(_transports())}"
     )
 
 
 def _checked(cc: dict[str, Any], allow_code: bool) -> dict[str, Any]:
     """The resolved description of a scenario with it; refuses what the engine would."""
+    return _resolved(bulk(cc), _label(cc), allow_code)
+
+
+def _resolved(flow: Any, label: str, allow_code: bool) -> dict[str, Any]:
     try:
-        scenario = dumbbell(rate="10mbit", rtt="40ms", flows=[bulk(cc)], duration="1s")
+        scenario = dumbbell(rate="10mbit", rtt="40ms", flows=[flow], duration="1s")
         return scenario.resolve(allow_code=allow_code)
     except ScenarioError as error:
         problems = []
         for problem in error.problems:
             field = problem.field.rpartition("cc.")[2] if "cc." in problem.field else ""
             problems.append(f"{field + ': ' if field else ''}{problem.problem}. {problem.fix}".rstrip())
-        raise TailbackError(f"the candidate {_label(cc)} cannot be run: {'; '.join(problems)}") from None
+        raise TailbackError(f"the candidate {label} cannot be run: {'; '.join(problems)}") from None
 
 
 def _label(cc: Mapping[str, Any]) -> str:
@@ -222,7 +263,7 @@ def _label(cc: Mapping[str, Any]) -> str:
 
 
 def _place(name: str) -> str:
-    return name.removeprefix("python:").removeprefix(bpf.PREFIX).removeprefix(crates.PREFIX)
+    return name.removeprefix("python:").removeprefix(bpf.PREFIX).removeprefix(crates.PREFIX).removeprefix(stacks.PREFIX)
 
 
 def _toml(value: Any) -> str:

@@ -67,6 +67,12 @@ def asked_for(resolved: Mapping[str, Any]) -> list[Problem]:
         out.append(Problem("queue.discipline", name, problem, _FIX))
     for index, flow in enumerate(resolved.get("flows", ())):
         place, tcp = f"flow[{index}]", flow.get("tcp") or {}
+        transport = str(tcp.get("transport") or "")
+        if is_reference(transport):
+            kind, _, what = transport.partition(":")
+            verb = "import" if kind == "python" else "compile"
+            problem = f"the scenario asks to {verb} and run {what}"
+            out.append(Problem(f"{place}.transport", transport, problem, _FIX))
         rows = [(f"{place}.cc", tcp)]
         rows += [(f"{place}.cc_turns[{turn}]", row) for turn, row in enumerate(tcp.get("cc_turns") or ())]
         for field, row in rows:
@@ -103,6 +109,8 @@ def without_references(resolved: Mapping[str, Any], which: Callable[[str], bool]
     """The same with "reno" or a FIFO for what is named by reference, or by `which`: for checks of everything else."""
 
     def plain(row: Mapping[str, Any]) -> dict[str, Any]:
+        if which(str(row.get("transport") or "")):
+            return {key: value for key, value in row.items() if key != "transport"} | {"cc": "reno", "stack": "linux"}
         return dict(row) | ({"cc": "reno", "cc_params": {}} if which(str(row.get("cc", ""))) else {})
 
     flows = []

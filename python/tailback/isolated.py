@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, native
+from tailback import _core, native, stacks
 from tailback._core import Cancel
 from tailback.algorithms import Factory, Source, made_from
 from tailback.errors import TailbackError
@@ -50,6 +50,7 @@ def run(
         "text": text,
         "natives": native.libraries(resolved, declared),
         "queues": native.queues(resolved, declared),
+        "stacks": stacks.libraries(declared),
         "sources": others,
         "wants": (progress is not None, sink is not None),
     }
@@ -65,6 +66,12 @@ def demand_sound(name: str, libraries: list[tuple[str, str]]) -> None:
 def about_queue(name: str, library: str, params: str, rate_bps: int | None) -> str:
     """What the queue in a compiled library says of itself, made with these parameters; raises what is wrong."""
     about: str = _done({"about": (library, params, rate_bps)}, name)["about"]["text"]
+    return about
+
+
+def about_stack(name: str, library: str) -> tuple[str, list[str]]:
+    """The version and congestion controls of a transport in a compiled library; raises what is wrong."""
+    about: tuple[str, list[str]] = _done({"stack": (name, library)}, name)["about"]["stack"]
     return about
 
 
@@ -211,6 +218,11 @@ def _answer(job: Mapping[str, Any], answers: Connection) -> tuple[Any, ...]:
         except ValueError as error:
             return "error", type(error).__name__, error.args
         return "done", {}
+    if "stack" in job:
+        try:
+            return "done", {"about": {"stack": _core.NativeStack(*job["stack"]).about()}}
+        except ValueError as error:
+            return "error", type(error).__name__, error.args
     if "about" in job:
         try:
             return "done", {"about": {"text": _core.native_queue_about(*job["about"])}}
@@ -222,6 +234,7 @@ def _answer(job: Mapping[str, Any], answers: Connection) -> tuple[Any, ...]:
         name: _core.NativeAlgorithm(natives.get(name, []), queues.get(name, []))
         for name in natives.keys() | queues.keys()
     }
+    algorithms |= {name: _core.NativeStack(name, library) for name, library in job["stacks"].items()}
     wants_progress, wants_rows = job["wants"]
 
     def progress(fraction: float) -> None:

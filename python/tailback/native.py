@@ -1,4 +1,4 @@
-"""Candidates that are compiled: BPF sources and Rust crates, run in a process of their own, and kernel modules."""
+"""Candidates that are compiled and run in a process of their own: BPF sources, Rust crates, transports in C."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tailback import bpf, crates, modules
+from tailback import bpf, crates, modules, stacks
 from tailback.compiled import Declared, MayBeQueue, QueueAbout
 from tailback.errors import TailbackError
 
@@ -25,9 +25,12 @@ __all__ = [
 ]
 
 
+_KINDS: tuple[Any, ...] = (bpf, crates, modules, stacks)
+
+
 def is_source(name: str) -> bool:
-    """Is this "bpf:mine.bpf.c", "rust:path/to/crate" or "module:tcp_mine.c"?"""
-    return any(kind.is_source(name) for kind in (bpf, crates, modules))
+    """Is this "bpf:mine.bpf.c", "rust:path/to/crate", "module:tcp_mine.c" or "c:stack.c"?"""
+    return any(kind.is_source(name) for kind in _KINDS)
 
 
 def read(name: str, folder: Path | None = None) -> str:
@@ -43,7 +46,7 @@ def declared(name: str, text: str) -> Declared:
 
 
 def _kind(name: str) -> Any:
-    return next(kind for kind in (bpf, crates, modules) if kind.is_source(name))
+    return next(kind for kind in _KINDS if kind.is_source(name))
 
 
 def has_queue(name: str) -> bool:

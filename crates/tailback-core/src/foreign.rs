@@ -169,6 +169,11 @@ impl Default for State {
     }
 }
 
+/// What an adapter to a stack of another language unwinds with (`resume_unwind`) when the stack did what none may: the
+/// sentence that its flow ends with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Misuse(pub String);
+
 /// A stack did what no stack may, and its flow is over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StackFault {

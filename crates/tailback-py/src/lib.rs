@@ -15,6 +15,7 @@ mod measures;
 mod native;
 mod own;
 mod own_queue;
+mod own_stack;
 mod run;
 mod scenario;
 mod tables;
@@ -53,6 +54,11 @@ mod _core {
     use crate::own::{PyAck, PyCongestion, PyControl, PyPhaseChange};
     #[pymodule_export]
     use crate::own_queue::PyPacket;
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use crate::own_stack::PyNativeStack;
+    #[pymodule_export]
+    use crate::own_stack::PySetup;
     #[pymodule_export]
     use crate::run::{Cancel, check, run};
     #[pymodule_export]

@@ -12,12 +12,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 use tailback_core::cc::external::{External, Maker, Makers};
 use tailback_core::cc::{self, CongestionControl, Phase, PhaseChange, Resume, Signal};
+use tailback_core::foreign::Stacks;
 use tailback_core::queue::external;
 use tailback_core::scenario::{Params, Value};
 use tailback_core::time::{Bytes, Duration, Rate, Time};
 
 use crate::faults::AlgorithmError;
 use crate::own_queue::PyQueueMaker;
+use crate::own_stack::{Described, PyStack};
 
 /// The largest window: no path of any paper holds a tebibyte, and beyond it is surely a mistake.
 const MOST_WINDOW: Bytes = 1 << 40;
@@ -583,15 +585,33 @@ pub struct Beyond {
     pub makers: Makers,
     /// Queue disciplines.
     pub queues: external::Makers,
+    /// Transports.
+    pub stacks: Stacks,
 }
 
 /// The makers of `algorithms`, and those of this build: by name `factory(params, seed)` of a congestion control or, with the
 /// attribute `is_queue`, `factory(params, seed, rate_bps)` of a queue discipline. A factory's attribute `as_queue` is such a
-/// one where a link names it.
+/// one where a link names it. One with the attribute `is_stack` makes a transport; what is called `as_stack` says what a
+/// compiled transport has.
 pub fn makers(algorithms: Option<&Bound<'_, PyDict>>) -> PyResult<Beyond> {
-    let mut all = Beyond { makers: crate::run::controllers(), queues: external::Makers::new() };
+    let mut all = Beyond {
+        makers: crate::run::controllers(),
+        queues: external::Makers::new(),
+        stacks: crate::run::stacks(),
+    };
     for (name, factory) in algorithms.into_iter().flatten() {
         let name: String = name.extract()?;
+        #[cfg(target_os = "linux")]
+        if let Ok(native) = factory.cast::<crate::own_stack::PyNativeStack>() {
+            all.stacks.insert(name, native.get().open()?);
+            continue;
+        }
+        if factory.hasattr("is_stack")? {
+            all.stacks.insert(name.clone(), Arc::new(PyStack::new(&factory)?));
+        }
+        if let Some(as_stack) = factory.getattr_opt("as_stack")? {
+            all.stacks.insert(name.clone(), Arc::new(Described::new(&as_stack.call0()?)?));
+        }
         #[cfg(target_os = "linux")]
         if let Ok(native) = factory.cast::<crate::native::NativeAlgorithm>() {
             if let Some(maker) = native.get().queue_maker() {

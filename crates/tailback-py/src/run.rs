@@ -172,7 +172,7 @@ pub fn controllers() -> Makers {
 }
 
 fn build(scenario: &Scenario, beyond: &Beyond) -> PyResult<Simulation> {
-    match caught(|| Simulation::build_queueing(scenario, &beyond.makers, &stacks(), &beyond.queues)) {
+    match caught(|| Simulation::build_queueing(scenario, &beyond.makers, &beyond.stacks, &beyond.queues)) {
         Ok(built) => built.map_err(scenario_error),
         Err(unwound) => Err(unwound.into_exception(None, scenario.seed)),
     }

@@ -491,8 +491,9 @@ part! {
     stop: Option<Span>, or "the end of the run";
     /// Further times during which it is on, in order: `[{ start = "10s", stop = "20s" }]`.
     again: Vec<Period>;
-    /// Instead of TCP: another project's stack, `tailback list transports`, [QUIC stacks](quic.md); `cc` is then one of its own.
-    transport: Option<Name>, or "TCP";
+    /// Instead of TCP: another project's stack, `tailback list transports`, [QUIC stacks](quic.md), or
+    /// [one of yours](tutorials/own-stack.md#in-c-or-python), `"c:stack.c"` or `"python:mine.py:Mine"`; `cc` is then one of its own.
+    transport: Option<CodeName>, or "TCP";
     /// Over TCP: congestion control (`tailback algorithms`).
     cc: Option<Named>, or "`\"cubic\"`";
     /// Over TCP: further algorithms; the flow's connections use `cc` and these in turn.

@@ -238,6 +238,9 @@ def _run_engines(
             result.save(folder)
         for note in result.meta.get("notes", []):
             say(f"[bold]note:[/bold] {escape(note)}")
+        # The numbers of a flow whose stack did wrong are of the time before.
+        for warning in result.meta["warnings"] if "stack_faults" in result.tables else []:
+            say(f"[bold]warning:[/bold] {escape(warning)}")
     rows = compare.compare(results) if len(results) > 1 else []
     page = None
     if rows:

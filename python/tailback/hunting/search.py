@@ -170,12 +170,14 @@ class Hunt:
         genes = GENES + len(self._ranges)
         generator = np.random.default_rng([self.seed, *(weakness.name if weakness else EXPECT).encode()])
         start = qmc.LatinHypercube(genes, seed=generator).random(_POPULATION)
-        ends_at = self.done + budget
+        begun, ends_at = self.done, self.done + budget
         worst: list[_Scored] = []
         looked = [0]
 
         def evaluate(_: object, vectors: Any) -> list[float]:
-            if self.done >= ends_at - budget // 4:
+            # Each case of a generation may need its twin.
+            is_too_long = self.done > begun and self.done + 2 * _POPULATION > self.runs
+            if self.done >= ends_at - budget // 4 or is_too_long:
                 raise _Enough
             cases = [self._case(vector, weakness) for vector in np.atleast_2d(np.array(list(vectors)))]
             scored = self._scored(cases, weakness)
@@ -405,6 +407,8 @@ class Hunt:
         self._seeks_panic = is_panic
         while self.done < ends_at:
             tries = [case for case in simpler(scored.case) if case.burst_mbps <= _MOST_BURSTS * case.rate_mbps]
+            # No more than are left, so that `runs` is kept to.
+            tries = tries[: ends_at - self.done]
             if not tries:
                 break
             judged = self._scored(tries, weakness)

@@ -73,8 +73,8 @@ class Weakness:
     uses: frozenset[str]
     #: How bad, from what was seen: a finding from 1 on.
     badness: Callable[[Case, Seen], float]
-    #: Which twin must do well: the candidate itself with an even stream for the bursts or without jitter, or Reno in its
-    #: place,
+    #: Which twin must do well: the candidate itself with an even stream for the bursts or without jitter, or Reno in
+    #: its place,
     twin: str
     #: and when it does, from what was seen of both.
     is_well: Callable[[Case, Seen, Seen], bool]

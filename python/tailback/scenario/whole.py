@@ -260,6 +260,7 @@ class Scenario(ScenarioFields):
     def _resolved(self, outside: _Outside, check: bool, live: bool) -> dict[str, Any]:
         try:
             out: dict[str, Any] = _core.scenario_resolve(self, outside)
+            outside.transports(out)
             if check:
                 checked = out if outside.allow_code else without_references(out)
                 _core.check(json.dumps(checked), outside.factories, live)
@@ -357,6 +358,25 @@ class _Outside:
         except TailbackError as error:
             raise UnitError(str(error).rstrip("."), "Fix it, or name another") from None
         return True
+
+    def transports(self, resolved: Mapping[str, Any]) -> None:
+        """Load the transports of the user's own that a description names."""
+        for number, flow in enumerate(resolved["flows"]):
+            name = (flow.get("tcp") or {}).get("transport")
+            try:
+                if name and self.own(str(name)) and name in self.factories:
+                    self._demand_transport(self.factories[name])
+            except (UnitError, ValueError) as error:
+                known = error if isinstance(error, UnitError) else UnitError(str(error), "Fix it, or name another")
+                found = Problem(f"flow[{number}].transport", name, known.problem, known.fix)
+                raise ScenarioError([found]) from None
+
+    @staticmethod
+    def _demand_transport(factory: Any) -> None:
+        if hasattr(factory, "as_stack"):
+            factory.as_stack()
+        elif not hasattr(factory, "is_stack"):
+            raise UnitError("it is no transport", "Name a class with connect, or a source with TAILBACK_STACK")
 
     def pattern(self, pattern: str) -> bool:
         """Refuse a pattern that finds no figure in a program's output."""

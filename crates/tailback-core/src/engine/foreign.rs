@@ -2,13 +2,13 @@
 //! trusted.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use super::build;
 use super::connections::Tally;
 use crate::cc::external::Makers;
-use crate::foreign::{Endpoint, Progress, Setup, Stack, StackFault, Stacks, State, UDP_HEADERS};
+use crate::foreign::{Endpoint, Misuse, Progress, Setup, Stack, StackFault, Stacks, State, UDP_HEADERS};
 use crate::packet::Ecn;
 use crate::probe::rows::StackFaultKind;
 use crate::queue::external::NO_MAKERS;
@@ -20,6 +20,8 @@ use crate::traffic::{Action, Connection, Cue, Side};
 
 /// Datagrams and wakes of a flow without any time passing; more, and none ever will.
 pub const MOST_AT_AN_INSTANT: u32 = 200_000;
+/// Writes in a row that a stack takes bytes of; a send buffer is full after some.
+const MOST_WRITES: u32 = 100_000;
 /// Datagrams in a row that a sender may add to a full window. Probes after a timeout may (RFC 9002 section 7.5), two each
 /// time, and no path is silent for sixteen timeouts of a connection that lives.
 pub const MOST_BEYOND_WINDOW: u32 = 32;
@@ -138,7 +140,16 @@ impl Half {
     /// Read what has arrived, and give the stack what it takes.
     pub fn move_bytes(&mut self, now: Time) {
         self.read += self.endpoint.read(now);
-        while self.to_write > 0 {
+        for round in 0.. {
+            if self.to_write == 0 {
+                break;
+            }
+            if round == MOST_WRITES {
+                resume_unwind(Box::new(Misuse(format!(
+                    "it takes bytes to send without end: {MOST_WRITES} writes at one instant. Take none while its send \
+                     buffer is full"
+                ))));
+            }
             let taken = self.endpoint.write(self.to_write);
             if self.to_write != Bytes::MAX {
                 self.to_write -= taken;
@@ -287,10 +298,14 @@ pub fn flows(scenario: &Scenario, stacks: &Stacks) -> Result<Vec<Foreign>, Scena
     Ok(build::build(scenario, &Makers::new(), stacks, &NO_MAKERS)?.foreign)
 }
 
-/// What a panic said.
-pub fn panic_text(payload: &(dyn Any + Send)) -> String {
+/// What a stack that unwound did wrong, for people.
+pub fn what_unwound(payload: &(dyn Any + Send)) -> String {
+    if let Some(Misuse(what)) = payload.downcast_ref() {
+        return what.clone();
+    }
     let text = payload.downcast_ref::<&'static str>().map(ToString::to_string);
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".into())
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+    format!("it panicked: {}", text.as_deref().unwrap_or("without a message"))
 }
 
 impl Foreign {

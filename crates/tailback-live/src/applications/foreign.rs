@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use tailback_core::engine::foreign::{Foreign, Half, News, Wanted, panic_text};
+use tailback_core::engine::foreign::{Foreign, Half, News, Wanted, what_unwound};
 use tailback_core::packet::{Ecn, FlowId};
 use tailback_core::probe::rows::CongestionRow;
 use tailback_core::probe::rows::StackFaultKind;
@@ -113,11 +113,7 @@ impl Flow<'_> {
         match catch_unwind(AssertUnwindSafe(|| ask(hosted))) {
             Ok(answer) => Some(answer),
             Err(payload) => {
-                self.accuse(
-                    now,
-                    format!("it panicked: {}", panic_text(payload.as_ref())),
-                    StackFaultKind::Panicked,
-                );
+                self.accuse(now, what_unwound(payload.as_ref()), StackFaultKind::Panicked);
                 None
             }
         }

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::Network;
 use crate::engine::bounds::MOST_FOREIGN;
-use crate::engine::foreign::{Half, News, Wanted, panic_text};
+use crate::engine::foreign::{Half, News, Wanted, what_unwound};
 use crate::foreign::{StackFault, UDP_HEADERS};
 use crate::packet::{FlowId, Packet};
 use crate::probe::rows::StackFaultKind;
@@ -77,7 +77,7 @@ impl<P: Probe> Network<P> {
         match catch_unwind(AssertUnwindSafe(|| ask(half, now))) {
             Ok(answer) => Some(answer),
             Err(payload) => {
-                let what = format!("it panicked: {}", panic_text(payload.as_ref()));
+                let what = what_unwound(payload.as_ref());
                 self.accuse(foreign, what, StackFaultKind::Panicked);
                 None
             }
@@ -355,7 +355,7 @@ impl<P: Probe> Network<P> {
         let serial = match opened {
             Ok(serial) => serial,
             Err(payload) => {
-                let what = format!("it panicked: {}", panic_text(payload.as_ref()));
+                let what = what_unwound(payload.as_ref());
                 self.accuse(foreign, what, StackFaultKind::Panicked);
                 return None;
             }
