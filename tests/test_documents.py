@@ -83,6 +83,23 @@ def test_the_map_names_what_exists() -> None:
         assert [path for path in paths if not (ROOT / path.split("<")[0]).exists()] == [], document.name
 
 
+def test_each_lane_has_a_guard_a_plain_twin_and_a_test_that_exist() -> None:
+    section = (ROOT / "ARCHITECTURE.md").read_text().partition("## Lanes")[2].partition("\n## ")[0]
+    source = "".join(
+        path.read_text() for folder in ("src", "tests") for path in ROOT.glob(f"crates/tailback-core/{folder}/**/*.rs")
+    )
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:2] == "| "]
+    assert len(rows) > 5
+    for lane, *cells in rows[2:]:
+        for cell in cells:
+            names = [name.rpartition("::")[2] for name in re.findall(r"`([\w:]+)`", cell)]
+            assert names or cell.startswith("none"), (lane, cell)
+            unknown = [name for name in names if not re.search(rf"\b(?:fn|struct) {name}\b|\bpub {name}: bool", source)]
+            assert unknown == [], lane
+    fields = re.findall(r"pub (\w+): bool", (ROOT / "crates/tailback-core/src/tcp/stack/lanes.rs").read_text())
+    assert set(re.findall(r"`Lanes::(\w+)`", section)) == set(fields), "a lane of the stack is missing here"
+
+
 def test_the_readme_shows_python_that_runs() -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     assert blocks

@@ -4,16 +4,22 @@
 //! papers where they print them; the rest is marked "chosen" and explained in docs/links/.
 
 mod access;
+mod caia;
 mod home;
+mod perth;
 mod shapes;
 mod wireless;
+mod wu;
 
 use crate::node::{Node, Value};
 use crate::part::{Kind, Name, read};
 use crate::problem::{Fault, Problem, fault, hint};
-use crate::quantity::{Counts, Quantity, Size};
+use crate::quantity::Size;
 use crate::schema::{Flow, Link, Scenario};
 use crate::table;
+use caia::{adsl1, adsl1_vtun, homeplug, vtun, wifi};
+use perth::{adsl2, adsl2_wifi, crowd, eduroam, hsdpa, neighbours, university};
+use wu::{campus, ocean};
 
 /// A default of an option.
 #[derive(Clone, Copy, Debug)]
@@ -147,262 +153,6 @@ fn two_way(name: &str, a: &str, b: &str, delay: impl Into<Node>, loss: Node) -> 
         link(name, a, b, common.clone().with(table! { "wire" => table! { "loss" => loss } })),
         link(&format!("{name}-back"), b, a, common),
     ]
-}
-
-// --- CAIA 2011: home networks
-
-fn adsl1(given: &Given) -> Result<Vec<Node>, Fault> {
-    let adsl = || table! { "name" => "adsl", "encapsulation" => given.node("encapsulation") };
-    let [there, back] = two_way("internet", "left", "isp", given.node("internet_delay"), given.node("loss"));
-    let down = adsl().with(table! { "sync" => given.node("down"), "interleaving" => "16ms" });
-    let up = adsl().with(table! { "sync" => given.node("up"), "interleaving" => "8ms" });
-    Ok(vec![
-        there,
-        link("down", "isp", "right", table! { "queue" => given.node("buffer"), "medium" => down }),
-        link("up", "right", "isp", table! { "queue" => given.node("up_buffer"), "medium" => up }),
-        back,
-    ])
-}
-
-fn adsl1_vtun(given: &Given) -> Result<Vec<Node>, Fault> {
-    let inside = || {
-        let medium = table! { "name" => "tunnel", "flow" => "vtun" };
-        table! { "queue" => given.node("tun_queue"), "medium" => medium }
-    };
-    let mut links = adsl1(given)?;
-    links.push(link("tunnel", "left", "right", inside()));
-    links.push(link("tunnel-back", "right", "left", inside()));
-    Ok(links)
-}
-
-/// The connection that carries everybody's packets, up before they come.
-fn vtun(given: &Given) -> Result<Vec<Node>, Fault> {
-    Ok(vec![table! {
-        "app" => "tunnel", "name" => "vtun", "from" => "left", "to" => "right", "mtu" => "1492B",
-        "cc" => given.node("cc"), "stack" => given.node("stack"), "send_buffer" => given.node("send_buffer"),
-        "receive_buffer" => "256KiB",
-    }])
-}
-
-fn homeplug(given: &Given) -> Result<Vec<Node>, Fault> {
-    // The adapter's queue, and that of the host it pauses: one loses nothing, so both drop as one queue would.
-    let held = given.count("pause_queue", 100_000)?;
-    let size = Size::field(&given.node("buffer")).map_err(|fault| of("buffer", fault))?;
-    if held > 0 && size.counts != Counts::Packets {
-        let problem = "a paused host's queue counts packets, this one does not";
-        return Err(of("buffer", fault(problem, "Give packets, such as 30packets")));
-    }
-    let queue =
-        if held > 0 { format!("{}packets", size.amount + u128::from(held)) } else { size.to_string() };
-    let way = |name: &str, from: &str, to: &str, rate: &str| {
-        let medium = table! {
-            "name" => "homeplug", "channel" => "mains", "payload" => given.node("payload"),
-            "block_error" => given.node("block_error"), "phy_mbps" => given.node(rate),
-        };
-        let queue = Node { value: queue.as_str().into(), ..given.node("buffer") };
-        link(
-            name,
-            from,
-            to,
-            table! { "queue" => queue, "delay" => given.node("bridge_delay"), "medium" => medium },
-        )
-    };
-    Ok(vec![way("down", "left", "right", "phy"), way("up", "right", "left", "back_phy")])
-}
-
-fn wifi(given: &Given) -> Result<Vec<Node>, Fault> {
-    let way = |name: &str, from: &str, to: &str| {
-        let medium = table! {
-            "name" => "wifi", "channel" => "air", "rate_mbps" => given.node("rate"), "slot" => given.node("slot"),
-            "frame_error" => given.node("frame_error"),
-        };
-        let more = table! { "queue" => given.node("buffer"), "delay" => given.node("host_delay"), "medium" => medium };
-        link(name, from, to, more)
-    };
-    let [there, back] = two_way("wire", "ap", "right", "10us", 0.0.into());
-    Ok(vec![way("air", "left", "ap"), way("air-back", "ap", "left"), there, back])
-}
-
-// --- Wu 2007: ocean fibre and campus
-
-fn lossy(name: &str, ends: [&str; 2], rate: &str, delay: &str, queue: &Node, loss: f64) -> Node {
-    let wire = table! { "loss" => loss };
-    let more = table! { "rate" => rate, "delay" => delay, "queue" => queue.clone(), "wire" => wire };
-    link(name, ends[0], ends[1], more)
-}
-
-fn ocean(given: &Given) -> Result<Vec<Node>, Fault> {
-    let queue = given.own_bdp("queue", 1_000_000_000, 100)?;
-    Ok(vec![
-        lossy("fibre", ["left", "right"], "1gbit", "50ms", &queue, 1e-6),
-        lossy("fibre-back", ["right", "left"], "1gbit", "50ms", &queue, 1e-6),
-    ])
-}
-
-fn campus(given: &Given) -> Result<Vec<Node>, Fault> {
-    let leased = given.own_bdp("leased_queue", 51_000_000, 100)?;
-    let lan = given.own_bdp("queue", 1_000_000_000, 10)?;
-    Ok(vec![
-        lossy("leased", ["left", "campus"], "51mbit", "50ms", &leased, 1e-6),
-        lossy("lan", ["campus", "right"], "1gbit", "5ms", &lan, 1e-7),
-        lossy("lan-back", ["right", "campus"], "1gbit", "5ms", &lan, 1e-7),
-        lossy("leased-back", ["campus", "left"], "51mbit", "50ms", &leased, 1e-6),
-    ])
-}
-
-// --- Murray and Ong 2013: Singapore to Perth
-
-fn hsdpa(given: &Given) -> Result<Vec<Node>, Fault> {
-    let [there, back] = two_way("internet", "left", "rnc", "26.9ms", 0.0.into());
-    let down = table! {
-        "name" => "hsdpa", "cqi" => given.node("cqi"), "cqi_spread" => given.node("cqi_spread"),
-        "share" => given.node("share"),
-    };
-    let up = table! { "name" => "dch", "rate" => given.node("up") };
-    Ok(vec![
-        there,
-        link(
-            "down",
-            "rnc",
-            "right",
-            table! { "queue" => given.node("buffer"), "medium" => down.with(stalls(given)?) },
-        ),
-        link("up", "right", "rnc", table! { "queue" => "64kB", "medium" => up }),
-        back,
-    ])
-}
-
-/// Parameters of the way to the user that stalls; none if it never does.
-fn stalls(given: &Given) -> Result<Node, Fault> {
-    let every = given.node("stall_every");
-    let never = Quantity::Time.field(&every).map_err(|fault| of("stall_every", fault))? == 0;
-    Ok(if never {
-        table! {}
-    } else {
-        table! { "stall_every" => every }
-    })
-}
-
-fn adsl2(given: &Given) -> Result<Vec<Node>, Fault> {
-    adsl2_line(given, "right")
-}
-
-fn adsl2_line(given: &Given, home: &str) -> Result<Vec<Node>, Fault> {
-    let [there, back] = two_way("internet", "left", "isp", "25.5ms", 0.0.into());
-    let adsl = |sync: &str| {
-        table! { "name" => "adsl", "encapsulation" => "pppoe-llc", "sync" => sync, "interleaving" => "1ms" }
-    };
-    let wire = table! { "loss" => given.node("line_loss") };
-    Ok(vec![
-        there,
-        // 13 Mbit/s of IP are 14.77 Mbit/s of cells.
-        link(
-            "down",
-            "isp",
-            home,
-            table! { "queue" => given.node("buffer"), "medium" => adsl("14.77mbit"), "wire" => wire },
-        ),
-        link("up", home, "isp", table! { "queue" => "64kB", "medium" => adsl("1mbit") }),
-        back,
-    ])
-}
-
-fn adsl2_wifi(given: &Given) -> Result<Vec<Node>, Fault> {
-    let mut links = adsl2_line(given, "home")?;
-    links.splice(2..2, cell("air", "home", "right", given)?);
-    Ok(links)
-}
-
-/// An access point and a station, whose queue in the access point is `ap_buffer`.
-fn cell(name: &str, ap: &str, station: &str, given: &Given) -> Result<[Node; 2], Fault> {
-    let wifi = || {
-        table! {
-            "name" => "wifi", "channel" => "air", "standard" => given.node("standard"),
-            "rate_mbps" => given.node("rate"), "frame_error" => given.node("frame_error"),
-        }
-    };
-    let stalls = if station == "right" {
-        stalls(given)?
-    } else {
-        table! {}
-    };
-    // An access point hears every station; stations need not hear each other.
-    let back = wifi().with(table! { "hidden" => given.node("hidden") });
-    let back_name = name.replacen("air", "air-back", 1);
-    Ok([
-        link(
-            name,
-            ap,
-            station,
-            table! { "queue" => given.node("ap_buffer"), "medium" => wifi().with(stalls) },
-        ),
-        link(&back_name, station, ap, table! { "queue" => given.node("station_buffer"), "medium" => back }),
-    ])
-}
-
-fn university(given: &Given) -> Result<Vec<Node>, Fault> {
-    wired(given, "right")
-}
-
-/// The way from Singapore to `end`, which may have a port of its own.
-fn wired(given: &Given, end: &str) -> Result<Vec<Node>, Fault> {
-    let [there, back] = two_way("internet", "left", "border", "26.5ms", 0.0.into());
-    let has_port = given.0.iter().any(|(name, _)| *name == "port") && given.is_set("port");
-    let lan = if has_port { "lan" } else { end };
-    let backbone = || table! { "rate" => "1gbit", "delay" => "500us", "queue" => given.node("queue") };
-    let mut links = vec![there, link("backbone", "border", lan, backbone())];
-    if has_port {
-        let port =
-            || table! { "rate" => given.node("port"), "delay" => "0s", "queue" => given.node("port_queue") };
-        links.push(link("port", lan, end, port()));
-        links.push(link("port-back", end, lan, port()));
-    }
-    links.push(link("backbone-back", lan, "border", backbone()));
-    links.push(back);
-    Ok(links)
-}
-
-fn eduroam(given: &Given) -> Result<Vec<Node>, Fault> {
-    let mut links = wired(given, "ap")?;
-    links.splice(2..2, cell("air", "ap", "right", given)?);
-    for number in 1..=given.count("stations", 100)? {
-        let mut others = cell("air", "ap", &format!("station-{number}"), given)?;
-        for (link, name) in others.iter_mut().zip(["air", "air-back"]) {
-            let Value::Table(rows) = &mut link.value else { unreachable!("a link is a table") };
-            rows[0].1 = format!("{name}-{number}").into();
-        }
-        links.extend(others);
-    }
-    Ok(links)
-}
-
-/// Everybody else on the backbone: sessions of the web, arriving at random.
-fn crowd(given: &Given) -> Result<Vec<Node>, Fault> {
-    let has_port = given.is_set("port");
-    Ok(crowd_from(given, if has_port { "lan" } else { "right" }))
-}
-
-fn crowd_from(given: &Given, from: &str) -> Vec<Node> {
-    if !given.is_set("sessions") {
-        return Vec::new();
-    }
-    let params = table! {
-        "rate" => given.node("sessions"), "hosts" => 50u64, "access_low" => "1ms", "access_high" => "100ms",
-    };
-    vec![table! { "app" => "web", "name" => "crowd", "from" => from, "to" => "border", "params" => params }]
-}
-
-/// Other users of the access point, each fetching pages.
-fn neighbours(given: &Given) -> Result<Vec<Node>, Fault> {
-    let mut flows = crowd_from(given, "ap");
-    for number in 1..=given.count("stations", 100)? {
-        let station = format!("station-{number}");
-        let params = table! { "rate" => given.node("station_sessions") };
-        flows.push(table! {
-            "app" => "web", "name" => station.as_str(), "from" => station, "to" => "border", "params" => params,
-        });
-    }
-    Ok(flows)
 }
 
 fn no_flows(_: &Given) -> Result<Vec<Node>, Fault> {

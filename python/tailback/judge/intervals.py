@@ -128,7 +128,7 @@ def side(
     """On which side of a bound runs lie: 1 the good one, -1 the bad one, 0 not known with this confidence.
 
     `margins` are how far each run (or pair of runs with one seed) lies on the good side. They decide by the interval of
-    their mean; where all of them lie on one side also by the sign test, and by the interval of the mean logarithm of
+    their mean. Where all of them lie on one side the sign test decides too, and the interval of the mean logarithm of
     `ratios`, which are above 1 on the good side. `crates/tailback-measures/src/verdict.rs` has the rules and their
     reasons. `at_zero` is the side of a margin of exactly nothing. A margin that is not finite is a `StatisticsError`:
     what a missing number means is for the caller to say.

@@ -9,7 +9,7 @@ __all__ = ["Rounds", "Sequential"]
 
 @dataclass(frozen=True)
 class Rounds:
-    """So many seeds after each round; a further round is for what the one before leaves open."""
+    """Seeds after each round; a further round is for what the one before leaves open."""
 
     counts: tuple[int, ...]
 
@@ -29,7 +29,7 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Sequential:
-    """At least so many, then a quarter more, as each look costs a little and a late end wastes little."""
+    """At least `least`, then a quarter more, as each look costs a little and a late end wastes little."""
 
     least: int
     most: int

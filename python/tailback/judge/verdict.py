@@ -78,7 +78,7 @@ class Words:
         return self._of[verdict][0]
 
     def all(self) -> list[str]:
-        """Every word."""
+        """All words of the page, plain ones and others."""
         return [word for words in self._of.values() for word in words]
 
     @staticmethod

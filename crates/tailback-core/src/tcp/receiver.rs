@@ -24,7 +24,7 @@ use prefetch_index::prefetch_index;
 use crate::tcp::cold::ColdState;
 use crate::tcp::rtt::RttEstimator;
 use crate::tcp::segment::{Flags, Range, Segment};
-use crate::tcp::stack::Stack;
+use crate::tcp::stack::{Lanes, Stack};
 use crate::time::{Bytes, Duration, Time};
 
 /// A shorter segment does not widen the window (Linux `tcp_event_data_recv`).
@@ -40,7 +40,7 @@ pub struct Receiver {
     last_ack_sent: u64,
     echo: Time,
     mss: u32,
-    is_honest: bool,
+    lanes: Lanes,
     ecn: ecn::Echo,
     delay: delay::Delay,
     offer: offer::Offer,
@@ -65,7 +65,7 @@ impl Receiver {
             offer: offer::Offer::new(stack, buffer, mss),
             ecn: Default::default(),
             reassembly: Default::default(),
-            is_honest: stack.ack_division == 1 && stack.acks_ahead == 0,
+            lanes: stack.lanes(),
             claims: Default::default(),
         }
     }
@@ -123,12 +123,12 @@ impl Receiver {
     /// Does it acknowledge what arrived, once, and nothing else?
     #[inline]
     pub fn is_honest(&self) -> bool {
-        self.is_honest
+        self.lanes.honest
     }
     /// Is what it says with one segment what it says with the next, if nothing arrives between them?
     #[inline]
     pub fn acknowledges_alike(&self) -> bool {
-        self.is_honest && self.offer.reader.is_none() && !self.owes_early_ack()
+        self.lanes.honest && self.offer.reader.is_none() && !self.owes_early_ack()
     }
     /// The timestamp to echo.
     pub fn echo(&self) -> Time {

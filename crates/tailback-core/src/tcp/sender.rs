@@ -75,7 +75,7 @@ pub struct Sender {
     // The algorithm wants to know of each packet.
     is_followed: bool,
     // Losses are found by RACK, clocks are exact, marks mean nothing: most ACKs are of one kind then, see `acks`.
-    is_modern: bool,
+    takes_plain_acks: bool,
     // RFC 6675 NextSeg rule 4 was used in this recovery.
     rescued: bool,
     // The next new segment informs the receiver of a reduction.
@@ -141,10 +141,6 @@ impl AtRest for Trouble {
     }
 }
 
-fn is_modern(stack: &Stack) -> bool {
-    stack.sack && stack.detection == Detection::Rack && stack.clock_tick.is_zero() && !stack.speaks_ecn()
-}
-
 impl Sender {
     /// A sender before the handshake.
     pub fn new(stack: Arc<Stack>, algorithm: Algorithm, mss: u32, send_buffer: Bytes) -> Self {
@@ -174,7 +170,7 @@ impl Sender {
             duplicate_acks: 0,
             departed: 0,
             is_followed,
-            is_modern: is_modern(&stack) && !is_followed,
+            takes_plain_acks: stack.lanes().plain_acks && !is_followed,
             send_buffer,
             peer: Default::default(),
             timer: Default::default(),

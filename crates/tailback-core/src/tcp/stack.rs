@@ -6,6 +6,7 @@
 mod choices;
 mod fields;
 mod forms;
+mod lanes;
 mod profiles;
 
 use std::fmt::Display;
@@ -22,6 +23,7 @@ pub use choices::{
     Undo,
 };
 pub use fields::{Sources, Stack};
+pub use lanes::Lanes;
 pub use profiles::{PROFILES, Profile};
 
 /// Every stack a scenario may name.

@@ -32,14 +32,14 @@ impl Unit {
     }
 }
 
-/// A measure of a run, as the last part of its name.
+/// What a measure of a run is called and counted in.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// That part.
+    /// The last part of its name.
     pub name: &'static str,
     /// What it is called at an axis.
     pub title: &'static str,
-    /// Its unit.
+    /// What its number counts.
     pub unit: Unit,
     /// Which way is better; none of a count that grows with what is carried.
     pub better: Option<Better>,

@@ -213,18 +213,15 @@ impl Receiver {
     }
 
     /// Do full segments in order change nothing but the window and when the next ACK leaves? See [`Self::take_steadily`].
-    pub fn is_steady(&self, stack: &Stack) -> bool {
-        self.is_honest
+    pub fn is_steady(&self) -> bool {
+        self.lanes.trains
             && !self.has_seen_end()
             && self.reassembly.is_at_rest()
             && self.offer.reader.is_none()
-            && stack.gro_segments <= 1
             && self.delay.quick_acks == 0
             && self.delay.duplicates_sent == 0
             && self.delay.compressed_until == Time::NEVER
             && !self.owes_early_ack()
-            && !stack.speaks_ecn()
-            && !stack.delayed_ack_tick
     }
 
     /// Is it the next segment, full, no older than what came before it, with nothing in its header but ACK, and perhaps PSH?
