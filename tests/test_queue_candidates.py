@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,17 +28,37 @@ def _table() -> dict[str, dict[str, bool]]:
     }
 
 
-def _is_taken(call: Callable[[], object]) -> bool:
+def _is_taken(call: Callable[..., object], *arguments: Any) -> bool:
     try:
-        return call() is not False
+        return call(*arguments) is not False
     except TailbackError:
         return False
 
 
-def _resolved(queue: object, live: bool = False) -> tuple[tb.Scenario, dict[str, object]]:
+def _resolved(queue: Any, live: bool = False) -> tuple[tb.Scenario, dict[str, Any]]:
     flows = [tb.bulk("reno")]
     scenario = tb.dumbbell(rate="10mbit", rtt="40ms", queue=queue, flows=flows, duration="1s")
     return scenario, scenario.resolve(allow_code=True, live=live)
+
+
+def _runs(discipline: str) -> None:
+    _resolved({"discipline": discipline})
+
+
+def _is_tested(written: str) -> None:
+    _resolved(taken(written, "queue", algorithms=None, allow_code=True))
+
+
+def _is_assessed(written: str) -> bool:
+    return names_a_queue(written, allow_code=True)
+
+
+def _is_hunted(written: str) -> None:
+    hunted(written, allow_code=True)
+
+
+def _runs_in_a_guest(discipline: str) -> None:
+    demand_of_kernel(*_resolved({"discipline": discipline}, live=True), loads_modules=True)
 
 
 def test_the_table_says_what_the_commands_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,16 +77,12 @@ def test_the_table_says_what_the_commands_do(tmp_path: Path, monkeypatch: pytest
     table = _table()
     assert set(table) == set(kinds)
     for kind, (written, discipline) in kinds.items():
-
-        def in_guest(discipline: str = discipline) -> None:
-            demand_of_kernel(*_resolved({"discipline": discipline}, live=True), loads_modules=True)
-
         found = {
-            "run": _is_taken(lambda name=discipline: _resolved({"discipline": name})),
-            "test": _is_taken(lambda name=written: _resolved(taken(name, "queue", algorithms=None, allow_code=True))),
-            "assess": _is_taken(lambda name=written: names_a_queue(name, allow_code=True)),
-            "hunt": _is_taken(lambda name=written: hunted(name, allow_code=True)),
-            "guest": _is_taken(in_guest),
+            "run": _is_taken(_runs, discipline),
+            "test": _is_taken(_is_tested, written),
+            "assess": _is_taken(_is_assessed, written),
+            "hunt": _is_taken(_is_hunted, written),
+            "guest": _is_taken(_runs_in_a_guest, discipline),
         }
         assert found == table[kind], kind
 

@@ -9,6 +9,7 @@ import pytest
 import tailback as tb
 from tailback import vm
 from tailback_validation import cake
+from tailback_validation.truth import FOLDER
 
 KERNEL = "debian-6.1"
 
@@ -69,7 +70,7 @@ def test_a_missed_rule_is_called_missed(found: list[cake.Judged]) -> None:
 
 
 def test_acknowledgements_are_filtered_as_the_kernel_filters_them() -> None:
-    rows = cake.read(cake.FOLDER / "truth" / f"cake-acks-{KERNEL}.json")
+    rows = cake.read(FOLDER / "truth" / f"cake-acks-{KERNEL}.json")
     assert len(rows) == len(cake.ack_cells()) == 6
     for cell in cake.ack_cells():
         model, kernel = cake.simulated(cell), rows[cell.name]["measures"]
