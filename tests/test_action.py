@@ -117,3 +117,78 @@ def test_no_line_of_paths_runs_code(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "--algorithm=m=evil.py:M" in done.stderr
     assert not (tmp_path / "ran").exists()
+
+
+#: A candidate of a small repository, and its change: it backs off more.
+MINE = """
+from tailback.examples.newreno import NewReno
+
+class Mine(NewReno):
+    def on_congestion(self, congestion, control):
+        super().on_congestion(congestion, control)
+        control.ssthresh = max(control.ssthresh * 10 // 10, 2 * control.mss)
+"""
+SCENARIO = """
+duration = "3s"
+randomness = { start_spread = "200ms" }
+[dumbbell]
+rate = "8mbit"
+rtt = "40ms"
+wire = { loss = 0.003 }
+[[flow]]
+name = "subject"
+cc = "reno"
+[expect]
+conditions = ["subject.goodput_mbps > 2mbit"]
+"""
+
+
+@pytest.mark.slow
+def test_the_steps_on_a_repository_test_compare_and_leave_comment_page_and_history(tmp_path: Path) -> None:
+    """A repository with a base and a change, and the steps as a runner starts them."""
+    repo, programs = tmp_path / "repo", tmp_path / "bin"
+    (repo / "scenarios").mkdir(parents=True)
+    programs.mkdir()
+    (programs / "tailback").write_text(f"#!{sys.executable}\nfrom tailback.cli import main\nmain()\n")
+    (programs / "tailback").chmod(0o755)
+
+    def git(*words: str) -> None:
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.invalid", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", *who, *words], cwd=repo, check=True, capture_output=True)
+
+    (repo / "scenarios" / "lossy.toml").write_text(SCENARIO)
+    (repo / "mine.py").write_text(MINE)
+    git("init", "--quiet", "--initial-branch=main")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "begin")
+    git("checkout", "--quiet", "-b", "change")
+    (repo / "mine.py").write_text(MINE.replace("* 10", "* 5"))
+    git("commit", "--quiet", "-am", "back off more")
+
+    def step(name: str, **given: str) -> subprocess.CompletedProcess[str]:
+        env = dict.fromkeys(STEPS[name]["env"], "") | {
+            "PATH": f"{programs}:/usr/bin:/bin",
+            "RUNNER_TEMP": str(tmp_path),
+        }
+        env |= {"PYTHONPATH": os.pathsep.join(sys.path), "HOME": str(tmp_path), "GITHUB_OUTPUT": str(tmp_path / "out")}
+        env |= {"PATHS": "scenarios", "CANDIDATE": "mine.py:Mine", "ALLOW_CODE": "true"} | given
+        script = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", STEPS[name]["run"]]
+        return subprocess.run(script, cwd=repo, env=env, capture_output=True, text=True, check=False)
+
+    tested = step("Test", JUNIT="junit.xml")
+    assert tested.returncode == 0, tested.stderr
+    assert 'failures="0"' in (repo / "junit.xml").read_text()
+    compared = step("Compare", BASE="main", PAGE="page.html", HISTORY="history.jsonl")
+    assert compared.returncode == 1, compared.stderr
+    assert (tmp_path / "out").read_text() == f"comment={tmp_path}/tailback-ci.md\n"
+    comment = (tmp_path / "tailback-ci.md").read_text()
+    assert "subject.goodput_mbps" in comment
+    assert "lossy" in comment
+    assert "<html" in (repo / "page.html").read_text()
+    assert len((repo / "history.jsonl").read_text().splitlines()) == 2
+    # A change of a comment is none.
+    (repo / "mine.py").write_text("# The same.\n" + MINE)
+    git("commit", "--quiet", "-am", "as before")
+    unchanged = step("Compare", BASE="main")
+    assert unchanged.returncode == 0, unchanged.stderr
+    assert "no run of 1 scenario differs" in unchanged.stderr

@@ -183,11 +183,12 @@ class End:
         self.size, self.is_client, self.is_up = setup.most_payload - 9, is_client, False
         self.hello, self.ack, self.over, self.ends = is_client, None, False, False
         self.held = self.number = self.arrived = self.expected = 0
-        self.finishing = self.sent_end = self.peer_ended = False
+        self.finishing = self.sent_end = self.peer_ended = self.bye = False
         self.out, self.due, self.at = None, False, None
 
     def on_datagram(self, now, datagram, ecn):
         kind, number = datagram[:1], int.from_bytes(datagram[1:9], "little")
+        self.over |= kind == b"B"
         if not self.is_up:
             self.is_up, self.hello, self.at = True, not self.is_client, None
         if kind == b"A" and self.out is not None and number == self.number:
@@ -201,6 +202,9 @@ class End:
 
     def poll_transmit(self, now):
         head = lambda kind, number: kind + number.to_bytes(8, "little")
+        if self.bye:
+            self.bye = False
+            return head(b"B", 0)
         if self.hello:
             self.hello = False
             self.at = now + 1.0 if self.is_client else None
@@ -237,7 +241,7 @@ class End:
         return arrived
 
     def close(self, now):
-        self.over = True
+        self.over = self.bye = True
 
     def progress(self):
         states = {"established": self.is_up, "closed": self.over, "peer_finished": self.peer_ended,

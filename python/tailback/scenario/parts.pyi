@@ -648,7 +648,7 @@ class Flow(Part):
 
     @property
     def transport(self) -> str | None:
-        """Instead of TCP: another project's stack, `tailback list transports`, [QUIC stacks](quic.md); `cc` is then one of its own."""
+        """Instead of TCP: another project's stack, `tailback list transports`, [QUIC stacks](quic.md), or [one of yours](tutorials/own-stack.md#in-c-or-python), `"c:stack.c"` or `"python:mine.py:Mine"`; `cc` is then one of its own."""
 
     @property
     def cc(self) -> Named | None:
