@@ -99,7 +99,7 @@ def test_a_version_that_is_none_is_named_with_its_field() -> None:
 
 
 @needs_live
-def test_a_program_that_asks_for_ipv6_where_there_is_none_is_told_the_field() -> None:
+def test_a_program_that_asks_for_ipv6_where_there_is_none_gets_the_field() -> None:
     flow = tb.flow("exec", client="sh -c 'exit 1' -6")
     result = live.run(dumbbell(flow, duration="1s"), allow_code=True)
     assert any("set ip = 6 in the flow" in note for note in result.meta["notes"])

@@ -83,7 +83,7 @@ def test_a_client_whose_turn_never_comes_is_named() -> None:
     [
         ({"ready_by": "sleep"}, "ready_by", "file:NAME"),
         ({"ready_by": "file:../x"}, "ready_by", "file:NAME"),
-        ({"after": "nobody"}, "after", "there is no flow nobody"),
+        ({"after": "absent"}, "after", "there is no flow absent"),
         ({"after": "call"}, "after", "flow call runs no programs"),
         ({"after": "other"}, "after", "flow other has no server"),
         ({"after": "one.client"}, "after", "one wait for one another"),

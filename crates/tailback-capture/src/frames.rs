@@ -99,8 +99,8 @@ const RTP_HEADER: usize = 12;
 /// Linux's first time to live.
 const HOPS: u8 = 64;
 
-/// The IPv6 addresses are these 96 bits and the IPv4 address, as RFC 6052 section 2.2 embeds one; 2001:db8::/32 is for
-/// documentation (RFC 3849), and hosts prefer it to IPv4, unlike private addresses (RFC 6724 section 2.1).
+/// An IPv6 address is these 96 bits and the IPv4 address, as RFC 6052 section 2.2 embeds one. The prefix is for
+/// documentation (RFC 3849). Hosts prefer it to IPv4, unlike private addresses (RFC 6724 section 2.1).
 const PREFIX: [u16; 6] = [0x2001, 0xdb8, 0, 0, 0, 0];
 
 /// The addresses of a flow, as in live runs: 10.x.y.1 at its sender, 10.x.y.2 at its receiver, x·256 + y its number; over

@@ -16,8 +16,8 @@ pub fn addresses(flow: u32) -> [Ipv4Addr; 2] {
     [Ipv4Addr::new(10, x, y, 1), Ipv4Addr::new(10, x, y, 2)]
 }
 
-/// What stands before a flow's IPv4 address in its IPv6 one (RFC 6052 section 2.2), so that the last 32 bits say whose it is.
-/// 2001:db8::/32 is for documentation (RFC 3849); unlike private addresses, programs prefer it to IPv4 (RFC 6724 section 2.1).
+/// What stands before a flow's IPv4 address in its IPv6 one (RFC 6052 section 2.2): the last 32 bits say whose it is. The
+/// prefix is for documentation (RFC 3849). Programs prefer it to IPv4, unlike private addresses (RFC 6724 section 2.1).
 const PREFIX: [u8; 12] = [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// The IPv6 address beside this IPv4 one.

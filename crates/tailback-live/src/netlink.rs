@@ -82,7 +82,7 @@ impl Netlink {
         let mut message = AddressMessage::default();
         message.header.family = family;
         message.header.prefix_len = bits;
-        // Nobody else could have it, and until that were known no program could use it (RFC 4862 section 5.4).
+        // No other host has it, and a program could not use it before that was known (RFC 4862 section 5.4).
         message.header.flags =
             if address.is_ipv6() { AddressHeaderFlags::Nodad } else { AddressHeaderFlags::empty() };
         message.header.index = index;

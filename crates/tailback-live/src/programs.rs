@@ -413,7 +413,7 @@ impl Ready {
         Some(format!("{what}{}{hint}", last_lines(errors)))
     }
 
-    /// Whether a program of a flow over IPv4 is told to use IPv6.
+    /// Whether a program of a flow over IPv4 asks for IPv6.
     fn asks_for_v6(&self, role: Role) -> bool {
         let line = if role == Role::Server { &self.plan.server } else { &self.plan.client };
         self.plan.tcp.ip == IpVersion::V4 && words::ask_for_v6(line)

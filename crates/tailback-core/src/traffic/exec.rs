@@ -223,7 +223,7 @@ fn runs_once(flow: &FlowSpec, path: &str) -> Result<(), ScenarioError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::IpVersion;
+    use crate::scenario::{Instruments, IpVersion, Randomness};
 
     fn params(pairs: &[(&str, &str)]) -> Params {
         pairs.iter().map(|(name, value)| (name.to_string(), Value::Name(value.to_string()))).collect()
@@ -257,7 +257,17 @@ mod tests {
             tcp: None,
             ip: IpVersion::V4,
         };
-        Scenario { flows: flows.iter().map(flow).collect(), ..Scenario::default() }
+        Scenario {
+            format: 1,
+            name: "test".into(),
+            seed: 1,
+            duration_ps: 1,
+            nodes: Vec::new(),
+            links: Vec::new(),
+            flows: flows.iter().map(flow).collect(),
+            randomness: Randomness::default(),
+            instruments: Instruments::default(),
+        }
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub fn may_begin(after: &[After], all: &[Progress]) -> bool {
 pub struct Place<'a> {
     /// A process of its network.
     pub process: u32,
-    /// Its port.
+    /// The port that the server is to listen on.
     pub port: u16,
     /// Its working folder.
     pub folder: &'a Path,
