@@ -92,10 +92,11 @@ impl Minstrel {
     /// A rate worth a probe, if the drawn one is.
     fn probe(&mut self) -> Option<usize> {
         let rate = self.stream.below(self.mbps.len() as u64) as usize;
-        if rate == self.best || rate == self.second {
+        let record = &mut self.records[rate];
+        // The second may be one that nothing is known of yet.
+        if rate == self.best || rate == self.second && record.is_known {
             return None;
         }
-        let record = &mut self.records[rate];
         if record.is_known && self.mbps[rate] < self.mbps[self.surest] {
             record.skipped += 1;
             if record.skipped < SKIPS {
