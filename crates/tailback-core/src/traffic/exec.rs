@@ -49,6 +49,8 @@ pub const CARD: Card = Card {
     ],
 };
 
+/// What users call it.
+pub const PLAIN: &str = "Program (live and vm)";
 /// What others must know of it.
 pub const TRAITS: Traits = Traits::PROGRAMS;
 
