@@ -1,12 +1,13 @@
 // What can be taken away: text, rows, pictures.
 
+import { plain } from './applications';
 import { pathWords, type Document } from './document';
 import type { Outcome } from './engine';
 import { digits, rateWords, timeWords } from './quantity';
 import { resolved } from './series';
 import { strokeOf, colours, type Drawn } from './ui/chart';
 import { sentences, verdict } from './verdict';
-import { APPS, felt } from './words';
+import { felt } from './words';
 
 export function save(name: string, content: BlobPart, type: string): void {
   const link = document.createElement('a');
@@ -75,7 +76,7 @@ export function about(outcome: Outcome, document: Document): About {
     .map((link) => `${link.name}: ${[link.rate_bps === null ? '' : rateWords(link.rate_bps), link.queue.discipline].filter(Boolean).join(', ')}`);
   const flows = outcome.flows
     .slice(0, 8)
-    .map((flow) => `${flow.name} (${[APPS[flow.kind] ?? flow.kind, flow.cc].filter(Boolean).join(', ')}): ${felt(flow).figure}, ${felt(flow).meaning}`);
+    .map((flow) => `${flow.name} (${[plain(flow.kind), flow.cc].filter(Boolean).join(', ')}): ${felt(flow).figure}, ${felt(flow).meaning}`);
   const more = outcome.flows.length - flows.length;
   return {
     name: String(document['name'] || 'tailback'),

@@ -1,5 +1,6 @@
 // From the tables of a run to lines and points, in the units that people read.
 
+import { onlyAsks } from './applications';
 import type { Outcome, Table } from './engine';
 
 export interface Line {
@@ -99,9 +100,6 @@ export function groups(table: Table | undefined, by: string): Map<number, Uint32
   grouped.set(table, known.set(by, found));
   return found;
 }
-
-/** Applications whose client only asks: what they wait for comes from the other end. */
-const ASKERS = ['web', 'web-probe', 'request-response', 'rpm-probe', 'video'];
 
 function group(values: ArrayLike<number>): Map<number, Uint32Array> {
   const counts: number[] = [];
@@ -215,7 +213,7 @@ function windows(outcome: Outcome, scenario: Resolved): Panel[] {
   for (const [flow, rows] of groups(polls, 'flow')) {
     const spec = scenario.flows[flow];
     // A flow that only asks has a window that never matters: its answers come from the other end.
-    if (!spec?.tcp || ASKERS.includes(spec.app.kind)) continue;
+    if (!spec?.tcp || onlyAsks(spec.app.kind)) continue;
     const key = `flow:${spec.name}`;
     const segment = 1 / (spec.tcp.mtu - 52);
     window.lines.push({ key, label: spec.name, x: pick(t, rows), y: capped(pick(cwnd, rows, segment)) });
@@ -281,7 +279,7 @@ function rates(outcome: Outcome, scenario: Resolved): Panel {
     const received = numbers(polls, 'bytes_arrived');
     for (const [flow, rows] of groups(polls, 'flow')) {
       const spec = scenario.flows[flow];
-      if (!spec || ASKERS.includes(spec.app.kind)) continue;
+      if (!spec || onlyAsks(spec.app.kind)) continue;
       const { x, y } = binned(pick(t, rows), pick(received, rows), end, BINS);
       lines.set(flow, { key: `flow:${spec.name}`, label: spec.name, x, y });
     }

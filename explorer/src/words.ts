@@ -21,29 +21,6 @@ export const opinion = (mos: number): string => OPINIONS.find(([least]) => mos >
 /** How bad, from 0 (good) to 2: for a colour that words accompany. */
 export const worry = (mos: number): 0 | 1 | 2 => (mos >= 4.03 ? 0 : mos >= 3.1 ? 1 : 2);
 
-export const APPS: Record<string, string> = {
-  bulk: 'Download',
-  ftp: 'Old download (64 packets)',
-  hftp: 'Download without limit',
-  transfers: 'Files, one after another',
-  'request-response': 'Questions and answers',
-  web: 'Web crowd',
-  'web-probe': 'Web reader',
-  'rpm-probe': 'Responsiveness probes',
-  video: 'Film',
-  game: 'Game',
-  voip: 'Call',
-  'voip-onoff': 'Call with pauses',
-  'udp-cbr': 'Steady stream',
-  media: 'Video call',
-  'media-gcc': 'Video call (WebRTC)',
-  'media-scream': 'Video call (SCReAM)',
-  page: 'Web page',
-  ping: 'Ping',
-  tunnel: 'Tunnel',
-  exec: 'Program (live and vm)',
-};
-
 export const waiting = (ms: number): string =>
   ms >= 1000 ? `${digits(ms / 1000, 2)} s` : `${digits(ms, ms < 10 ? 2 : 3)} ms`;
 

@@ -1,5 +1,6 @@
 // Who uses the path: what each does, how its TCP behaves, from when to when.
 
+import { carriesPackets, isOffered, isOverUdp, onlyAsks, plain } from '../applications';
 import { stroke } from '../colours';
 import {
   changed,
@@ -14,26 +15,17 @@ import {
 } from '../document';
 import { digits, seconds, timeText, timeWords } from '../quantity';
 import { catalogue, scenario, edit } from '../state';
-import { APPS } from '../words';
 import { Help } from './help';
 import { Slider, type Scale } from './slider';
 
 /** What is offered first; every other application is in the list of a flow. */
-const ADD: { label: string; flow: Fields }[] = [
-  { label: 'Download', flow: { app: 'bulk', cc: 'cubic' } },
-  { label: 'Call', flow: { app: 'voip' } },
-  { label: 'Web reader', flow: { app: 'web-probe', from: 'right', to: 'left' } },
-  { label: 'Files', flow: { app: 'transfers' } },
-  { label: 'Ping', flow: { app: 'ping' } },
+const ADD: { label: string; name: string; flow: Fields }[] = [
+  { label: 'Download', name: 'download', flow: { app: 'bulk', cc: 'cubic' } },
+  { label: 'Call', name: 'call', flow: { app: 'voip' } },
+  { label: 'Web reader', name: 'reader', flow: { app: 'web-probe', from: 'right', to: 'left' } },
+  { label: 'Files', name: 'files', flow: { app: 'transfers' } },
+  { label: 'Ping', name: 'ping', flow: { app: 'ping' } },
 ];
-const NAMES: Record<string, string> = {
-  bulk: 'download',
-  voip: 'call',
-  'web-probe': 'reader',
-  transfers: 'files',
-  ping: 'ping',
-};
-const OVER_UDP = ['voip', 'voip-onoff', 'udp-cbr', 'media', 'ping'];
 /** More at once is a study, not a picture. */
 const MOST_ALIKE = 100;
 const FARTHER: Scale = { low: 0.001, high: 0.5, zero: true };
@@ -56,10 +48,9 @@ export function FlowsPanel() {
   const flows = flowViews(document);
   const length = durationOf(document);
   const isNetwork = document['link'] !== undefined;
-  const add = (given: Fields): void =>
+  const add = (base: string, given: Fields): void =>
     edit('add', (changed) => {
       const taken = flowViews(changed).map((flow) => flow.name);
-      const base = NAMES[String(given['app'])] ?? String(given['app']);
       let name = base;
       for (let number = 2; taken.includes(name); number++) name = `${base}-${number}`;
       changed.flow = [...list(changed.flow as Value | undefined), { name, ...given }];
@@ -75,7 +66,7 @@ export function FlowsPanel() {
       {!isNetwork && (
         <div class="add" role="group" aria-label="Add a flow">
           {ADD.map((each) => (
-            <button type="button" key={each.label} onClick={() => add(each.flow)} data-add={String(each.flow['app'])}>
+            <button type="button" key={each.label} onClick={() => add(each.name, each.flow)} data-add={String(each.flow['app'])}>
               + {each.label}
             </button>
           ))}
@@ -98,18 +89,18 @@ function FlowRow({
   isNetwork: boolean;
 }) {
   const { colour } = stroke(flow.place);
-  const isTcp = !OVER_UDP.includes(flow.app);
+  const isTcp = !isOverUdp(flow.app);
   const cards = catalogue.value;
   const farther = seconds(flow.fields['access_delay']) ?? 0;
   const setApp = (app: string): void =>
     setFlow(flow.index, 'app', ({ cc, stack, params: _, bytes: __, from, to, ...rest }) => ({
       ...rest,
       app,
-      ...(OVER_UDP.includes(app)
+      ...(isOverUdp(app)
         ? {}
         : { ...(cc === undefined ? {} : { cc }), ...(stack === undefined ? {} : { stack }) }),
       // What a reader asks for travels with the downloads, so the reader sits at the other end.
-      ...(app === 'web-probe' || app === 'web'
+      ...(onlyAsks(app)
         ? isNetwork
           ? { from, to }
           : { from: 'right', to: 'left' }
@@ -161,7 +152,7 @@ function FlowRow({
           spellcheck={false}
           onChange={(event) => setKey(flow.index, 'name', event.currentTarget.value.trim() || undefined)}
         />
-        {!isNetwork && flow.app !== 'tunnel' && (
+        {!isNetwork && !carriesPackets(flow.app) && (
           <label class="count">
             ×{' '}
             <input
@@ -196,10 +187,10 @@ function FlowRow({
           <span>What</span>
           <select value={flow.app} onChange={(event) => setApp(event.currentTarget.value)}>
             {(cards?.applications ?? [{ name: flow.app, title: flow.app }])
-              .filter((card) => !['exec', 'tunnel'].includes(card.name) || card.name === flow.app)
+              .filter((card) => isOffered(card.name) || card.name === flow.app)
               .map((card) => (
                 <option value={card.name} key={card.name}>
-                  {APPS[card.name] ?? card.title}
+                  {plain(card.name)}
                 </option>
               ))}
           </select>
@@ -270,7 +261,7 @@ function FlowRow({
             />
           </label>
         </div>
-        {flow.app !== 'tunnel' && (
+        {!carriesPackets(flow.app) && (
           <Slider
             label="Farther away"
             value={2 * farther}

@@ -1,5 +1,6 @@
 // Who feels what, and the plots.
 
+import { plain } from '../applications';
 import { computed } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
 import { flowViews, dumbbellOf, together, type Document } from '../document';
@@ -22,7 +23,7 @@ import {
   zoom,
 } from '../state';
 import { theme } from '../theme';
-import { APPS, alike, fairness, felt, sharing, waiting, type Sharing } from '../words';
+import { alike, fairness, felt, sharing, waiting, type Sharing } from '../words';
 import { Chart, type Drawn } from './chart';
 import { Explained, Help } from './help';
 import { shownStep } from './tour';
@@ -235,7 +236,7 @@ function RunStatus() {
 
 function Cards({ result }: { result: Outcome }) {
   const flows = resolved(result).flows;
-  const titles = (kind: string, cc?: string): string => [APPS[kind] ?? kind, cc].filter(Boolean).join(', ');
+  const titles = (kind: string, cc?: string): string => [plain(kind), cc].filter(Boolean).join(', ');
   const most = 12;
   const grouped = together(result.flows, flowViews(scenario.value));
   const shares = sharing(

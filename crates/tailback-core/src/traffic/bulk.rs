@@ -42,6 +42,7 @@ impl Bulk {
 
 impl Registered for Bulk {
     const CARD: Card = CARD;
+    const PLAIN: &'static str = "Download";
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         let read_rate = reading(given.whole(READ_RATE.name));

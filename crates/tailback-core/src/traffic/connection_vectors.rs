@@ -258,6 +258,7 @@ pub struct ConnectionVectors {
 
 impl Registered for ConnectionVectors {
     const CARD: Card = CARD;
+    const PLAIN: &'static str = "Recorded connections";
 
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {
         let cap = Some(given.whole("largest")).filter(|bytes| *bytes > 0);

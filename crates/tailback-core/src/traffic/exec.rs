@@ -81,6 +81,8 @@ pub enum After {
     Client(usize),
 }
 
+/// What users call it.
+pub const PLAIN: &str = "Program (live and vm)";
 /// What others must know of it.
 pub const TRAITS: Traits = Traits::PROGRAMS;
 

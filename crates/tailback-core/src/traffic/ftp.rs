@@ -51,6 +51,8 @@ const HFTP: Card = Card {
 
 impl<const PACKETS: u64> Registered for Windowed<PACKETS> {
     const CARD: Card = if PACKETS == 64 { FTP } else { HFTP };
+    const PLAIN: &'static str =
+        if PACKETS == 64 { "Old download (64 packets)" } else { "Download without limit" };
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         Ok(Windowed {

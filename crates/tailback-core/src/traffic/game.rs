@@ -38,6 +38,7 @@ pub struct Game {
 
 impl Registered for Game {
     const CARD: Card = CARD;
+    const PLAIN: &'static str = "Game";
     const TRAITS: Traits = Traits::UPDATES;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {

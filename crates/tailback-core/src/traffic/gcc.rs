@@ -127,6 +127,7 @@ pub struct Gcc {
 
 impl RateControl for Gcc {
     const CARD: Card = CARD;
+    const PLAIN: &'static str = "Video call (WebRTC)";
     type Report = Report;
     const REPORTS_RELEASE: bool = true;
 

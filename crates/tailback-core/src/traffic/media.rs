@@ -33,6 +33,8 @@ const PS_PER_SECOND: u64 = 1_000_000_000_000;
 pub trait RateControl: Clone + Debug + Sized {
     /// The card of the application.
     const CARD: Card;
+    /// What users call it.
+    const PLAIN: &'static str;
     /// What a report says.
     type Report: Clone + Debug;
     /// A report may let packets or padding leave.
@@ -122,6 +124,7 @@ pub struct MediaFlow<C: RateControl> {
 
 impl<C: RateControl> Registered for MediaFlow<C> {
     const CARD: Card = C::CARD;
+    const PLAIN: &'static str = C::PLAIN;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         let (min_bps, max_bps) = (given.whole("min_rate") as f64, given.whole("max_rate") as f64);

@@ -253,6 +253,8 @@ pub struct Traits {
     pub runs_programs: bool,
     /// Its requests are for segments of a film, which is played meanwhile.
     pub plays_film: bool,
+    /// Its client only asks: what it waits for comes from the other end.
+    pub only_asks: bool,
 }
 
 impl Traits {
@@ -262,6 +264,7 @@ impl Traits {
         carries_packets: false,
         runs_programs: false,
         plays_film: false,
+        only_asks: false,
     };
     /// Calls.
     pub const VOICE: Traits = Traits { datagrams: Datagrams::Voice, ..Traits::NONE };
@@ -269,8 +272,10 @@ impl Traits {
     pub const ECHO: Traits = Traits { datagrams: Datagrams::Echo, ..Traits::NONE };
     /// A game.
     pub const UPDATES: Traits = Traits { datagrams: Datagrams::Updates, ..Traits::NONE };
+    /// Requests, whose answers are what counts.
+    pub const ASKS: Traits = Traits { only_asks: true, ..Traits::NONE };
     /// A film.
-    pub const FILM: Traits = Traits { plays_film: true, ..Traits::NONE };
+    pub const FILM: Traits = Traits { plays_film: true, ..Traits::ASKS };
     /// A tunnel's connection.
     pub const CARRIER: Traits = Traits { carries_packets: true, ..Traits::NONE };
     /// Programs.

@@ -102,6 +102,7 @@ pub struct Nada {
 
 impl RateControl for Nada {
     const CARD: Card = CARD;
+    const PLAIN: &'static str = "Video call";
     type Report = Report;
 
     fn new(given: &Checked<'_>, [min_bps, max_bps]: [f64; 2]) -> Self {

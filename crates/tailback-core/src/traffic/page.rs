@@ -54,7 +54,7 @@ const CARD: Card = Card {
 };
 
 /// A page of one object, for a flow without a page.
-const PLAIN: &str = "0 30000 400 50 0 -";
+const ONE_DOCUMENT: &str = "0 30000 400 50 0 -";
 const MOST_CONNECTIONS: usize = 6;
 const HELLO: Bytes = 517;
 const CERTIFICATE: Bytes = 3000;
@@ -181,6 +181,7 @@ pub struct Page {
 
 impl Registered for Page {
     const CARD: Card = CARD;
+    const PLAIN: &'static str = "Web page";
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         if !given.text("har").is_empty() {
@@ -188,7 +189,7 @@ impl Registered for Page {
             return Err(given.refuse("har", "the engine reads no files", fix));
         }
         let text = given.text("objects");
-        let objects = parsed(if text.is_empty() { PLAIN } else { text })
+        let objects = parsed(if text.is_empty() { ONE_DOCUMENT } else { text })
             .map_err(|(problem, fix)| given.refuse("objects", &problem, fix))?;
         let is_multiplexed = given.choice("http") == "2";
         Ok(Page {

@@ -32,6 +32,7 @@ pub struct Ping {
 
 impl Registered for Ping {
     const CARD: Card = CARD;
+    const PLAIN: &'static str = "Ping";
     const TRAITS: Traits = Traits::ECHO;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {

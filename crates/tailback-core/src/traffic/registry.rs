@@ -11,6 +11,8 @@ use crate::time::Time;
 pub trait Registered: Application + Sized {
     /// The card; its name is the registry name.
     const CARD: Card;
+    /// What users call it: in a menu beside others, and in a picture.
+    const PLAIN: &'static str;
     /// What others must know of it before there is one.
     const TRAITS: Traits = Traits::NONE;
     /// A fresh application. `seed` belongs to this flow alone.
@@ -30,6 +32,7 @@ macro_rules! applications {
         }
 
         static CARDS: &[Card] = &[$(<super::$module::$Name as Registered>::CARD),+];
+        static PLAIN: &[&str] = &[$(<super::$module::$Name as Registered>::PLAIN),+];
         static TRAITS: &[Traits] = &[$(<super::$module::$Name as Registered>::TRAITS),+];
 
         fn construct(row: usize, given: &Checked<'_>, seed: u64) -> Result<App, ScenarioError> {
@@ -97,6 +100,12 @@ pub fn cards() -> &'static [Card] {
 pub fn traits(name: &str) -> Traits {
     let rows = CARDS.iter().zip(TRAITS).chain([(&exec::CARD, &exec::TRAITS)]);
     rows.into_iter().find(|(card, _)| card.name == name).map_or(Traits::NONE, |(_, traits)| *traits)
+}
+
+/// What users call the application of this name; the name itself, if there is none.
+pub fn plain(name: &str) -> &str {
+    let rows = CARDS.iter().zip(PLAIN).chain([(&exec::CARD, &exec::PLAIN)]);
+    rows.into_iter().find(|(card, _)| card.name == name).map_or(name, |(_, plain)| plain)
 }
 
 /// The application called `name`, described at `field_path` (such as `flows[0].app`).

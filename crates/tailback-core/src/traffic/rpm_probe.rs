@@ -3,7 +3,7 @@
 use super::registry::Registered;
 use super::slots::Slots;
 use super::{
-    Action, Actions, Application, Connection, Cue, Exchange, Opening, Report, Rows, Side, Transport,
+    Action, Actions, Application, Connection, Cue, Exchange, Opening, Report, Rows, Side, Traits, Transport,
 };
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
@@ -62,6 +62,8 @@ pub struct RpmProbe {
 
 impl Registered for RpmProbe {
     const CARD: Card = CARD;
+    const PLAIN: &'static str = "Responsiveness probes";
+    const TRAITS: Traits = Traits::ASKS;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         Ok(RpmProbe {

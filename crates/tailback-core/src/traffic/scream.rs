@@ -90,6 +90,7 @@ pub struct Scream {
 
 impl RateControl for Scream {
     const CARD: Card = CARD;
+    const PLAIN: &'static str = "Video call (SCReAM)";
     type Report = Report;
     const REPORTS_RELEASE: bool = true;
 

@@ -47,6 +47,7 @@ pub struct Transfers {
 
 impl Registered for Transfers {
     const CARD: Card = CARD;
+    const PLAIN: &'static str = "Files, one after another";
 
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {
         let idle_s = (given.number("idle_low"), given.number("idle_high"));

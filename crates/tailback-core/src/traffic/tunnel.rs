@@ -38,6 +38,7 @@ const ONLY: Connection = 0;
 
 impl Registered for Tunnel {
     const CARD: Card = CARD;
+    const PLAIN: &'static str = "Tunnel";
     const TRAITS: Traits = Traits::CARRIER;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {

@@ -32,6 +32,7 @@ pub struct UdpCbr {
 
 impl Registered for UdpCbr {
     const CARD: Card = CARD;
+    const PLAIN: &'static str = "Steady stream";
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         Ok(UdpCbr {

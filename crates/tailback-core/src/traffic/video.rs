@@ -161,6 +161,7 @@ pub struct Video {
 
 impl Registered for Video {
     const CARD: Card = CARD;
+    const PLAIN: &'static str = "Film";
     const TRAITS: Traits = Traits::FILM;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {

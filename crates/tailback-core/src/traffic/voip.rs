@@ -41,6 +41,7 @@ pub struct Voip {
 
 impl Registered for Voip {
     const CARD: Card = CARD;
+    const PLAIN: &'static str = "Call";
     const TRAITS: Traits = Traits::VOICE;
 
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {

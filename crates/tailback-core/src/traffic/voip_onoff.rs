@@ -46,6 +46,7 @@ pub struct VoipOnOff {
 
 impl Registered for VoipOnOff {
     const CARD: Card = CARD;
+    const PLAIN: &'static str = "Call with pauses";
     const TRAITS: Traits = Traits::VOICE;
 
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {

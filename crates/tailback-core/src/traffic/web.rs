@@ -4,7 +4,9 @@
 use super::packmime::{PackMime, Session};
 use super::registry::Registered;
 use super::slots::Slots;
-use super::{Action, Actions, Application, Cue, Exchange, Needs, Opening, Report, Rows, Side, Transport};
+use super::{
+    Action, Actions, Application, Cue, Exchange, Needs, Opening, Report, Rows, Side, Traits, Transport,
+};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
@@ -63,6 +65,8 @@ pub struct Web {
 
 impl Registered for Web {
     const CARD: Card = CARD;
+    const PLAIN: &'static str = "Web crowd";
+    const TRAITS: Traits = Traits::ASKS;
 
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {
         let (low, high) = (given.number("access_low"), given.number("access_high"));
