@@ -196,6 +196,19 @@ class _Silent:
         pass
 
 
+def test_in_order_jitter_alone_makes_quinns_bbr_lose_packets_and_not_its_cubic() -> None:
+    jitter = next(each for each in hunting.WEAKNESSES if each.name == "jitter")
+    case = Case(20.0, 20.0, 1.0, jitter_ms=2.0, duration_s=8.0)
+    search = Hunt(tb.candidate("quinn,cc=bbr"))
+    for cc, is_bad in (("bbr", True), ("cubic", False)):
+        search.candidate = tb.candidate(f"quinn,cc={cc}")
+        mine, twin = tb.run_many([case.scenario(search.candidate.cc, 1), search._twin(case, jitter, 1)])
+        seen = weaknesses.seen_in(case, mine)
+        is_shown = jitter.badness(case, seen) >= 1.0 and jitter.is_well(case, seen, weaknesses.seen_in(case, twin))
+        assert is_shown is is_bad, cc
+
+
+@pytest.mark.slow
 def test_the_jitter_that_makes_quinns_bbr_lose_packets_is_found_and_its_cubic_has_no_such_weakness() -> None:
     """docs/studies/stack-defects.md: a wire that delays packets in order, and nothing else, makes it lose most."""
     (found,) = tb.hunt("quinn,cc=bbr", weaknesses=["jitter"], runs=70)
