@@ -26,7 +26,7 @@ const CARD: Card = Card {
              browsers have six (Chromium's kMaxSocketsPerGroup). Multiplexing: RFC 9113. The index: Bocchi, De Cicco and \
              Rossi, Measuring the Quality of Experience of Web Users, CCR 46(4), 2016 (ByteIndex). TLS 1.3: RFC 8446",
     differs: &[
-        "an object's dependants begin when it is whole: a parser that reads half a page is not modelled",
+        "what depends on an object begins when that is whole: a parser that reads half a page is not modelled",
         "no names, redirects, priorities, caches or connections of the load before",
         "over a QUIC transport http = \"2\" stands for HTTP/3 with one stream: a loss holds up all objects of its host. \
          QUIC has its own handshake: give tls = false",
@@ -69,7 +69,7 @@ struct Object {
     server: Duration,
     /// From the arrival of what it depends on to its request.
     delay: Duration,
-    dependants: Vec<usize>,
+    waiting: Vec<usize>,
     /// Objects that it depends on.
     depends: u32,
 }
@@ -105,7 +105,7 @@ fn parsed(text: &str) -> Result<Vec<Object>, (String, &'static str)> {
             request: whole("request bytes", request, 1)?,
             server: span("server time", server)?,
             delay: span("delay", delay)?,
-            dependants: Vec::new(),
+            waiting: Vec::new(),
             depends: 0,
         };
         if object.host > number {
@@ -116,7 +116,7 @@ fn parsed(text: &str) -> Result<Vec<Object>, (String, &'static str)> {
                 let problem = format!("object {number} depends on \"{word}\", which is no earlier object");
                 return Err((problem, "Sort the objects so that each depends on earlier ones"));
             };
-            on.dependants.push(number);
+            on.waiting.push(number);
             object.depends += 1;
         }
         objects.push(object);
@@ -336,10 +336,10 @@ impl Page {
         let Some(load) = &mut self.load else { return };
         let (asked, bytes) = (load.asked[number], self.objects[number].bytes);
         actions.report(Report::Served { connection, kind: Exchange::Object, bytes, asked });
-        for dependant in &self.objects[number].dependants {
-            load.waits[*dependant] -= 1;
-            if load.waits[*dependant] == 0 {
-                load.due.push((now + self.objects[*dependant].delay, *dependant));
+        for one in &self.objects[number].waiting {
+            load.waits[*one] -= 1;
+            if load.waits[*one] == 0 {
+                load.due.push((now + self.objects[*one].delay, *one));
             }
         }
         load.left -= 1;
