@@ -82,7 +82,7 @@ fn raised(hook: &str, error: &PyErr) -> ! {
 }
 
 fn ask<R>(hook: &'static str, work: impl FnOnce(Python<'_>) -> PyResult<R>) -> R {
-    Python::attach(|py| work(py)).unwrap_or_else(|error| raised(hook, &error))
+    Python::attach(work).unwrap_or_else(|error| raised(hook, &error))
 }
 
 impl Stack for PyStack {
