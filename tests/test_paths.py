@@ -217,15 +217,21 @@ def test_marks_that_vanish_leave_a_standing_queue_and_those_that_become_drops_do
 # -- jitter
 
 
-def _jittered(transport: str | None, wire: dict[str, Any]) -> float:
-    flow = tb.bulk("cubic", transport=transport) if transport else tb.bulk("cubic")
+def _jittered(wire: dict[str, Any], **how: Any) -> float:
+    flow = tb.bulk("cubic", **how)
     return _goodput_mbps(tb.run(_dumbbell(flow, duration="5s", wire=wire)))
 
 
 def test_a_stack_with_a_fixed_reordering_threshold_pays_for_netems_jitter_and_not_for_the_ordered_one() -> None:
     ordered, drawn = {"jitter": "10ms"}, {"netem_jitter": "5ms"}
-    assert _jittered("noq", ordered) > 10 * _jittered("noq", drawn)
-    assert _jittered(None, drawn) > 0.9 * _jittered(None, ordered)
+    assert _jittered(ordered, transport="noq") > 10 * _jittered(drawn, transport="noq")
+    assert _jittered(drawn) > 4 * _jittered(drawn, transport="noq")
+
+
+def test_what_netems_jitter_costs_linux_is_the_refusal_of_old_timestamps() -> None:
+    ordered, drawn = _jittered({"jitter": "10ms"}), {"netem_jitter": "5ms"}
+    assert _jittered(drawn) < 0.8 * ordered
+    assert _jittered(drawn, stack={"name": "linux", "paws": False}) > 0.9 * ordered
 
 
 def test_netems_delays_are_seen_by_packets_and_have_their_distribution() -> None:

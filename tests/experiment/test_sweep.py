@@ -268,7 +268,7 @@ def test_cancelling_keeps_what_is_finished(tmp_path: Path) -> None:
     assert 5 < kept < 500
 
 
-@pytest.mark.parametrize("name", ["store", "statistics", "design", "sweeps", "studies"])
+@pytest.mark.parametrize("name", ["store", "design", "sweeps", "studies"])
 def test_examples_run_as_printed(name: str) -> None:
     done = doctest.testmod(importlib.import_module(f"tailback.experiment.{name}"))
     assert done.attempted > 0

@@ -246,6 +246,7 @@ class Case:
         else:
             self.maybe(out, 0.2, "packet_size", lambda: self.random.choice(("28B", "200B", "1500B", "9000B")))
             self.maybe(out, 0.2, "interval", lambda: self.random.choice(_SPANS[1:]))
+        self.maybe(out, 0.2, "ip", lambda: self.random.choice((4, 6)))
         self.maybe(out, 0.1, "bytes", lambda: self.random.choice(_SIZES))
         self.maybe(out, 0.2, "access_delay", self.span)
         self.maybe(out, 0.05, "route", lambda: self.random.sample(self.link_names, 1))
