@@ -177,12 +177,22 @@ const LET_FINISH_NEXT_MS = 2500;
 const LONG_S = 20;
 const MANY_ROWS = 6_000_000;
 
-let current: { abort: AbortController; began: number } | undefined;
-/** The text has changed since the run under way began. */
-let isStale = false;
-let isRunning = false;
-let wasCutShort = false;
-let wasStopped = false;
+interface Run {
+  is: 'running';
+  abort: AbortController;
+  began: number;
+  /** What follows it: the text may have changed since it began. */
+  then: 'rest' | 'again';
+  /** Why it was aborted, if it was. */
+  ended?: 'cut short' | 'stopped';
+}
+
+/** What the worker does. Until the module is there nothing runs; the latest text then does. */
+type Work = { is: 'idle' } | { is: 'loading' } | Run;
+const work = signal<Work>({ is: 'idle' });
+/** How long a run may go on after the text has changed. */
+let patience = LET_FINISH_MS;
+/** The text that may run however large it is. */
 let allowed = '';
 
 /** Run what is too large all the same. */
@@ -198,51 +208,55 @@ export function runShorter(duration: string): void {
 }
 
 export function stop(): void {
-  isStale = false;
-  wasStopped = true;
-  current?.abort.abort();
+  const run = work.peek();
+  if (run.is !== 'running') return;
+  run.then = 'rest';
+  run.ended = 'stopped';
+  run.abort.abort();
 }
 
 /** Run the latest text: at once, or after the run under way, which is cut short if it takes long. */
 async function go(): Promise<void> {
-  isStale = true;
-  cutShort();
-  if (isRunning) return;
-  isRunning = true;
-  while (isStale) {
-    isStale = false;
-    await once(toml.peek());
+  const now = work.peek();
+  if (now.is === 'running') {
+    now.then = 'again';
+    cutShort(now);
   }
-  isRunning = false;
-}
-
-function cutShort(): void {
-  if (!current || !isStale || current.abort.signal.aborted) return;
-  if (performance.now() - current.began < (wasCutShort ? LET_FINISH_NEXT_MS : LET_FINISH_MS)) return;
-  wasCutShort = true;
-  current.abort.abort();
-}
-
-async function once(text: string): Promise<void> {
+  if (now.is !== 'idle') return;
+  work.value = { is: 'loading' };
   await loaded;
-  const abort = new AbortController();
-  const began = performance.now();
-  wasStopped = false;
-  current = { abort, began };
+  let run: Run;
+  do {
+    run = { is: 'running', abort: new AbortController(), began: performance.now(), then: 'rest' };
+    work.value = run;
+    await once(toml.peek(), run);
+  } while (run.then === 'again');
+  work.value = { is: 'idle' };
+}
+
+function cutShort(run: Run): void {
+  if (run.then === 'rest' || run.abort.signal.aborted || performance.now() - run.began < patience) return;
+  patience = LET_FINISH_NEXT_MS;
+  run.ended = 'cut short';
+  run.abort.abort();
+}
+
+async function once(text: string, run: Run): Promise<void> {
+  const { signal } = run.abort;
   try {
     const result = await engine.run(text, {
-      signal: abort.signal,
+      signal,
       ...(allowed === text ? {} : { most: { seconds: LONG_S, rows: MANY_ROWS } }),
       // What takes no longer than a glance is drawn when it is whole.
       pollsAfterMs: LET_FINISH_MS,
       onProgress: (now, until, partial) => {
-        cutShort();
-        if (abort.signal.aborted) return;
+        cutShort(run);
+        if (signal.aborted) return;
         problems.value = [];
         status.value = { is: 'running', share: now / until, ...(partial ? { partial } : {}) };
       },
     });
-    wasCutShort = false;
+    patience = LET_FINISH_MS;
     batch(() => {
       problems.value = [];
       outcome.value = result;
@@ -252,7 +266,7 @@ async function once(text: string): Promise<void> {
       status.value = { is: 'ready' };
     });
   } catch (error) {
-    if (abort.signal.aborted) status.value = { is: wasStopped ? 'stopped' : 'ready' };
+    if (signal.aborted) status.value = { is: run.ended === 'stopped' ? 'stopped' : 'ready' };
     else if (error instanceof Refused) {
       problems.value = error.problems;
       status.value = { is: 'ready' };
@@ -263,8 +277,6 @@ async function once(text: string): Promise<void> {
       problems.value = [];
       status.value = { is: 'large', ...expected, shorter: shorter(read(text), share) };
     } else failed(error);
-  } finally {
-    current = undefined;
   }
 }
 
@@ -329,7 +341,7 @@ function adopt(found: OpenedResult): void {
 /** Show a result in place of what is shown; the run under way is ended first. */
 export async function show(found: OpenedResult): Promise<void> {
   stop();
-  await until(() => !isRunning && status.value.is !== 'running', MENUS_MS);
+  await until(() => work.value.is === 'idle' && status.value.is !== 'running', MENUS_MS);
   batch(() => {
     open(found.toml);
     tour.value = undefined;
