@@ -155,7 +155,7 @@ def test_a_window_that_collapses_uses_little_of_a_path_that_needs_more(tmp_path:
 @pytest.mark.slow
 def test_a_window_that_collapses_above_1024_segments_is_found(tmp_path: Path) -> None:
     (tmp_path / "over.py").write_text(OVERFLOW)
-    (found,) = tb.hunt(f"{tmp_path}/over.py:Overflow", weaknesses=["underuse"], runs=50, allow_code=True, out=tmp_path)
+    (found,) = tb.hunt(f"{tmp_path}/over.py:Overflow", weaknesses=["underuse"], runs=60, allow_code=True, out=tmp_path)
     link = found.scenario.resolve()["links"][0]
     # Path and queue hold more than 1,024 segments, or it would not show.
     assert link["rate_bps"] / 8 * 2 * link["delay_ps"] / 1e12 > 500 * 1500
