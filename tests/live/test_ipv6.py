@@ -11,23 +11,14 @@ from typing import Any
 import pytest
 
 import tailback as tb
-from tailback import capture, live, vm
-from tailback.vm import kernels, machine
+from real_engines import engines, needs_live
+from tailback import capture, live
 
-FOUND = live.doctor(0.0)
 RATE = 4e6
 #: Payload of a full packet of 1500 bytes: without the headers of IP, of TCP, and its timestamps.
 ROOM = {4: 1500 - 20 - 20 - 12, 6: 1500 - 40 - 20 - 12}
 NEAR, FAR = "2001:db8::a00:1", "2001:db8::a00:2"
 
-needs_live = pytest.mark.skipif(not FOUND["can_run_live"], reason="no live runs here")
-needs_guests = pytest.mark.skipif(
-    not (shutil.which(machine.QEMU) and shutil.which("clang") and vm._GUEST.is_file() and kernels.fetched()),
-    reason="no guests here: QEMU, clang, the guests' program or a kernel (tailback vm fetch debian-6.1)",
-)
-engines = pytest.mark.parametrize(
-    "run", [pytest.param(live.run, marks=needs_live, id="live"), pytest.param(vm.run, marks=needs_guests, id="vm")]
-)
 needs_iperf3 = pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
 
 

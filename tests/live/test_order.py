@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tailback as tb
-from tailback import live, vm
-from tailback.vm import kernels, machine
-
-needs_live = pytest.mark.skipif(not live.doctor(0.0)["can_run_live"], reason="no live runs here")
-needs_guests = pytest.mark.skipif(
-    not (shutil.which(machine.QEMU) and shutil.which("clang") and vm._GUEST.is_file() and kernels.fetched()),
-    reason="no guests here: QEMU, clang, the guests' program or a kernel (tailback vm fetch debian-6.1)",
-)
-engines = pytest.mark.parametrize(
-    "run", [pytest.param(live.run, marks=needs_live, id="live"), pytest.param(vm.run, marks=needs_guests, id="vm")]
-)
+from real_engines import engines, needs_live
+from tailback import live
 
 
 def given(*flows: tb.Flow, duration: str = "3s") -> tb.Scenario:
