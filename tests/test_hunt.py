@@ -221,9 +221,8 @@ def test_the_jitter_that_makes_quinns_bbr_lose_packets_is_found_and_its_cubic_ha
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
-def test_a_hunt_of_400_runs_for_all_weaknesses_finds_the_jitter_of_quinns_bbr(seed: int) -> None:
-    found = {each.weakness: each for each in tb.hunt("quinn,cc=bbr", runs=400, seed=seed)}
+def test_a_hunt_of_400_runs_for_all_weaknesses_finds_the_jitter_of_quinns_bbr() -> None:
+    found = {each.weakness: each for each in tb.hunt("quinn,cc=bbr", runs=400)}
     assert found["jitter"].runs <= 400
     # Without it the path is good: the twin loses a third at most.
     assert found["jitter"].scenario.resolve()["links"][0]["wire"]["jitter_ps"] > 0
