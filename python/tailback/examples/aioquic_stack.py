@@ -14,10 +14,10 @@ from collections import deque
 from types import SimpleNamespace
 from typing import Any
 
-import aioquic  # type: ignore[import-not-found, unused-ignore]
-from aioquic import tls  # type: ignore[import-not-found, unused-ignore]
-from aioquic.quic import connection, events  # type: ignore[import-not-found, unused-ignore]
-from aioquic.quic.configuration import QuicConfiguration  # type: ignore[import-not-found, unused-ignore]
+import aioquic
+from aioquic import tls
+from aioquic.quic import connection, events
+from aioquic.quic.configuration import QuicConfiguration
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
