@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from tailback.experiment.outcome import NOT, REPRODUCED, UNDECIDED, ClaimResult
+from tailback.experiment.outcome import NOT, PREDICTED, REPRODUCED, UNDECIDED, ClaimResult
 from tailback.judge import Band, Verdict, interval
 from tailback.metrics.rows import Floats
 
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 # --- What a verdict is worth ------------------------------------------------------------------------------------
 
 
-PREDICTED, FITTED, RESTATED, CERTAIN, UNTESTABLE = (
-    "predicted", "fitted", "restated", "cannot fail", "not testable",
-)  # fmt: skip
+FITTED, RESTATED, CERTAIN, UNTESTABLE = "fitted", "restated", "cannot fail", "not testable"
 KINDS = (PREDICTED, FITTED, RESTATED, CERTAIN, UNTESTABLE)
 
 

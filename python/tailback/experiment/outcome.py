@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -20,6 +21,8 @@ REPRODUCED, UNDECIDED, NOT, UNMEASURED = map(
     CLAIM, (Verdict.PASSED, Verdict.UNDECIDED, Verdict.FAILED, Verdict.NOT_RUN)
 )
 """Verdicts. Undecided: the median reproduces the claim, but neither every seed nor their interval does."""
+PREDICTED = "predicted"
+"""The standing of a claim whose verdict is evidence."""
 FORMAT = 2
 """Layout of study.json."""
 
@@ -102,11 +105,21 @@ class StudyResult:
         return f"{self.wall_s:.1f} s"
 
     def verdicts(self) -> dict[str, int]:
-        """How many claims came to which verdict."""
-        counted = dict.fromkeys((REPRODUCED, UNDECIDED, PARTLY, NOT, UNMEASURED), 0)
-        for claim in self.claims:
-            counted[claim.verdict] += 1
-        return {word: count for word, count in counted.items() if count}
+        """How many claims came to which verdict, of those that were predicted: no other is evidence."""
+        counted = Counter(claim.verdict for claim in self.claims if claim.standing == PREDICTED)
+        return {word: counted[word] for word in (REPRODUCED, UNDECIDED, PARTLY, NOT, UNMEASURED) if counted[word]}
+
+    def aside(self) -> dict[str, int]:
+        """How many claims do not count, by their standing."""
+        return dict(Counter(claim.standing for claim in self.claims if claim.standing != PREDICTED))
+
+    def counts(self) -> str:
+        """Both in a sentence, with no stop at its end."""
+        verdicts, aside = (
+            ", ".join(f"{count} {word}" for word, count in each.items()) for each in (self.verdicts(), self.aside())
+        )
+        said = f"{sum(self.verdicts().values())} claims were predicted, and only these count: {verdicts or 'none'}"
+        return f"{said}. Not counted: {aside}" if aside else said
 
     def print(self, console: Console) -> None:
         """Show the claims table and where the report lies."""
@@ -129,8 +142,7 @@ class StudyResult:
                 claim.figure,
             )
         console.print(table)
-        summary = ", ".join(f"{count} {word}" for word, count in self.verdicts().items())
-        console.print(f"{summary}; {self.cells_run} runs in {self.took()}, {self.cells_reused} reused")
+        console.print(f"{self.counts()}; {self.cells_run} runs in {self.took()}, {self.cells_reused} reused")
         console.print(Text(f"report: {self.report_path}"), soft_wrap=True)
 
     def _repr_html_(self) -> str:

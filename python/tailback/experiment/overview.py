@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tailback.errors import ResultError
-from tailback.experiment.claims import CERTAIN, FITTED, PREDICTED, RESTATED, UNTESTABLE
+from tailback.experiment.claims import CERTAIN, FITTED, RESTATED, UNTESTABLE
 from tailback.experiment.outcome import (
     NOT,
+    PREDICTED,
     REPRODUCED,
     UNDECIDED,
     UNMEASURED,

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tailback.experiment.claims import FITTED, PREDICTED, Claim, Standing, fitted, restated
+from tailback.experiment.claims import FITTED, Claim, Standing, fitted, restated
+from tailback.experiment.outcome import PREDICTED
 
 
 @dataclass(frozen=True)

@@ -366,6 +366,8 @@ def write_study(study: Study, data: Data, result: StudyResult, clock: Callable[[
 def _study_tiles(result: StudyResult) -> list[dict[str, str]]:
     kinds = {word: TONES.get(CLAIM.verdict(word), "") for word in CLAIM.all()} | {PARTLY: "some"}
     tiles = [{"value": str(n), "name": word, "kind": kinds.get(word, "")} for word, n in result.verdicts().items()]
+    if aside := result.aside():
+        tiles.append({"value": str(sum(aside.values())), "name": f"not counted: {', '.join(aside)}", "kind": ""})
     tiles.append({"value": f"{result.cells_run + result.cells_reused}", "name": "runs", "kind": ""})
     tiles.append({"value": f"{result.simulated_s / 3600:.1f} h", "name": "simulated", "kind": ""})
     # The duration of a reused run is not known.
