@@ -2,10 +2,12 @@
 
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+
+import command
 
 #: Seconds of processor time that a test may take, with what it starts and waits for. A busy machine does not change it
 #: much; what takes longer is marked slow, or made shorter.
@@ -50,3 +52,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     if said is not None:
         pytest.fail(said, pytrace=False)
     return result
+
+
+@pytest.fixture
+def tailback(monkeypatch: pytest.MonkeyPatch) -> Callable[..., command.Ran]:
+    """The command, called in this process and on no runner of GitHub's."""
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    return command.tailback

@@ -3,7 +3,6 @@
 import json
 import os
 import py_compile
-import subprocess
 import sys
 import traceback
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import command
 import tailback as tb
 from pairs import assert_same_rows
 from tailback.algorithms import load
@@ -350,8 +350,7 @@ def test_a_class_in_a_file(tmp_path):
 
 
 def tailback(*words, cwd):
-    words = [sys.executable, "-c", "from tailback.cli import main; main()", *map(str, words)]
-    return subprocess.run(words, cwd=cwd, capture_output=True, text=True, env=os.environ | {"NO_COLOR": "1"})
+    return command.process(*words, cwd=cwd, env=os.environ | {"NO_COLOR": "1"})
 
 
 def test_the_command_line_runs_a_file_and_shows_where_it_failed(tmp_path):

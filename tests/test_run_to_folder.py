@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import tailback as tb
+from command import tailback
 from tailback import _core
 from tailback import files as files_
 from tailback.files import whole_folder
@@ -112,28 +111,19 @@ def test_a_summary_reads_no_table_that_it_does_not_need(tmp_path: Path) -> None:
 
 
 def test_too_many_rows_are_refused_with_field_and_fix_unless_allowed(tmp_path: Path) -> None:
-    def tailback(*words: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, "-c", "from tailback.cli import main; main()", *words],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.returncode, done.stderr
-
     file = tmp_path / "many.toml"
     text = (
         'duration = "1s"\n[dumbbell]\nrate = "1mbit"\nrtt = "40ms"\n[[flow]]\n'
         '[instruments]\npolls = "all"\npoll_interval = "1ns"\n'
     )
     file.write_text(text)
-    code, said = tailback("check", str(file))
+    code, _, said = tailback("check", file)
     assert code == 2
     assert f'{file}:8:17: instruments.poll_interval = "1ns"' in said
     assert re.search("1.00e9 rows.*raise instruments.most_rows", said)
     file.write_text(text.replace("1ns", "10us"))
-    code, said = tailback("run", str(file), "--most-rows", "99999")
+    code, _, said = tailback("run", file, "--most-rows", 99999)
     assert code == 2
     assert "100000 rows, 100000 of them by this, and most_rows is 99999" in said
-    assert tailback("run", str(file), "--most-rows", "100000", "--out", str(tmp_path / "out"))[0] == 0
+    assert tailback("run", file, "--most-rows", 100_000, "--out", tmp_path / "out").code == 0
     assert tb.open_result(tmp_path / "out").rows("polls") > 90_000

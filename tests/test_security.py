@@ -2,12 +2,12 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import command
 import tailback as tb
 from tailback import compare, live, report
 from tailback.consent import asked_for
@@ -105,9 +105,8 @@ def test_a_tampered_result_runs_nothing(change, spy, tmp_path):
 
 
 def tailback(*words, cwd):
-    words = [sys.executable, "-c", "from tailback.cli import main; main()", *map(str, words)]
     env = os.environ | {"NO_COLOR": "1", "PYTHONPATH": f"{cwd}:{os.environ.get('PYTHONPATH', '')}"}
-    return subprocess.run(words, cwd=cwd, capture_output=True, text=True, env=env)
+    return command.process(*words, cwd=cwd, env=env)
 
 
 def test_the_command_line_asks_before_it_runs_code(spy, tmp_path):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 
 import tailback as tb
+from command import tailback
 from tailback import traces
 
 ROWS = "time (s),rate (Mbit/s),delay (ms)\n0,10,20\n1.5,2.5,\n2,,40\n3,0,\n4,10,20\n"
@@ -32,11 +31,6 @@ def written(folder: Path, name: str, more: str = "") -> Path:
         '[[flow]]\nfrom = "a"\nto = "b"\n'
     )
     return file
-
-
-def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-c", "from tailback.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_a_schedule_from_a_file_is_the_same_as_its_steps(tmp_path: Path) -> None:
@@ -139,23 +133,22 @@ def test_what_the_generators_make_has_the_figures_they_were_fitted_to() -> None:
 
 
 def test_the_command_says_in_the_file_what_it_is_and_what_takes_it(tmp_path: Path) -> None:
-    done = command("trace", "generate", "lte", "--seconds", "5", "--seed", "2", "--out", tmp_path / "lte.csv")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert 'a link takes it as: schedule = "lte.csv"' in done.stderr
+    done = tailback("trace", "generate", "lte", "--seconds", "5", "--seed", "2", "--out", tmp_path / "lte.csv")
+    assert (done.code, done.out) == (0, "")
+    assert 'a link takes it as: schedule = "lte.csv"' in done.err
     text = (tmp_path / "lte.csv").read_text()
     assert "trace generate lte --seconds 5 --seed 2" in text.splitlines()[0]
     assert "no measurement" in text
     assert "mahimahi" in text
-    again = command("trace", "generate", "lte", "--out", tmp_path / "lte.csv")
-    assert (again.returncode, "is there already" in again.stderr) == (2, True)
+    again = tailback("trace", "generate", "lte", "--out", tmp_path / "lte.csv")
+    assert (again.code, "is there already" in again.err) == (2, True)
     assert (tmp_path / "lte.csv").read_text() == text
-    orbit = command("trace", "generate", "low-orbit", "--out", tmp_path / "orbit.trace")
-    assert (orbit.returncode, "has no delays" in orbit.stderr) == (2, True)
-    assert command("trace", "generate", "lte", "--seconds", "0", "--out", tmp_path / "none.csv").returncode == 1
+    orbit = tailback("trace", "generate", "low-orbit", "--out", tmp_path / "orbit.trace")
+    assert (orbit.code, "has no delays" in orbit.err) == (2, True)
+    assert tailback("trace", "generate", "lte", "--seconds", "0", "--out", tmp_path / "none.csv").code == 1
     assert not (tmp_path / "none.csv").exists()
     assert (
-        command("trace", "generate", "lte", "--seconds", "5", "--seed", "2", "--out", tmp_path / "lte.trace").returncode
-        == 0
+        tailback("trace", "generate", "lte", "--seconds", "5", "--seed", "2", "--out", tmp_path / "lte.trace").code == 0
     )
     rates = [float(line.split(",")[1]) for line in text.splitlines() if line[0].isdigit()]
     bits = 8 * 1504 * len(traces.read(tmp_path / "lte.trace"))

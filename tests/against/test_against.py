@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tailback import cli
+from command import PROCESS
 from tailback.against import history, output
 from tailback.against.judging import examined, pairs_needed
 from tailback.against.revisions import Repository, RevisionError
@@ -81,19 +80,6 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # What the machine's own CI says is not this test's.
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     return folder
-
-
-@pytest.fixture
-def tailback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Tailback:
-    def call(*arguments: Any) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["tailback", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        out, err = capsys.readouterr()
-        assert "Traceback" not in out + err
-        return int(caught.value.code or 0), out, err
-
-    return call
 
 
 def is_clean(folder: Path) -> bool:
@@ -276,8 +262,7 @@ def test_a_base_that_reads_the_working_trees_modules_is_refused(
 
 def test_nothing_is_left_after_a_kill(repo: Path) -> None:
     (repo / "mine.py").write_text(MINE.replace("def on_ack", "import time; time.sleep(20)\n    def on_ack"))
-    words = [sys.executable, "-c", "from tailback.cli import main; raise SystemExit(main())", "ci", "scenarios"]
-    words += ["--base", "main", *map(str, CANDIDATE)]
+    words = [*PROCESS, "ci", "scenarios", "--base", "main", *map(str, CANDIDATE)]
     for number in (signal.SIGTERM, signal.SIGKILL):
         process = subprocess.Popen(words, cwd=repo, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 60

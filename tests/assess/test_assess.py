@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 import tailback as tb
-from tailback import cli
 from tailback.assess import output, population, verdicts
 from tailback.assess import run as running
 from tailback.assess.kept import Kept
@@ -40,18 +39,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def few_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two paths of the population: tests/assess/test_population.py looks at more."""
     monkeypatch.setattr(population, "QUICK_PATHS", 2)
-
-
-@pytest.fixture
-def tailback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["tailback", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return call
 
 
 def by_experiment(done: tb.Assessment) -> dict[str, Any]:

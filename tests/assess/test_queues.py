@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import command
 import tailback as tb
-from tailback import cli, registry
+from tailback import registry
 from tailback.assess import output, verdicts
 from tailback.assess import run as assessed
 from tailback.assess.books import book, book_of
@@ -33,16 +33,10 @@ class Mine(tb.OwnQueue):
 
 
 @pytest.fixture
-def tailback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["tailback", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return call
+def tailback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """The command, in a folder of the test's own."""
+    monkeypatch.chdir(tmp_path)
+    return command.tailback
 
 
 def test_every_cell_is_a_scenario_with_each_built_in_queue() -> None:

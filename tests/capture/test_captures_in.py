@@ -8,13 +8,13 @@ import re
 import shutil
 import struct
 import subprocess
-import sys
 
 import numpy as np
 import polars as pl
 import pytest
 
 import tailback as tb
+from command import tailback
 from tailback import capture, metrics, report
 from tailback.capture import CaptureError
 
@@ -26,14 +26,6 @@ def needs(*names):
 
 def output(*words):
     return subprocess.run(list(map(str, words)), capture_output=True, text=True, check=True).stdout
-
-
-def command(*words):
-    return subprocess.run(
-        [sys.executable, "-c", "from tailback.cli import main; main()", *map(str, words)],
-        capture_output=True,
-        text=True,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -195,12 +187,12 @@ def test_a_pair_opens_as_a_result_that_everything_works_on(made, tmp_path):
     page = report.write(again, tmp_path / "measured.html").read_text()
     assert "captured" in page
     assert "inferred" in page
-    for done in (command("show", tmp_path / "measured"), command("plot", tmp_path / "measured", "--figure", "delay-cdf",
-                 "--out", tmp_path / "cdf.png")):  # fmt: skip
-        assert done.returncode == 0, done.stderr
+    for words in (["show"], ["plot", "--figure", "delay-cdf", "--out", tmp_path / "cdf.png"]):
+        done = tailback(*words, tmp_path / "measured")
+        assert done.code == 0, done.err
     capture.open_capture(paths["left"], paths["right"], correct="offset").save(tmp_path / "corrected")
-    done = command("compare", tmp_path / "measured", tmp_path / "corrected")
-    assert done.returncode == 0, done.stderr
+    done = tailback("compare", tmp_path / "measured", tmp_path / "corrected")
+    assert done.code == 0, done.err
 
 
 def test_recoveries_are_inferred_where_the_sender_had_them(made):
@@ -387,8 +379,8 @@ def test_two_captures_of_the_same_side_are_reported_so(made, tmp_path):
     shutil.copy(paths["left"], tmp_path / "again.pcapng")
     found = capture.owd(paths["left"], tmp_path / "again.pcapng")
     assert any("these look like two captures at the same point" in note for note in found.notes)
-    done = command("pcap", "owd", paths["left"], tmp_path / "again.pcapng")
-    assert done.returncode == 0, done.stderr
+    done = tailback("pcap", "owd", paths["left"], tmp_path / "again.pcapng")
+    assert done.code == 0, done.err
     with pytest.raises(CaptureError, match="given twice"):
         capture.owd(paths["left"], paths["left"])
 
@@ -478,15 +470,15 @@ def check_commands(a, b, tmp_path):
         ["flows", a], ["owd", a, b], ["rtt", a], ["rtt", a, b], ["throughput", a, "--interval", "0.5"],
         ["voip", a, b], ["open", a, b, "--out", tmp_path / "opened"], ["window", a],
     ):  # fmt: skip
-        done = command("pcap", *words, "--json")
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)
+        done = tailback("pcap", *words, "--json")
+        assert done.code == 0, done.err
+        assert json.loads(done.out)
     for name in ("w.png", "w.html"):
-        done = command("pcap", "window", a, "--out", tmp_path / name)
-        assert done.returncode == 0, done.stderr
+        done = tailback("pcap", "window", a, "--out", tmp_path / name)
+        assert done.code == 0, done.err
         assert (tmp_path / name).stat().st_size > 10_000
-    done = command("pcap", "flows", a, "--csv", tmp_path / "flows.csv")
-    assert done.returncode == 0, done.stderr
+    done = tailback("pcap", "flows", a, "--csv", tmp_path / "flows.csv")
+    assert done.code == 0, done.err
     assert pl.read_csv(tmp_path / "flows.csv")["packets"].sum() > 0
 
 
@@ -494,12 +486,12 @@ def test_every_command_works_on_a_runs_captures(made, tmp_path):
     result, paths = made
     check_commands(paths["left"], paths["right"], tmp_path)
     result.save(tmp_path / "run")
-    done = command("pcap", "export", tmp_path / "run", "--point", "left", "--out", tmp_path / "out", "--json")
-    assert json.loads(done.stdout)["files"][0]["packets"] == capture.read(paths["left"]).info["packets"]
-    done = command("pcap", "siftr", tmp_path / "b.log", "--result", tmp_path / "run", "--flow", "bulk")
-    assert done.returncode == 0, done.stderr
-    done = command("pcap", "siftr", tmp_path / "b.log", "--json")
-    assert json.loads(done.stdout)["about"]["hz"] == "1000"
-    done = command("pcap", "flows", tmp_path / "b.log")
-    assert done.returncode == 1
-    assert "is no capture" in done.stderr
+    done = tailback("pcap", "export", tmp_path / "run", "--point", "left", "--out", tmp_path / "out", "--json")
+    assert json.loads(done.out)["files"][0]["packets"] == capture.read(paths["left"]).info["packets"]
+    done = tailback("pcap", "siftr", tmp_path / "b.log", "--result", tmp_path / "run", "--flow", "bulk")
+    assert done.code == 0, done.err
+    done = tailback("pcap", "siftr", tmp_path / "b.log", "--json")
+    assert json.loads(done.out)["about"]["hz"] == "1000"
+    done = tailback("pcap", "flows", tmp_path / "b.log")
+    assert done.code == 1
+    assert "is no capture" in done.err

@@ -7,26 +7,18 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tailback as tb
+from command import tailback
 from tailback import capture, metrics
 from tailback.capture import CaptureError
 
 #: Flent on PATH, or where this says. `pip install flent==2.3.0 matplotlib` in an environment of its own.
 FLENT = shutil.which("flent") or os.environ.get("TAILBACK_FLENT") or ""
-
-
-def command(*words):
-    return subprocess.run(
-        [sys.executable, "-c", "from tailback.cli import main; main()", *map(str, words)],
-        capture_output=True,
-        text=True,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +61,8 @@ def test_what_is_written_is_read_back_as_the_run_had_it(made):
         ("report", folder / "again"),
         ("compare", folder / "again", folder / "second"),
     ):
-        done = command(*words)
-        assert done.returncode == 0, done.stderr
+        done = tailback(*words)
+        assert done.code == 0, done.err
 
 
 def test_the_same_result_gives_the_same_bytes(made):
@@ -78,8 +70,8 @@ def test_the_same_result_gives_the_same_bytes(made):
     other = folder / "other"
     other.mkdir()
     assert capture.write_flent(result, other / "home.flent.gz").read_bytes() == path.read_bytes()
-    done = command("export", folder / "result", "--format", "flent")
-    assert done.returncode == 0, done.stderr
+    done = tailback("export", folder / "result", "--format", "flent")
+    assert done.code == 0, done.err
     same = [json.loads(gzip.decompress(it.read_bytes()))["results"] for it in (folder / "result.flent.gz", path)]
     assert same[0] == same[1]
 

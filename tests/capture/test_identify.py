@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import json
 import struct
-import subprocess
 import sys
 import zipfile
 from importlib import resources
@@ -16,6 +14,7 @@ import pytest
 from test_captures_in import udp, write_pcap
 
 import tailback as tb
+from command import tailback
 from tailback import capture
 from tailback.capture.identify import Forest, forest
 from tailback.capture.rounds import rounds
@@ -141,10 +140,8 @@ def test_what_has_no_bulk_flow_is_refused(tmp_path: Path):
 
 def test_the_command_prints_it(tmp_path: Path):
     path = taken(tmp_path, "bbr", "right")
-    words = [sys.executable, "-c", "from tailback.cli import main; main()", "pcap", "identify", str(path)]
-    text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    assert "bbr" in text
-    reported = json.loads(subprocess.run([*words, "--json"], capture_output=True, text=True, check=True).stdout)
+    assert "bbr" in tailback("pcap", "identify", path).out
+    reported = tailback("pcap", "identify", path, "--json").data
     assert reported["rows"][0]["looks_like"] == "bbr"
     assert sum(reported["votes"][0][name] for name in reported["votes"][0] if name != "flow") == pytest.approx(
         1.0, abs=0.2

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
 import pytest
-from test_captures_in import command
 
 import tailback as tb
+from command import tailback
 from tailback import capture
 from tailback.capture.matching import NoSuchName, matched
 from tailback.compare import NothingToCompare, compare
@@ -74,11 +73,12 @@ def test_runs_with_other_names_have_nothing_in_common_until_they_are_mapped(run:
 def test_the_command_compares_a_run_with_a_capture_of_it(run: tb.Result, taken: tb.Result, tmp_path: Path):
     run.save(tmp_path / "run")
     taken.save(tmp_path / "capture")
-    done = command("compare", tmp_path / "run", tmp_path / "capture", "--map", f"first={taken.flow_names[2]}", "--json")
-    assert done.returncode == 0, done.stderr
-    assert {row["of"] for row in json.loads(done.stdout)["metrics"]} >= {"first", "second", "call"}
-    done = command("compare", tmp_path / "run", tmp_path / "capture", "--map", "first")
-    assert done.returncode == 2
-    assert "give RUN=CAPTURE" in done.stderr
+    pair = (tmp_path / "run", tmp_path / "capture")
+    done = tailback("compare", *pair, "--map", f"first={taken.flow_names[2]}", "--json")
+    assert done.code == 0, done.err
+    assert {row["of"] for row in done.data["metrics"]} >= {"first", "second", "call"}
+    done = tailback("compare", *pair, "--map", "first")
+    assert done.code == 2
+    assert "give RUN=CAPTURE" in done.err
     with pytest.raises(NothingToCompare):
         compare({"run": run})

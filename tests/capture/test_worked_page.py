@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from command import tailback
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "captures-worked.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^tailback (.+)$", PAGE, re.MULTILINE)
@@ -26,10 +28,8 @@ def test_commands_whose_output_the_page_leaves_out_run(place: Path) -> None:
     """The others' outputs are compared by `test_console_outputs.py`."""
     assert len(COMMANDS) >= 4
     for command in COMMANDS:
-        code = "from tailback.cli import main; main()"
-        words = [sys.executable, "-c", code, *command.split()]
-        done = subprocess.run(words, capture_output=True, text=True, cwd=place)
-        assert done.returncode == 0, (command, done.stderr)
+        done = tailback(*command.split(), cwd=place)
+        assert done.code == 0, (command, done.err)
 
 
 def test_the_pages_python_prints_the_pages_numbers(place: Path) -> None:

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tailback as tb
-from tailback import cli, metrics
+from tailback import metrics
 from tailback.expect import judge, testing
 from tailback.expect.conditions import ConditionError, parse
 from tailback.experiment.run_metrics import measurable, measured, totals
@@ -310,26 +310,6 @@ def test_what_is_not_recorded_is_reported_with_its_instrument() -> None:
 
 
 # --- The command
-
-
-class Ran:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-
-@pytest.fixture
-def tailback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
-
-    def call(*arguments: str | Path) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["tailback", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        seen = capsys.readouterr()
-        return Ran(int(caught.value.code or 0), seen.out, seen.err)
-
-    return call
 
 
 PASSES = scenario("call.delay_p95_ms < 500ms", "a.goodput_mbps in 5..10")

@@ -1,24 +1,19 @@
-"""The command, called as a user does."""
+"""The command, called as a user does; what it prints as JSON is read."""
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tailback import cli
+import command
 
 
 @pytest.fixture
-def tailback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    def call(*arguments: str | Path) -> tuple[int, Any, str]:
-        monkeypatch.setattr(sys, "argv", ["tailback", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), json.loads(out) if "--json" in arguments else out, err
+def tailback() -> Any:
+    def call(*words: str | Path) -> tuple[int, Any, str]:
+        ran = command.tailback(*words)
+        return ran.code, ran.data if "--json" in words else ran.out, ran.err
 
     return call

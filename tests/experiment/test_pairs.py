@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tailback as tb
-from tailback import cli
 from tailback.experiment import pairs as module
 from tailback.experiment.pairs import InterruptedPairs, with_algorithm
 
@@ -35,19 +32,6 @@ def lossy(tmp_path: Path) -> Path:
     path = tmp_path / "lossy.toml"
     path.write_text(LOSSY)
     return path
-
-
-@pytest.fixture
-def tailback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["tailback", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        out, err = capsys.readouterr()
-        assert "Traceback" not in out + err
-        return int(caught.value.code or 0), out, err
-
-    return call
 
 
 def metrics(found: tb.PairedRuns) -> dict[str, Any]:
@@ -119,14 +103,14 @@ def test_what_was_finished_before_control_c_is_compared(
         tb.run_pairs(lossy, lossy, pairs=10, workers=1)
     assert caught.value.partial.pairs == 3
     code, out, err = tailback("compare", lossy, "--cc", "reno", "--cc", "cubic", "--workers", "1", "--json")
-    assert (code, json.loads(out)["pairs"]) == (130, 3)
+    assert (code, out["pairs"]) == (130, 3)
     assert "3 of 60 pairs" in err
 
 
 def test_the_command_prints_each_metric(lossy: Path, tailback: Any) -> None:
     code, out, err = tailback("compare", lossy, lossy, "--pairs", "3", "--json")
     assert (code, err) == (0, "")
-    printed = json.loads(out)
+    printed = out
     assert (printed["pairs"], printed["first_seed"]) == (3, 1)
     assert {row["verdict"] for row in printed["metrics"]} == {"same"}
     code, out, err = tailback("compare", lossy, "--cc", "reno", "--cc", "cubic", "--flow", "b", "--pairs", "3", "--all")

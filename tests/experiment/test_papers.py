@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tailback as tb
+from command import PROCESS
 from tailback import cli
 from tailback.experiment import studies
 
@@ -31,10 +32,9 @@ def test_the_package_of_the_documents_is_found_and_its_claims_are_judged(tmp_pat
     subprocess.run([sys.executable, "-m", *install, "--target", tmp_path / "site", source], check=True)
     paths = os.pathsep.join([str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": paths}
-    command = [sys.executable, "-c", "from tailback.cli import main; main()"]
     call = {"env": environment, "cwd": tmp_path, "check": True, "capture_output": True, "text": True}
-    assert "router-buffers" in subprocess.run([*command, "study", "--list"], **call).stdout  # type: ignore[call-overload]
-    subprocess.run([*command, "study", "router-buffers", "--seeds", "2"], **call)  # type: ignore[call-overload]
+    assert "router-buffers" in subprocess.run([*PROCESS, "study", "--list"], **call).stdout  # type: ignore[call-overload]
+    subprocess.run([*PROCESS, "study", "router-buffers", "--seeds", "2"], **call)  # type: ignore[call-overload]
     result = studies.load(tmp_path / "results" / "router-buffers")
     assert [(claim.id, claim.verdict) for claim in result.claims] == [("RB-1", "reproduced"), ("RB-2", "reproduced")]
     assert all(len(claim.values) == 2 for claim in result.claims)

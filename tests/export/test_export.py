@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import sysconfig
 import time
 from importlib.util import find_spec
@@ -20,6 +19,7 @@ import numpy as np
 import pytest
 
 import tailback as tb
+from command import Ran, tailback
 from tailback import registry
 from tailback.errors import ScenarioError, TailbackError
 from tailback.export import netem, ns3
@@ -307,22 +307,21 @@ def test_an_unknown_target_is_reported_with_the_nearest() -> None:
 
 def test_the_command_writes_the_file_and_says_what_is_left_out(tmp_path: Path) -> None:
     scenario = Path(__file__).parents[2] / "scenarios" / "asymmetric.toml"
-    command = [sys.executable, "-c", "from tailback.cli import main; main()", "export", scenario]
 
-    def run(*more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*command, *more], cwd=tmp_path, capture_output=True, text=True, check=False)
+    def run(*more: str) -> Ran:
+        return tailback("export", scenario, *more, cwd=tmp_path)
 
     done = run("--as", "netem", "--json")
-    assert done.returncode == 0, done.stderr
-    data = json.loads(done.stdout)
+    assert done.code == 0, done.err
+    data = done.data
     assert data["files"] == ["asymmetric-netem.sh"]
     assert "randomness.start_spread" in [row["field"] for row in data["left_out"]]
     done = run("--as", "ns3", "--out", "mine.cc")
     assert (tmp_path / "mine.cc").exists()
-    assert 'not taken over: dumbbell.delay = "15ms"' in done.stderr
+    assert 'not taken over: dumbbell.delay = "15ms"' in done.err
     done = run()
-    assert done.returncode == 2
-    assert "--as netem or ns3" in done.stderr
+    assert done.code == 2
+    assert "--as netem or ns3" in done.err
 
 
 # --- Run for real --------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 import tailback as tb
+from command import PROCESS
 from tailback import compare, live, metrics
 
 FOUND = live.doctor(0.0)
@@ -38,7 +38,7 @@ def scenario(cc: str = "cubic", duration: str = "3s", **options: Any) -> tb.Scen
 
 
 def command(*arguments: str | Path) -> list[str]:
-    return [sys.executable, "-c", "from tailback.cli import main; main()", *map(str, arguments)]
+    return [*PROCESS, *map(str, arguments)]
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 import tailback as tb
+from command import PROCESS
 from tailback import compare, live, report
 from tailback.live import programs
 
@@ -291,8 +291,7 @@ def test_no_program_outlives_the_run(how: signal.Signals, tmp_path: Path) -> Non
     flow = exec_(f"sleep {mark}", server=deaf, params={"ready": 0, "grace": 0.2})
     path = tmp_path / "long.toml"
     path.write_text(scenario(flow, duration="120s").to_toml())
-    words = [sys.executable, "-c", "from tailback.cli import main; main()"]
-    run = [*words, "run", str(path), "--engine", "live", "--allow-code"]
+    run = [*PROCESS, "run", str(path), "--engine", "live", "--allow-code"]
     running = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         # The client and the server's two, and the two shells whose lines have it too.
@@ -303,5 +302,5 @@ def test_no_program_outlives_the_run(how: signal.Signals, tmp_path: Path) -> Non
         running.kill()
         running.wait()
     wait_for(lambda: not processes(mark))
-    subprocess.run([*words, "doctor", "--clean"], check=True, capture_output=True, timeout=60)
+    subprocess.run([*PROCESS, "doctor", "--clean"], check=True, capture_output=True, timeout=60)
     assert not [path for path in LEASES.glob("*.d") if not path.with_suffix(".json").exists()]

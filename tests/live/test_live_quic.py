@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import polars as pl
 import pytest
 
 import tailback as tb
+from command import PROCESS
 from tailback import live
 
 FOUND = live.doctor(0.0)
@@ -122,9 +122,8 @@ def test_ecn_bits_travel_both_ways_and_an_mtu_is_kept(tmp_path: Path) -> None:
 def test_nothing_is_left_after_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "long.toml"
     path.write_text(scenario(tb.bulk("cubic", transport="quinn", name="q"), duration="60s").to_toml())
-    command = [sys.executable, "-c", "from tailback.cli import main; main()"]
     hosts = _hosts()
-    running = subprocess.Popen([*command, "run", str(path), "--engine", "live"], stdout=subprocess.DEVNULL)
+    running = subprocess.Popen([*PROCESS, "run", str(path), "--engine", "live"], stdout=subprocess.DEVNULL)
     try:
         # The stack's thread is in its client's host, once the lease is there and the run has begun.
         end, made = time.monotonic() + 20, set[str]()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tailback as tb
-from tailback import cli, suites
+from tailback import suites
 from tailback.errors import ScenarioError
 from tailback.expect import testing
 
@@ -42,21 +42,6 @@ cc = "reno"
 conditions = ["subject.goodput_mbps {condition}"]
 least = 2
 """
-
-
-@pytest.fixture
-def tailback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The command, run in process: exit code and what it printed."""
-
-    def call(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        monkeypatch.setattr("sys.argv", ["tailback", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        seen = capsys.readouterr()
-        return int(ended.value.code or 0), seen.out, seen.err
-
-    return call
 
 
 def suite(folder: Path, condition: str, control: str = "bbr") -> Path:
