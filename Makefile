@@ -20,13 +20,15 @@ PROFILE ?= release
 # Locked here, not in pyproject.toml: a source distribution leaves crates out, and its lock names too many.
 export MATURIN_PEP517_ARGS = --profile $(PROFILE) --locked
 
+# The guests' program has the extension module's features and profile: what both are made of is compiled once.
+GUEST = cargo build --profile $(PROFILE) --locked --quiet --package tailback-py --package tailback-live --bin tailback-guest
+
 # Folders too, so that a deleted file is noticed.
 RUST := $(shell find crates/*/src crates/*/Cargo.toml) Cargo.toml Cargo.lock .cargo/config.toml
 CARGO_FLAGS := --locked --workspace
 SCRIPTS = $(shell grep -slE "^\#!.*python" scripts/*)
 
 .DEFAULT_GOAL := help
-.NOTPARALLEL:
 .PHONY: help demo test outputs fuzz hunt suites audit coverage instructions bench bench-peers figures validate identify pages docs explorer record explorer-test lint fmt env fast wheel journey release-check lock version clean check-rust check-python demo-takes test-takes
 
 help: ## List the targets
@@ -36,6 +38,7 @@ demo: PROFILE := local
 demo: demo-takes $(VENV)/.built ## Run the voip-latency study in full; prints the claims table and the report's path
 	$(BIN)/tailback study voip-latency
 
+test: PROFILE := local
 test: test-takes lint check-rust check-python ## Lint, then every test that is not slow; CI runs it, and the slow ones
 
 # First of all, so that one knows before the compiler starts.
@@ -132,10 +135,12 @@ lint: $(VENV)/.built ## Formatting, clippy, ruff, mypy and spelling; a warning i
 	@git ls-files --stage | awk '$$1 != "120000"' | cut -f 2 | xargs $(BIN)/codespell
 	scripts/check_licences
 
-check-rust: $(VENV)/.installed
-	cargo test $(CARGO_FLAGS)
+# By the extension module's profile: its crates are not compiled again, and the laws run at full speed.
+check-rust: $(VENV)/.built
+	cargo test --profile local $(CARGO_FLAGS)
 
-check-python: $(VENV)/.built
+# With --jobs too they begin when all else is over: kernels in them run by the clock.
+check-python: $(VENV)/.built | $(filter explorer-test instructions journey suites,$(MAKECMDGOALS)) $(if $(filter test,$(MAKECMDGOALS)),lint check-rust)
 	$(BIN)/pytest -n auto
 
 fmt: $(VENV)/.installed ## Format all sources and fix what the linters can
@@ -197,8 +202,7 @@ $(VENV)/.built: $(VENV)/.installed pyproject.toml papers/pyproject.toml $(RUST)
 	@$(BIN)/python -m pip install --no-deps --no-build-isolation --no-index --quiet --editable papers
 	@# What runs in the guests of `--engine vm`, where there are any.
 	@if [ "$$(uname -sm)" = 'Linux x86_64' ]; then \
-	    cargo rustc --profile $(PROFILE) --locked --quiet --package tailback-live --features quic --bin tailback-guest -- -Cstrip=symbols && \
-	    install -m 755 target/$(PROFILE)/tailback-guest python/tailback/vm/; fi
+	    $(GUEST) && install -s -m 755 target/$(PROFILE)/tailback-guest python/tailback/vm/; fi
 	@rm -f $(VENV)/.fast
 	@echo $(PROFILE) >$(VENV)/.profile
 	@touch $@
