@@ -141,7 +141,7 @@ check-rust: $(VENV)/.built
 
 # With --jobs too they begin when all else is over: kernels in them run by the clock.
 check-python: $(VENV)/.built | $(filter explorer-test instructions journey suites,$(MAKECMDGOALS)) $(if $(filter test,$(MAKECMDGOALS)),lint check-rust)
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist loadgroup
 
 fmt: $(VENV)/.installed ## Format all sources and fix what the linters can
 	cargo fmt --all

@@ -27,11 +27,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run a failed test of a real kernel up to twice more; the summary names each rerun.
 
     Tests share their machine with each other. A busy machine disturbs one run or two; a difference between the kernel
-    and the simulator disturbs every run.
+    and the simulator disturbs every run. Tests that share what their file makes once go to one worker.
     """
     for item in items:
         if item.path.parent in TIMED:
             item.add_marker(pytest.mark.flaky(reruns=2))
+        if isinstance(item, pytest.Function) and any(
+            made.scope == "module" for each in item._fixtureinfo.name2fixturedefs.values() for made in each
+        ):
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
 
 
 def over_budget(seconds: float, is_slow: bool) -> str | None:
