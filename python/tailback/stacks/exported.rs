@@ -139,11 +139,17 @@ unsafe fn of<'a>(end: *mut c_void) -> &'a mut End {
 
 unsafe extern "C" fn on_datagram(end: *mut c_void, now: u64, datagram: *const u8, bytes: usize, ecn: u32) {
     let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][ecn as usize & 3];
-    // SAFETY: the caller's datagram has so many bytes.
+    // SAFETY: the caller's datagram has that many bytes.
     unsafe { of(end).on_datagram(time(now), std::slice::from_raw_parts(datagram, bytes), ecn) }
 }
 
-unsafe extern "C" fn poll_transmit(end: *mut c_void, now: u64, buffer: *mut u8, room: usize, ecn: *mut u32) -> usize {
+unsafe extern "C" fn poll_transmit(
+    end: *mut c_void,
+    now: u64,
+    buffer: *mut u8,
+    room: usize,
+    ecn: *mut u32,
+) -> usize {
     let mut datagram = Vec::with_capacity(room);
     // SAFETY: the caller's buffer has that room, and its mark is a variable.
     unsafe {
