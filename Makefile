@@ -160,7 +160,7 @@ suites: $(VENV)/.built ## The suites that take up to a minute, two minutes in al
 	@names=$$($(BIN)/python scripts/quick_suites) && $(BIN)/tailback test --as-declared $$names
 
 release-check: explorer $(VENV)/.built ## Make all that a release consists of in dist/release and check it; publishes nothing
-	@$(BIN)/python scripts/release_check
+	@PROFILE=$(PROFILE) $(BIN)/python scripts/release_check
 
 journey: $(VENV)/.built ## A stranger's first hour from an installed wheel: build, install, run, sweep, look
 	$(BIN)/python tests/journey/journey.py --profile $(PROFILE)
@@ -176,12 +176,13 @@ lock: $(VENV)/.installed ## Resolve requirements.lock and Cargo.lock again
 	    --custom-compile-command 'make lock' --output-file requirements.lock
 	cargo update
 
-version: ## Set the version everywhere: make version V=0.2.0
-	@test '$(V)' || { echo 'Say which: make version V=0.2.0'; exit 2; }
+version: ## Set the version everywhere: make version V=0.3.0
+	@test '$(V)' || { echo 'Say which: make version V=0.3.0'; exit 2; }
 	sed -i -e 's/^version = ".*"/version = "$(V)"/' -e 's/"tailback-lab\[analysis\]>=.*"\]/"tailback-lab[analysis]>=$(basename $(V))"]/' Cargo.toml papers/pyproject.toml
 	sed -i -E 's|(path = "\.\./tailback[a-z-]*", version = )"[^"]*"|\1"$(V)"|' crates/*/Cargo.toml
+	sed -i -E 's|^(tailback-bench = )"[^"]*"|\1"$(basename $(V))"|' crates/tailback-bench/README.md crates/tailback-bench/adapters/smoltcp/Cargo.toml
 	cargo update --workspace --offline --quiet
-	cargo update --manifest-path fuzz/Cargo.toml --workspace --offline --quiet
+	cargo update --manifest-path fuzz/Cargo.toml --workspace --quiet
 
 clean: ## Remove everything the targets have built; results stay
 	rm -rf $(VENV) target site dist explorer/node_modules explorer/src/engine/wasm python/tailback/explorer/site .mypy_cache .ruff_cache .pytest_cache .hypothesis python/tailback/_core*.so python/tailback/vm/tailback-guest

@@ -49,11 +49,16 @@ def test_the_compiled_core_is_the_installed_version() -> None:
     assert _core.version() == importlib.metadata.version("tailback-lab")
 
 
-def test_the_papers_have_the_version_of_the_crates() -> None:
+def test_everything_has_the_version_of_the_crates() -> None:
     crates = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    minor = crates.rpartition(".")[0]
     papers = tomllib.loads((ROOT / "papers/pyproject.toml").read_text())["project"]
-    assert papers["version"] == crates, "make version V=… sets both"
-    assert papers["dependencies"] == [f"tailback-lab[analysis]>={crates.rpartition('.')[0]}"]
+    assert papers["version"] == crates, "make version V=… sets all"
+    assert papers["dependencies"] == [f"tailback-lab[analysis]>={minor}"]
+    for file in ("README.md", "adapters/smoltcp/Cargo.toml"):
+        assert f'\ntailback-bench = "{minor}"\n' in (ROOT / "crates/tailback-bench" / file).read_text(), file
+    # The newest release of the changelog, below what is not released yet, if anything.
+    assert re.search(r"^## (\d\S*) – ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1] == crates
 
 
 def test_every_declared_dependency_is_locked() -> None:

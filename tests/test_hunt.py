@@ -196,16 +196,23 @@ class _Silent:
         pass
 
 
-def test_in_order_jitter_alone_makes_quinns_bbr_lose_packets_and_not_its_cubic() -> None:
-    jitter = next(each for each in hunting.WEAKNESSES if each.name == "jitter")
-    case = Case(20.0, 20.0, 1.0, jitter_ms=2.0, duration_s=8.0)
-    search = Hunt(tb.candidate("quinn,cc=bbr"))
-    for cc, is_bad in (("bbr", True), ("cubic", False)):
-        search.candidate = tb.candidate(f"quinn,cc={cc}")
-        mine, twin = tb.run_many([case.scenario(search.candidate.cc, 1), search._twin(case, jitter, 1)])
+@pytest.mark.parametrize(
+    ("weakness", "stack", "bad", "case"),
+    [
+        # docs/studies/stack-defects.md: it takes jitter for bandwidth, and leaves answers unpaced.
+        ("jitter", "quinn", "bbr", Case(20.0, 20.0, 1.0, jitter_ms=2.0, duration_s=8.0)),
+        ("answers", "noq", "bbr3", Case(20.0, 40.0, 0.35, answer_bdp=0.7, think_ms=1.0, duration_s=8.0)),
+    ],
+)
+def test_a_weakness_of_a_stacks_bbr_is_not_one_of_its_cubic(weakness: str, stack: str, bad: str, case: Case) -> None:
+    sought = next(each for each in hunting.WEAKNESSES if each.name == weakness)
+    search = Hunt(tb.candidate(f"{stack},cc={bad}"))
+    for cc in (bad, "cubic"):
+        search.candidate = tb.candidate(f"{stack},cc={cc}")
+        mine, twin = tb.run_many([case.scenario(search.candidate.cc, 1), search._twin(case, sought, 1)])
         seen = weaknesses.seen_in(case, mine)
-        is_shown = jitter.badness(case, seen) >= 1.0 and jitter.is_well(case, seen, weaknesses.seen_in(case, twin))
-        assert is_shown is is_bad, cc
+        is_shown = sought.badness(case, seen) >= 1.0 and sought.is_well(case, seen, weaknesses.seen_in(case, twin))
+        assert is_shown is (cc == bad), cc
 
 
 @pytest.mark.slow
@@ -226,6 +233,34 @@ def test_a_hunt_of_400_runs_for_all_weaknesses_finds_the_jitter_of_quinns_bbr() 
     assert found["jitter"].runs <= 400
     # Without it the path is good: the twin loses a third at most.
     assert found["jitter"].scenario.resolve()["links"][0]["wire"]["jitter_ps"] > 0
+
+
+@pytest.mark.slow
+def test_answers_that_noqs_bbr3_sends_unpaced_are_found_and_its_cubic_has_no_such_weakness() -> None:
+    """noq's issue 800: while the application limits it, its pacing rate stays that of a round trip of a millisecond."""
+    (found,) = tb.hunt("noq,cc=bbr3", weaknesses=["answers"], runs=100)
+    assert found.shown[0] >= 9
+    assert found.scenario.flow_names == ["victim"]
+    assert tb.hunt("noq,cc=cubic", weaknesses=["answers"], runs=32) == []
+
+
+@pytest.mark.slow
+def test_the_overflow_of_noqs_bbr3_is_found_in_the_version_that_has_it() -> None:
+    """noq's issue 768: a loss beyond the threshold subtracts more than there is; 1.2.0 does it in floating point."""
+    found = {}
+    for version in ("1.1.0", "1.2.0"):
+        try:
+            found[version] = tb.hunt(
+                f"noq-proto@{version},cc=bbr3", weaknesses=["panic"], runs=100, allow_code=True, workers=2
+            )
+        except tb.TailbackError as error:
+            # Cargo fetches the version.
+            if "download" not in str(error) and "network" not in str(error):
+                raise
+            pytest.skip(str(error))
+    (panic,) = found["1.1.0"]
+    assert panic.weakness == "panic"
+    assert found["1.2.0"] == []
 
 
 @pytest.mark.slow

@@ -134,6 +134,15 @@ def test_what_a_stack_may_not_do_ends_its_flow_and_the_others_go_on(
 
 
 @in_c
+def test_what_a_stack_may_not_do_is_found_by_a_search_and_fails_a_test(changed: Any, tmp_path: Path) -> None:
+    source = changed("return HEADER + payload;", "return 99999;")
+    (found,) = tb.hunt(str(source), weaknesses=["panic"], runs=20, allow_code=True, out=tmp_path / "hunt")
+    assert "poll_transmit returns 99999 bytes" in found.said
+    (tested,) = tb.test(tmp_path / "hunt", allow_code=True).scenarios
+    assert (tested.verdict, found.said.partition(", flow")[0] in tested.error) == ("failed", True)
+
+
+@in_c
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [

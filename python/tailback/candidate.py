@@ -8,6 +8,7 @@ What `candidate` distinguishes:
 - "mine/Cargo.toml" or "rust:mine": a crate in Rust, likewise;
 - "quinn" or "quinn,cc=bbr": another project's transport, whole, with one of its own congestion controls;
 - "stack.c", "c:stack.c" or a class with `connect`: a transport of the user's own, likewise, which wants `allow_code`;
+- "noq-proto@1.1.0": a version of a QUIC stack's crate, which is compiled, likewise;
 - a table as a scenario has it: `{"name": "cubic", "beta": 0.5}`, or its TOML text;
 - in Python, the class itself.
 """
@@ -99,9 +100,11 @@ def candidate(
         raise TailbackError(f"the candidate {what!r} has no name. Write for example cubic, or cubic,beta=0.5")
     if name in _transports() and name not in _known():
         return _transport(name, cc)
-    runs_code = is_reference(name)
+    from tailback import stack_versions
+
+    runs_code, is_version = is_reference(name), stack_versions.is_version(name)
     if name not in _known() and not runs_code:
-        if ":" not in name and not name.endswith((bpf.ENDING, crates.MANIFEST, stacks.ENDING)):
+        if not is_version and ":" not in name and not name.endswith((bpf.ENDING, crates.MANIFEST, stacks.ENDING)):
             raise TailbackError(_unknown(name))
         runs_code = True
     if runs_code and not allow_code:
@@ -109,7 +112,9 @@ def candidate(
             f'the candidate "{_place(name)}" is code, which would be run. Read it first; then allow it '
             "with --allow-code, or allow_code=True in Python."
         )
-    if not is_reference(name) and runs_code:
+    if is_version:
+        name = f"{stacks.PREFIX}{stack_versions.source(name)}"
+    elif not is_reference(name) and runs_code:
         name = _referring(name)
     if stacks.is_source(name) or (name.startswith("python:") and stacks.is_stack(load(name.removeprefix("python:")))):
         return _own_transport(name, cc)

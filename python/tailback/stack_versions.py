@@ -1,7 +1,8 @@
-"""Which version of a QUIC stack's crate is the first with which a condition fails: what `tailback bisect` does.
+"""Versions of a QUIC stack's crate: as candidates, and which is the first with which a condition fails.
 
-Each version is compiled with the adapter that `tailback-bench` has for the stack, and judged by `[expect]` over seeds.
-A version whose interface the adapter does not fit is skipped.
+Each version is compiled with the adapter that `tailback-bench` has for the stack and with checks of overflows, as in a
+debug build. `tailback bisect` judges it by `[expect]` over seeds; a version whose interface the adapter does not fit is
+skipped. A candidate such as "noq-proto@1.1.0" is a transport of the user's own, behind the C interface.
 """
 
 from __future__ import annotations
@@ -15,33 +16,47 @@ import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from tailback.checksums import digest
 from tailback.errors import TailbackError, nearest
 from tailback.files import write_text
 from tailback.scenario import Scenario
 from tailback.vm.bisected import Bisected, Seen, bisect
 from tailback.vm.kernels import cache
 
-__all__ = ["STACKS", "between", "search", "tried_with", "versions"]
+__all__ = ["STACKS", "between", "is_version", "search", "source", "tried_with", "versions"]
 
 #: Crates that have an adapter: the folder in `tailback-bench`'s examples, and the adapter's type.
 STACKS = {"noq-proto": ("noq", "noq::Noq"), "quinn-proto": ("quinn", "quinn::Quinn")}
 #: Seconds that a version's runs may take.
 _PATIENCE_S = 900
 _CRATES = Path(__file__).resolve().parents[2] / "crates"
+_EXPORTED = Path(__file__).with_name("stacks") / "exported.rs"
+_VERSION = re.compile(r"(?P<crate>[a-z0-9-]+)@(?P<version>\d+(\.\d+){2})")
+#: What an adapter has and a crate before that version has not.
+_SINCE = {
+    "noq-proto": (
+        (1, 2, 0),
+        "    fn on_cwnd_limited(&mut self) {\n        self.inner.on_cwnd_limited();\n    }\n",
+    )
+}
 
-_MAIN = """\
-//! A scenario with this version of the stack: the verdict, the measured mean, and what it rests on.
-
+_MODULES = """\
 extern crate tailback_bench as tailback_core;
 
-use std::sync::Arc;
-
 use tailback_bench::clock;
-use tailback_bench::foreign::{{Stack, Stacks}};
 
 mod entropy;
 mod null;
 mod {module};
+"""
+
+_MAIN = """\
+//! A scenario with this version of the stack: the verdict, the measured mean, and what it rests on.
+
+{modules}
+use std::sync::Arc;
+
+use tailback_bench::foreign::{{Stack, Stacks}};
 
 fn main() {{
     let [_, file, cc] = std::env::args().collect::<Vec<_>>().try_into().expect("a scenario and a congestion control");
@@ -60,6 +75,33 @@ fn main() {{
 }}
 """
 
+_LIBRARY = """\
+//! This version of the stack as a shared library.
+
+{modules}
+mod exported;
+
+/// The stack, as `tailback_stack.h` has it.
+#[unsafe(no_mangle)]
+pub extern "C" fn tailback_stack() -> *const exported::Table {{
+    exported::export({kind}, "{version}")
+}}
+"""
+
+#: What is compiled as a transport in C. The digest is the library's, so that another one is opened afresh.
+_SOURCE = """\
+/* {crate} {version}, compiled with its adapter: {digest}. */
+#include <dlfcn.h>
+#include "tailback_stack.h"
+
+__attribute__((visibility("default"))) const struct tailback_stack *tailback_stack(void)
+{{
+    void *library = dlopen("{library}", RTLD_NOW | RTLD_LOCAL);
+    const struct tailback_stack *(*stack)(void) = library ? dlsym(library, "tailback_stack") : 0;
+    return stack ? stack() : 0;
+}}
+"""
+
 _MANIFEST = """\
 [package]
 name = "tailback-version"
@@ -68,11 +110,27 @@ edition = "2024"
 
 [workspace]
 
+[lib]
+name = "tailback_version_stack"
+crate-type = ["cdylib"]
+
+[[bin]]
+name = "tailback-version"
+path = "src/main.rs"
+
 [dependencies]
 {crate} = {{ version = "={version}", default-features = false }}
 bytes = "1"
+getrandom = {{ path = "{crates}/seeded-entropy", version = "0.4.3" }}
 tailback = {{ path = "{crates}/tailback" }}
 tailback-bench = {{ path = "{crates}/tailback-bench" }}
+
+# What the stack draws from its thread's generator comes from the seed too.
+[patch.crates-io]
+getrandom = {{ path = "{crates}/seeded-entropy" }}
+
+[profile.release]
+overflow-checks = true
 """
 
 
@@ -123,8 +181,7 @@ def between(good: str, bad: str, known: Iterable[str]) -> list[str]:
 
 def tried_with(crate: str, scenario: Scenario, cc: str, expect: str) -> Callable[[str], Seen | str]:
     """What `vm.bisected.bisect` calls for a version: compile it, run `scenario`, and judge `expect` over its seeds."""
-    if crate not in STACKS:
-        raise TailbackError(f"there is no adapter for the crate {crate}. There are: {', '.join(STACKS)}")
+    _demand_adapter(crate)
     given = scenario.to_dict()
     given["expect"] = {**given.get("expect", {}), "conditions": [expect]}
     text = Scenario.from_dict(given).to_toml()
@@ -132,7 +189,9 @@ def tried_with(crate: str, scenario: Scenario, cc: str, expect: str) -> Callable
     def attempt(version: str) -> Seen | str:
         project = _project(crate, version)
         target = _folder() / "target"
-        built = _cargo(["build", "--release", "--quiet"], project, CARGO_TARGET_DIR=str(target))
+        built = _cargo(
+            ["build", "--release", "--quiet", "--bin", "tailback-version"], project, CARGO_TARGET_DIR=str(target)
+        )
         if built is not None:
             return built
         file = project / "scenario.toml"
@@ -172,6 +231,43 @@ def search(
     return bisect(names, attempt, say, cannot="cannot be judged")
 
 
+def is_version(name: str) -> bool:
+    """Is this a crate's version, as a candidate names it?
+
+    >>> is_version("noq-proto@1.1.0"), is_version("noq")
+    (True, False)
+    """
+    return _VERSION.fullmatch(name) is not None
+
+
+def source(name: str) -> Path:
+    """Compile the version that `name` names; a C source that is this transport."""
+    found = _VERSION.fullmatch(name)
+    assert found is not None
+    crate, version = found["crate"], found["version"]
+    _demand_adapter(crate)
+    project = _project(crate, version)
+    target = _folder() / "target"
+    built = _cargo(["build", "--release", "--quiet", "--lib"], project, CARGO_TARGET_DIR=str(target))
+    if built is not None:
+        raise TailbackError(f"{crate} {version}: {built}")
+    # Versions share a folder of cargo's.
+    compiled = (target / "release" / "libtailback_version_stack.so").read_bytes()
+    library = project / "stack.so"
+    if not library.is_file() or library.read_bytes() != compiled:
+        temporary = library.with_suffix(".part")
+        temporary.write_bytes(compiled)
+        temporary.replace(library)
+    file = project / f"{crate}-{version}.c"
+    write_text(file, _SOURCE.format(crate=crate, version=version, digest=digest(compiled), library=library))
+    return file
+
+
+def _demand_adapter(crate: str) -> None:
+    if crate not in STACKS:
+        raise TailbackError(f"there is no adapter for the crate {crate}. There are: {', '.join(STACKS)}")
+
+
 def _folder() -> Path:
     return cache().with_name("stacks")
 
@@ -185,12 +281,28 @@ def _project(crate: str, version: str) -> Path:
     root = _folder() / f"{crate}-{'any' if version == '*' else version}"
     (root / "src").mkdir(parents=True, exist_ok=True)
     exact = _MANIFEST.format(crate=crate, version=version, crates=_CRATES)
-    write_text(root / "Cargo.toml", exact.replace('"=*"', '"*"'))
-    write_text(root / "src/main.rs", _MAIN.format(module=module, kind=kind))
-    for file in adapter.glob("*.rs"):
-        if file.name != "main.rs":
-            shutil.copyfile(file, root / "src" / file.name)
+    modules = _MODULES.format(module=module)
+    # The adapter's file takes no entropy from a seed, which this one does.
+    seeded = _CRATES / "tailback-quic" / "src" / "entropy.rs"
+    texts = {
+        file.name: _fitted(file.read_text(encoding="utf-8"), crate, version)
+        for file in [*adapter.glob("*.rs"), seeded, _EXPORTED]
+    }
+    texts["main.rs"] = _MAIN.format(modules=modules, kind=kind)
+    texts["lib.rs"] = _LIBRARY.format(modules=modules, kind=kind, version=version)
+    files = {"Cargo.toml": exact.replace('"=*"', '"*"')} | {f"src/{name}": text for name, text in texts.items()}
+    for name, text in files.items():
+        place = root / name
+        # What is the same stays as old as it is: cargo goes by that.
+        if not place.is_file() or place.read_text(encoding="utf-8") != text:
+            write_text(place, text)
     return root
+
+
+def _fitted(text: str, crate: str, version: str) -> str:
+    """An adapter's file without what this version of the crate has not yet."""
+    since, later = _SINCE.get(crate, ((), ""))
+    return text.replace(later, "") if version != "*" and _order(version) < since else text
 
 
 @functools.cache

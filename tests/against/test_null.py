@@ -1,6 +1,6 @@
 """No-op changes give no false alarm, and changes that matter are found, however noisy the runs.
 
-TAILBACK_NO_OPS=200 runs as many no-op changes; 20 take part of a minute.
+TAILBACK_NO_OPS=200 with `-m slow` runs as many no-op changes; 20 take part of a minute.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class Jittered:
             yield row["scenario"], row["seed"] - self._offset, row["error"] or values
 
 
+@pytest.mark.slow if NO_OPS > 20 else lambda test: test
 def test_no_op_changes_raise_no_alarm() -> None:
     given = [Given(name, f"{name}.toml", text) for name, text in SCENARIOS.items()]
     alarms, examined = [], 0

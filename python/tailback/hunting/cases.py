@@ -57,6 +57,10 @@ class Case:
     #: Probability that a packet is overtaken by that many others.
     reorder: float = 0.0
     reorder_packets: int = 0
+    #: The application answers requests one after the other, each with this share of a BDP at once; 0: it always sends.
+    answer_bdp: float = 0.0
+    #: The next is asked for so long after the last.
+    think_ms: float = 0.0
     duration_s: float = 12.0
     #: Parameters of the candidate.
     params: tuple[tuple[str, float], ...] = ()
@@ -80,7 +84,8 @@ class Case:
         # of `start_ms` is drawn here.
         drawn = np.random.default_rng([seed, 1]).random() * self.start_ms / 1e3 if self.burst_rate else 0.0
         count = self.flows if self.flows > 1 else None
-        flows = [flow("bulk", name="victim", count=count, start=_s(drawn), **{"stack": "linux"} | flow_fields(cc))]
+        given: dict[str, Any] = {"name": "victim", "start": _s(drawn), "stack": "linux"} | flow_fields(cc)
+        flows = [self._answers(given) if self.answer_bdp else flow("bulk", count=count, **given)]
         if self.has_rival:
             flows.append(bulk("reno", name="rival"))
         if self.has_call:
@@ -115,6 +120,17 @@ class Case:
             # Long enough for the overtaking; the count lets it go sooner.
             out |= {"reorder": self.reorder, "reorder_delay": "500ms", "reorder_packets": self.reorder_packets}
         return out
+
+    @property
+    def answer_bytes(self) -> int:
+        """Of an answer, a packet at least."""
+        return max(round(self.answer_bdp * self.rate_mbps * self.rtt_ms * 125.0), 1500)
+
+    def _answers(self, given: Mapping[str, Any]) -> Any:
+        # Responses travel against the flow's direction.
+        params = {"request_bytes": 200, "response_bytes": self.answer_bytes, "think": f"{self.think_ms:g}ms"}
+        ends = {"from": "right", "to": "left", "params": params}
+        return flow("request-response", **given | ends)
 
     @property
     def limit(self) -> str:
@@ -201,7 +217,7 @@ def simpler(case: Case) -> Iterator[Case]:
     if case.duration_s > _LEAST_S:
         yield replace(case, duration_s=_LEAST_S)
     for name in ("rate_mbps", "rtt_ms", "queue_bdp", "burst_rate", "period_ms", "burst_ms", "dip", "dip_ms", "loss",
-                 "start_ms", "jitter_ms", "reorder"):  # fmt: skip
+                 "start_ms", "jitter_ms", "reorder", "answer_bdp", "think_ms"):  # fmt: skip
         value = getattr(case, name)
         if value and _round(value) != value and not (name == "dip" and value == 1.0):
             rounded: dict[str, Any] = {name: _round(value)}

@@ -25,6 +25,7 @@ from tailback.progress import Runs
 from tailback.result import Result
 from tailback.run import run_outcomes
 from tailback.scenario import Scenario
+from tailback.stacks import fault_in
 
 __all__ = ["GENES", "Finding", "Hunt", "hunt"]
 
@@ -233,6 +234,9 @@ class Hunt:
             share = 0.05 + 0.25 * u[7]
             burst = max(share * period / rate, 5.0)
             case = replace(case, burst_rate=short(rate), period_ms=short(period), burst_ms=short(burst))
+        if "answers" in uses:
+            # Less than fills the path: the application is what limits it.
+            case = replace(case, answer_bdp=log_between(u[5], 0.2, 1.0), think_ms=log_between(u[6], 1.0, 100.0))
         if "loss" in uses and u[8] > 0.5:
             case = replace(case, loss=log_between(2 * u[8] - 1, 1e-4, 0.03))
         if "dips" in uses and u[9] > 0.5:
@@ -286,7 +290,9 @@ class Hunt:
         )
         with contextlib.closing(outcomes):
             for index, outcome in outcomes:
-                found[index] = outcome
+                # A stack's panic ends its flow only.
+                fault = fault_in(outcome) if isinstance(outcome, Result) else None
+                found[index] = outcome if fault is None else EngineError(fault)
                 if confirming:
                     self.confirming += 1
                 else:
@@ -397,7 +403,7 @@ class Hunt:
             return case.scenario(self.candidate.cc, seed, steady=True)
         if weakness.twin == "no jitter":
             return replace(case, jitter_ms=0.0).scenario(self.candidate.cc, seed)
-        return replace(case, params=()).scenario("reno", seed)
+        return replace(case, params=()).scenario(weakness.twin, seed)
 
     def _shrunk(self, scored: _Scored, weakness: Weakness | None, ends_at: int) -> list[_Scored]:
         """Ever simpler cases that still show it. All ways of simplifying are tried at once; the first is taken."""

@@ -39,7 +39,7 @@ def seen_in(case: Case, result: Result) -> Seen:
     """What a run of the case came to."""
     rows = {str(row["flow"]): row for row in result.flow_summary()}
     links = result.numpy("links")
-    neck = result.link_index(result.bottleneck)
+    neck = result.link_index("bottleneck")
     arrived = float(links["arrived"][neck])
     rates = [float(rows[name]["goodput_mbps"] or 0.0) for name in case.victims]
     gaps = {name: longest_pause(result, name) for name in case.victims}
@@ -73,8 +73,8 @@ class Weakness:
     uses: frozenset[str]
     #: How bad, from what was seen: a finding from 1 on.
     badness: Callable[[Case, Seen], float]
-    #: Which twin must do well: the candidate itself with an even stream for the bursts or without jitter, or Reno in
-    #: its place,
+    #: Which twin must do well: the candidate itself with an even stream for the bursts or without jitter, or Reno or
+    #: BBRv3, which paces, in its place,
     twin: str
     #: and when it does, from what was seen of both.
     is_well: Callable[[Case, Seen, Seen], bool]
@@ -184,6 +184,15 @@ WEAKNESSES: tuple[Weakness, ...] = (
         lambda case, seen, twin: twin.loss <= seen.loss / 3,
         lambda case, seen: ["loss <= 0.1"],
     ),
+    Weakness(
+        "answers",
+        "A tenth of the packets of answers, each sent at once, is lost; of BBRv3's, which are paced, a third of that",
+        frozenset({"one flow", "answers"}),
+        lambda case, seen: seen.loss / 0.1,
+        "bbr3",
+        lambda case, seen, twin: twin.loss <= seen.loss / 3,
+        lambda case, seen: ["bottleneck.loss <= 0.1"],
+    ),
 )
 #: What a scenario of the user's says must hold.
 EXPECT = "expect"
@@ -223,6 +232,8 @@ def described(case: Case, seen: Seen) -> str:
         words.append(f"jitter up to {case.jitter_ms:g} ms, in order")
     if case.reorder:
         words.append(f"{case.reorder:.2%} of the packets overtaken by {case.reorder_packets}")
+    if case.answer_bdp:
+        words.append(f"answers of {case.answer_bytes / 1e3:.3g} kB, each asked for {case.think_ms:g} ms after the last")
     if case.dip < 1.0:
         words.append(f"the rate falls to {case.dip:.0%} every other {case.dip_ms:g} ms")
     words.append(
