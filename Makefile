@@ -154,7 +154,7 @@ wheel: explorer $(VENV)/.built ## A wheel for this kind of machine in dist/, wit
 	@scripts/optimise --wheel dist
 
 hunt: $(VENV)/.built ## The searches that take longer: the low-rate attack on Reno, a window that overflows, and the same found again
-	$(BIN)/pytest -m slow tests/test_hunt.py
+	$(BIN)/pytest -m 'slow or long' tests/test_hunt.py
 
 suites: $(VENV)/.built ## The suites that take up to a minute, two minutes in all: red if anything comes out other than declared
 	@names=$$($(BIN)/python scripts/quick_suites) && $(BIN)/tailback test --as-declared $$names

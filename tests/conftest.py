@@ -52,7 +52,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Fail a test that takes more processor time than it may."""
     before = sum(os.times()[:4])
     result = yield
-    said = over_budget(sum(os.times()[:4]) - before, item.get_closest_marker("slow") is not None)
+    said = over_budget(sum(os.times()[:4]) - before, any(item.get_closest_marker(name) for name in ("slow", "long")))
     if said is not None:
         pytest.fail(said, pytrace=False)
     return result
