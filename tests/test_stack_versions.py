@@ -109,3 +109,19 @@ def test_what_is_not_there_is_named() -> None:
         stack_versions.between("1.0.9", "1.4.0", list(PUBLISHED))
     with pytest.raises(TailbackError, match="no adapter for the crate quiche"):
         stack_versions.tried_with("quiche", tb.suites.read("transport/alone"), "bbr", "subject.loss < 3%")
+
+
+def test_a_version_as_a_candidate_wants_consent_and_an_adapter(world: Path) -> None:
+    with pytest.raises(TailbackError, match="is code, which would be run"):
+        tb.candidate("noq-proto@1.1.0,cc=bbr3")
+    with pytest.raises(TailbackError, match="no adapter for the crate quiche"):
+        tb.candidate("quiche@0.29.3,cc=bbr2", allow_code=True)
+    assert not (world / "log").exists()
+
+
+def test_an_adapter_has_what_the_version_has(world: Path) -> None:
+    texts = {each: stack_versions._project("noq-proto", each) / "src/noq.rs" for each in ("1.1.0", "1.2.0")}
+    assert {each: "on_cwnd_limited" in file.read_text() for each, file in texts.items()} == {
+        "1.1.0": False,
+        "1.2.0": True,
+    }

@@ -95,6 +95,18 @@ def test_quinns_bbr_loses_a_third_at_least_where_delay_varies(defects: dict[str,
     assert loss(varying.with_({"flow.theirs.transport": "noq", "flow.theirs.cc": "bbr3"})) < 0.05
 
 
+def test_noqs_bbr3_answers_at_its_first_pacing_rate_and_its_cubic_loses_nothing(
+    defects: dict[str, tb.Scenario],
+) -> None:
+    answers = defects["noq-bbr3-answers"]
+    result = tb.run(answers)
+    states = result.numpy("stack_states")
+    assert set(states["pacing_bps"][states["at_receiver"]].tolist()) == {266_208_000}
+    assert result.numpy("links")["dropped"][0] > 0.1 * result.numpy("links")["arrived"][0]
+    other = tb.run(answers.with_({"flow.theirs.cc": "cubic"}))
+    assert other.numpy("links")["dropped"].tolist() == [0, 0]
+
+
 def test_s2ns_cubic_keeps_its_window_through_every_loss(defects: dict[str, tb.Scenario]) -> None:
     result = tb.run(defects["s2n-cubic-stuck"])
     polls = result.numpy("polls")

@@ -41,10 +41,6 @@ _SINCE = {
 }
 
 _MODULES = """\
-extern crate tailback_bench as tailback_core;
-
-use tailback_bench::clock;
-
 mod entropy;
 mod null;
 mod {module};
@@ -53,9 +49,12 @@ mod {module};
 _MAIN = """\
 //! A scenario with this version of the stack: the verdict, the measured mean, and what it rests on.
 
+extern crate tailback_bench as tailback_core;
+
 {modules}
 use std::sync::Arc;
 
+use tailback_bench::clock;
 use tailback_bench::foreign::{{Stack, Stacks}};
 
 fn main() {{
@@ -78,6 +77,7 @@ fn main() {{
 _LIBRARY = """\
 //! This version of the stack as a shared library.
 
+mod clock;
 {modules}
 mod exported;
 
@@ -117,13 +117,18 @@ crate-type = ["cdylib"]
 [[bin]]
 name = "tailback-version"
 path = "src/main.rs"
+required-features = ["judge"]
+
+[features]
+judge = ["dep:tailback", "dep:tailback-bench"]
 
 [dependencies]
 {crate} = {{ version = "={version}", default-features = false }}
 bytes = "1"
 getrandom = {{ path = "{crates}/seeded-entropy", version = "0.4.3" }}
-tailback = {{ path = "{crates}/tailback" }}
-tailback-bench = {{ path = "{crates}/tailback-bench" }}
+tailback = {{ path = "{crates}/tailback", optional = true }}
+tailback-bench = {{ path = "{crates}/tailback-bench", optional = true }}
+tailback-core = {{ path = "{crates}/tailback-core" }}
 
 # What the stack draws from its thread's generator comes from the seed too.
 [patch.crates-io]
@@ -189,9 +194,8 @@ def tried_with(crate: str, scenario: Scenario, cc: str, expect: str) -> Callable
     def attempt(version: str) -> Seen | str:
         project = _project(crate, version)
         target = _folder() / "target"
-        built = _cargo(
-            ["build", "--release", "--quiet", "--bin", "tailback-version"], project, CARGO_TARGET_DIR=str(target)
-        )
+        words = ["build", "--release", "--quiet", "--features", "judge", "--bin", "tailback-version"]
+        built = _cargo(words, project, CARGO_TARGET_DIR=str(target))
         if built is not None:
             return built
         file = project / "scenario.toml"
@@ -282,11 +286,11 @@ def _project(crate: str, version: str) -> Path:
     (root / "src").mkdir(parents=True, exist_ok=True)
     exact = _MANIFEST.format(crate=crate, version=version, crates=_CRATES)
     modules = _MODULES.format(module=module)
-    # The adapter's file takes no entropy from a seed, which this one does.
-    seeded = _CRATES / "tailback-quic" / "src" / "entropy.rs"
+    # The adapter's own `entropy.rs` takes none from a seed, which this one does.
+    ours = _CRATES / "tailback-quic" / "src"
     texts = {
         file.name: _fitted(file.read_text(encoding="utf-8"), crate, version)
-        for file in [*adapter.glob("*.rs"), seeded, _EXPORTED]
+        for file in [*adapter.glob("*.rs"), ours / "entropy.rs", ours / "clock.rs", _EXPORTED]
     }
     texts["main.rs"] = _MAIN.format(modules=modules, kind=kind)
     texts["lib.rs"] = _LIBRARY.format(modules=modules, kind=kind, version=version)

@@ -22,7 +22,8 @@ def hunt(
     weakness: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only panic, stall, underuse, starvation, loss, call, collapse, lockout or jitter. May be repeated."
+            help="Only panic, stall, underuse, starvation, loss, call, collapse, lockout, jitter or answers. "
+            "May be repeated."
         ),
     ] = None,
     vary: Annotated[
