@@ -74,7 +74,7 @@ fn with_amsdus_a_lone_station_gets_what_the_timing_formula_says() {
             let answer = if frames > 1.0 { 32.0 } else { 28.0 };
             let all = frames * packets;
             let expected = 8.0 * all * 1500.0 / (16.0 + 27.0 + 67.5 + data + 16.0 + answer);
-            // As good as the mean of the backoffs, as above.
+            // Four deviations of the mean backoff, as above.
             let tries = book.arrivals.len() as f64 / all;
             let error = 4.0 * 41.5 * tries.sqrt() / 10e6 + all / book.arrivals.len() as f64;
             assert!(

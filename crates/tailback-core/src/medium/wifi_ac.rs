@@ -21,7 +21,7 @@ const CARD: Card = Card {
           802.11n, 40 in 802.11ac, and more by the streams. An A-MPDU holds at most `aggregate` frames, \
           `airtime_ms`, and 65,535 bytes (802.11ac: 1,048,575). Frames that fail are sent again first, and those behind \
           wait; no frame is sent 64 beyond one that the receiver lacks. With `amsdu` a frame holds packets of 14 bytes more each, \
-          padded to four, up to so many together; they fail together. An A-MPDU longer than `rts_threshold` follows an RTS and a CTS \
+          padded to four, up to that many bytes; they fail together. An A-MPDU longer than `rts_threshold` follows an RTS and a CTS \
           of 28 µs, each with 16 µs behind it, and in a collision only the RTS is lost. A frame of n bytes fails with 1 − (1 − e)^(n/m), \
           where e is `frame_error` and m 1536. With `signal_dbm` m is 4096, and e is 10 % at the MCS's sensitivity, a tenth of it for \
           every decibel more. The rate is fixed or Minstrel's. The links that leave one node send in turn, or by `order`: with \

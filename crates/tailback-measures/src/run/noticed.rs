@@ -11,7 +11,7 @@ use crate::quantile::quantiles;
 pub(super) const LATE: [(&str, f64); 2] = [("late_50", 0.050), ("late_100", 0.100)];
 /// Of a film.
 pub(super) const FILM: [&str; 5] = ["startup_s", "stalled_s", "stalls", "switches", "bitrate_mbps"];
-/// Of pages.
+/// Numbers of the loads of pages.
 pub(super) const PAGES: [&str; 4] = ["loads", "load_time_s", "load_time_p95_s", "speed_index_s"];
 
 impl Run<'_> {
