@@ -22,7 +22,7 @@ from tailback.judge import rule
 from tailback_validation.kernel_rows import Rows, file_name, run
 from tailback_validation.truth import FOLDER
 
-__all__ = ["BOUNDS", "CELLS", "KERNEL", "Judged", "LinkCell", "judged", "measure", "table", "with_table"]
+__all__ = ["BOUNDS", "CELLS", "KERNEL", "PAGE", "Judged", "LinkCell", "judged", "measure", "table", "with_table"]
 
 KERNEL = "debian-6.1*2"
 """A frame aggregate of 64 packets reaches a host at one instant: a processor twice as fast keeps it punctual."""
@@ -32,7 +32,7 @@ DRAWS = 3
 """Runs of a cell, each with the seed of another path."""
 DURATION_S = 20
 _AFTER_S = 3.0
-_PAGE = FOLDER.parent / "docs" / "links" / "index.md"
+PAGE = FOLDER.parent / "docs" / "links" / "index.md"
 _LIVE = FOLDER / "truth" / "links-live.json"
 
 
@@ -60,18 +60,19 @@ class LinkCell:
         )
 
 
-def _pair(medium: dict[str, Any], to: str = "b", *, contends: bool = False, **more: str) -> tuple[tb.Link, ...]:
+def _pair(
+    medium: dict[str, Any], delay: str, to: str = "b", *, queue: str = "100packets", contends: bool = False
+) -> tuple[tb.Link, ...]:
     """A link from `a` and one back, which contends for the same medium or has no rate."""
-    back = {"medium": medium, "queue": "100packets"} if contends else {}
-    return (
-        tb.link(to, "a", to, medium=medium, **more),
-        tb.link(f"{to}-back", to, "a", delay=more["delay"], **back),
-    )
+    back = tb.link(f"{to}-back", to, "a", delay=delay)
+    if contends:
+        back = tb.link(f"{to}-back", to, "a", delay=delay, medium=medium, queue="100packets")
+    return tb.link(to, "a", to, delay=delay, medium=medium, queue=queue), back
 
 
 def _wifi(name: str, to: str = "b", **params: Any) -> tuple[tb.Link, ...]:
     medium = {"name": name, "channel": "air", **params}
-    return _pair(medium, to, contends=True, queue="100packets", delay="10ms")
+    return _pair(medium, "10ms", to, contends=True)
 
 
 def _ac(to: str, signal_dbm: int) -> tuple[tb.Link, ...]:
@@ -80,7 +81,7 @@ def _ac(to: str, signal_dbm: int) -> tuple[tb.Link, ...]:
 
 
 def _lte(to: str) -> tuple[tb.Link, ...]:
-    return _pair({"name": "cell", "channel": "downlink", "snr_db": 15}, to, queue="200packets", delay="20ms")
+    return _pair({"name": "cell", "channel": "downlink", "snr_db": 15}, "20ms", to, queue="200packets")
 
 
 _CABLE = {"name": "docsis", "rate": "10mbit"}
@@ -90,8 +91,8 @@ CELLS = (
     LinkCell("wifi-ac", "802.11n with Minstrel (`wifi-ac`)", _ac("b", -70)),
     LinkCell("airtime", "with a slow station beside it", (*_ac("b", -70), *_ac("c", -80)), others=("c",)),
     LinkCell("cell", "LTE, two users (`cell`)", (*_lte("b"), *_lte("c")), others=("c",)),
-    LinkCell("docsis", "cable, up (`docsis`)", _pair(_CABLE, queue="100packets", delay="10ms")),
-    LinkCell("leo", "low orbit, allocated every 5 s (`leo`)", _pair(_ORBIT, queue="100packets", delay="5ms")),
+    LinkCell("docsis", "cable, up (`docsis`)", _pair(_CABLE, "10ms")),
+    LinkCell("leo", "low orbit, allocated every 5 s (`leo`)", _pair(_ORBIT, "5ms")),
 )
 
 
@@ -128,40 +129,39 @@ def _mean(runs: Sequence[dict[str, Any]], name: str) -> float:
 
 
 def judged(kernel: str) -> list[Judged]:
-    """Every cell that `kernel` has run, with today's simulator beside it."""
+    """Every cell that `kernel` has run, with today's simulator on the same seeds beside it."""
     rows = Rows(FOLDER / "truth" / file_name("links", kernel))
     live = json.loads(_LIVE.read_text(encoding="utf-8")) if _LIVE.is_file() else {}
     out = []
     for cell in CELLS:
-        scenarios = [cell.scenario(draw) for draw in range(DRAWS)]
-        kept = [rows.find(cell.name, draw, scenario) for draw, scenario in enumerate(scenarios)]
-        there = [row.measures for row in kept if row is not None and not row.refused]
-        if len(there) == DRAWS:
-            sim = tb.run_many(scenarios, then=measure, progress=False)
-            out.append(Judged(cell, tuple(sim), tuple(there), tuple(live.get(cell.name, ()))))
+        wanted = [cell.scenario(draw) for draw in range(DRAWS)]
+        kept = [(scenario, rows.find(cell.name, draw, scenario)) for draw, scenario in enumerate(wanted)]
+        there = [(scenario, row.measures) for scenario, row in kept if row is not None and not row.refused]
+        if there:
+            sim = tb.run_many([scenario for scenario, _ in there], then=measure, progress=False)
+            guest = tuple(measures for _, measures in there)
+            out.append(Judged(cell, tuple(sim), guest, tuple(live.get(cell.name, ()))))
     return out
 
 
 def run_live(report: Callable[[str], object] = lambda _: None) -> None:
-    """Run each cell live, and keep what it measured and what the run says of itself."""
+    """Run each cell live once, and keep what it measured and whether the run called itself unfit."""
     from tailback import live
 
     rows: dict[str, list[dict[str, Any]]] = {}
     for cell in CELLS:
-        results = [live.run(cell.scenario(draw)) for draw in range(DRAWS)]
-        rows[cell.name] = [
-            measure(result) | {"unfit": any(note.startswith("unfit") for note in result.meta["notes"])}
-            for result in results
-        ]
+        result = live.run(cell.scenario(0))
+        is_unfit = any(note.startswith("unfit") for note in result.meta["notes"])
+        rows[cell.name] = [measure(result) | {"unfit": is_unfit}]
         report(f"{cell.name} live")
         write_text(_LIVE, json.dumps(rows, indent=1) + "\n")
 
 
-_HEAD = """The emulator of live runs and guests has these links, too. Here CUBIC of Linux and a ping share each for {duration} s, in
-the means of {draws} seeds: simulated, in a guest of {kernel}, and live. The bounds were set before the first run: in the
-guest {goodput} % of goodput and {delay} % of the median round trip from {after:g} s on. The rule is {verdict}: {within} of {cells}
-cells are within. Live is not judged, as it depends on what else the machine does; a star marks that a run called itself
-unfit. A [tunnel](tunnel.md) is refused in both."""
+_HEAD = """The emulator of live runs and guests has these links, too. Here CUBIC of Linux and a ping share each for
+{duration} s: simulated and in a guest of {kernel}, in the means of the same seeds, and live. The bounds were set before
+the first run: in the guest {goodput} % of goodput and {delay} % of the median round trip from {after:g} s on. The rule
+is {verdict}: {within} of {cells} cells are within. Live is not judged, as it depends on what else the machine does; a
+star marks that a run called itself unfit. A [tunnel](tunnel.md) is refused in both."""
 
 
 def table(kernel: str, found: Sequence[Judged]) -> str:
@@ -169,7 +169,6 @@ def table(kernel: str, found: Sequence[Judged]) -> str:
     within = sum(each.is_within for each in found)
     head = _HEAD.format(
         duration=DURATION_S,
-        draws=DRAWS,
         kernel=kernel.partition("*")[0],
         goodput=f"{100 * BOUNDS['goodput']:g}",
         delay=f"{100 * BOUNDS['delay']:g}",
@@ -179,12 +178,12 @@ def table(kernel: str, found: Sequence[Judged]) -> str:
         cells=len(CELLS),
     )
     lines = [
-        "| link | goodput (Mbit/s): simulator, guest | difference | live | median round trip (ms): simulator, guest "
-        "| difference | live |",
-        "| --- | --- | ---: | ---: | --- | ---: | ---: |",
+        "| link | seeds | goodput (Mbit/s): simulator, guest | difference | live "
+        "| median round trip (ms): simulator, guest | difference | live |",
+        "| --- | ---: | --- | ---: | ---: | --- | ---: | ---: |",
     ]
     for each in found:
-        parts = [each.cell.label]
+        parts = [each.cell.label, str(len(each.guest))]
         star = "*" if any(row["unfit"] for row in each.live) else ""
         for name, bound in BOUNDS.items():
             error = each.error(name)
@@ -220,7 +219,7 @@ def main(kernel: str = KERNEL, live: str = "") -> None:
     if live:
         run_live(report)
     found = judged(kernel)
-    write_text(_PAGE, with_table(_PAGE.read_text(encoding="utf-8"), table(kernel, found)))
+    write_text(PAGE, with_table(PAGE.read_text(encoding="utf-8"), table(kernel, found)))
     report(f"{sum(each.is_within for each in found)} of {len(found)} within")
 
 

@@ -107,6 +107,7 @@ __all__ = [
     "MetricInfo",
     "MissingRows",
     "NothingToMeasure",
+    "PageLoad",
     "Rows",
     "UnknownMetric",
     "VoiceQuality",
