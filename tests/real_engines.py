@@ -15,6 +15,5 @@ needs_guests = pytest.mark.skipif(
     not (shutil.which(machine.QEMU) and shutil.which("clang") and vm._GUEST.is_file() and kernels.fetched()),
     reason="no guests here: QEMU, clang, the guests' program or a kernel (tailback vm fetch debian-6.1)",
 )
-engines = pytest.mark.parametrize(
-    "run", [pytest.param(live.run, marks=needs_live, id="live"), pytest.param(vm.run, marks=needs_guests, id="vm")]
-)
+REAL = [pytest.param(live.run, marks=needs_live, id="live"), pytest.param(vm.run, marks=needs_guests, id="vm")]
+engines = pytest.mark.parametrize("run", REAL)

@@ -230,6 +230,11 @@ def test_media_traces_and_schedules_are_reachable_from_toml() -> None:
             "Give less than",
         ),
         ({"link.there.medium": {"name": "wifi-ac", "mcs": 10}}, "link[0].medium.mcs", "0 to 9"),
+        (
+            {"link.there.medium": {"name": "wifi-ac", "standard": "n", "amsdu": 7935}},
+            "link[0].medium.amsdu",
+            "at most 4065",
+        ),
         ({"link.on.medium": {"name": "cell", "snr_db": -30}}, "link[1].medium.snr_db", "higher SNR"),
         ({"link.on.queue": "1bdp"}, "link[1].queue", "no BDP"),
         ({"link.on.rate": "1mbit"}, "link[1].rate", "the medium decides already"),

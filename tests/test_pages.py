@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import pytest
 
 import tailback as tb
 from tailback import pages
+from tailback.experiment.run_metrics import measured
+from tailback.result.summaries import tables
 
 
 def loaded(objects: str, transport: str | None = None, **params: object) -> list[pages.PageLoad]:
@@ -30,6 +33,39 @@ def test_the_index_weighs_each_objects_arrival_by_its_bytes() -> None:
     (load,) = loaded("0 1000 400 0 0 -; 0 3000 400 0 0 0")
     assert load.load_time_s == pytest.approx(0.4, abs=0.01)
     assert load.speed_index_s == pytest.approx(0.25 * 0.3 + 0.75 * 0.4, abs=0.01)
+
+
+READER = """
+duration = "4s"
+[dumbbell]
+rate = "20mbit"
+rtt = "100ms"
+[[flow]]
+name = "page"
+app = "page"
+from = "right"
+to = "left"
+params = { objects = "0 1000 400 0 0 -", gap = 100 }
+[instruments]
+requests = ["page"]
+[expect]
+conditions = [
+    "page.load_time_s < 350ms",
+    { holds = "page.speed_index_s < 350ms", from = "2s" },
+    "page.loads >= 9",
+]
+"""
+
+
+def test_conditions_sweeps_and_the_terminal_know_what_a_page_took(tmp_path: Path) -> None:
+    file = tmp_path / "page.toml"
+    file.write_text(READER)
+    assert tb.test(file).verdict == "passed"
+    result = tb.run(tb.Scenario.parse_toml(READER))
+    seen = [load.load_time_s for load in pages.loads(result, "page") if math.isfinite(load.load_time_s)]
+    value = measured(result)
+    assert (value("page.loads"), value("page.load_time_s")) == (len(seen), statistics.median(seen))
+    assert "speed_index_s" in tables(result)[2][0]
 
 
 def test_over_quic_a_round_trip_less_passes_before_the_first_request() -> None:

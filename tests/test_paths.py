@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import tailback as tb
+from real_engines import REAL
 
 # A full packet of 1500 bytes carries 1448 of a TCP with timestamps.
 PAYLOAD = 1448 / 1500
@@ -326,3 +327,58 @@ def test_netem_gets_its_own_jitter_word_by_word() -> None:
     made = tb.export(_dumbbell(tb.bulk("cubic"), wire={"netem_jitter": jitter}), "netem")
     assert "delay 20000us 5000us 25.0000000% distribution normal" in made.text
     assert not [row for row in made.left_out if "wire" in row.field]
+
+
+# -- a route that changes for one flow
+
+
+ROUTE = """
+duration = "6s"
+[dumbbell]
+rate = "10mbit"
+rtt = "40ms"
+queue = "1bdp"
+[[flow]]
+name = "moved"
+app = "ping"
+interval = "50ms"
+access_schedule = [{ at = "2s", delay = "30ms" }, { at = "4s", delay = "5ms" }]
+[[flow]]
+name = "other"
+app = "ping"
+interval = "50ms"
+[instruments]
+echoes = "all"
+"""
+
+
+@pytest.mark.parametrize("run", [pytest.param(tb.run, id="sim"), *REAL])
+def test_one_flows_route_changes_and_no_others(run: Any) -> None:
+    # A tenth of the round trip, of the quickest echo: a live run on a busy machine holds others up.
+    result = run(tb.Scenario.parse_toml(ROUTE))
+    for flow, wanted in (("moved", (40, 100, 50)), ("other", (40, 40, 40))):
+        echoes = result.where_flow("echoes", flow)
+        # Of what left while a step held, and came back before it ended.
+        for step, ms in enumerate(wanted):
+            inside = (echoes["t_s"] >= 2 * step) & (echoes["t_s"] < 2 * step + 1.8)
+            assert inside.sum() > 30
+            assert 1e3 * np.nanmin(echoes["rtt_s"][inside]) == pytest.approx(ms, rel=0.1), (flow, step)
+
+
+def test_a_flows_schedule_is_written_as_links_and_refused_where_it_stands() -> None:
+    scenario = tb.Scenario.parse_toml(ROUTE)
+    resolved = scenario.resolve()
+    links = {row["name"]: row for row in resolved["links"]}
+    steps = [{"at_ps": 2 * 10**12, "rate_bps": None, "delay_ps": 3 * 10**10}]
+    assert links["moved.access"]["schedule"][:1] == links["moved.access.back"]["schedule"][:1] == steps
+    assert resolved["flows"][0]["route"] == ["moved.access", "bottleneck"]
+    assert tb.Scenario.parse_toml(scenario.to_toml()) == scenario
+    assert tb.Scenario.from_resolved(resolved).resolve()["links"] == resolved["links"]
+    with pytest.raises(tb.ScenarioError, match="changes nothing") as caught:
+        scenario.with_({"flow.moved.access_schedule": [{"at": "2s"}]}).resolve()
+    assert caught.value.problems[0].field.startswith("flow[0].access_schedule[0]"), str(caught.value)
+    # An outage of one flow's route: what is sent meanwhile comes afterwards.
+    outage = [{"at": "2s", "rate": "0bit"}, {"at": "3s", "rate": "1gbit"}]
+    echoes = tb.run(scenario.with_({"flow.moved.access_schedule": outage})).where_flow("echoes", "moved")
+    during = (echoes["t_s"] > 2) & (echoes["t_s"] < 3)
+    assert echoes["t_s"][during] + echoes["rtt_s"][during] == pytest.approx(3.04, abs=0.003)

@@ -220,6 +220,7 @@ _offer(
         "result.films": "tailback.experience:films",
         "result.figure": "tailback.plots:get",
         "result.games": "tailback.experience:games",
+        "result.page_loads": "tailback.experience:page_loads",
         "result.report": "tailback.report:write",
         "study.claims": "tailback.report:claims_html",
         "study.report": "tailback.report:write_study",

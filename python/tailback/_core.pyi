@@ -355,6 +355,15 @@ def film(
 ) -> tuple[float, float, int, int, float]:
     """`film`: start-up delay, standstills in seconds and number, switches, bitrate."""
 
+def page_loads(
+    began_s: npt.NDArray[Any],
+    took_s: npt.NDArray[Any],
+    asked_s: npt.NDArray[Any],
+    arrived_s: npt.NDArray[Any],
+    bytes: npt.NDArray[Any],
+) -> list[tuple[float, float]]:
+    """`page_loads`: load time and Speed Index of each."""
+
 def call_rating(
     sent_s: npt.NDArray[Any], delay_s: npt.NDArray[Any], stream: npt.NDArray[Any], window_s: float, concealment: bool
 ) -> tuple[float, list[tuple[int, float, float]]]:

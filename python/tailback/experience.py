@@ -11,7 +11,7 @@ from tailback import metrics, registry
 from tailback.metrics import Rows
 from tailback.metrics.rows import LOST, RECEIVED, Floats
 
-__all__ = ["KEYS", "experience", "films", "games", "recorded"]
+__all__ = ["KEYS", "experience", "films", "games", "loading", "page_loads", "recorded"]
 
 #: The columns of `experience`: a missing value is None.
 KEYS = ("flow", "measure", "count", "median_ms", "p95_ms", "lost", "jitter_ms", "mos")
@@ -38,6 +38,26 @@ def recorded(scenario: Mapping[str, Any]) -> dict[str, str]:
                 out[str(spec["name"])] = table
                 break
     return out
+
+
+def page_loads(result: Any) -> list[dict[str, Any]]:
+    """One row a flow of application `page` whose requests were recorded: loads that were whole, and what they took."""
+    rows = Rows.of(result)
+    return [
+        {"flow": flow, **loading(rows, flow)}
+        for flow, table in recorded(rows.scenario).items()
+        if table == "requests" and registry.application(rows.flow_spec(flow)).loads_pages and rows.has(table)
+    ]
+
+
+def loading(result: Any, flow: str, start_s: float | None = None, end_s: float | None = None) -> dict[str, float]:
+    """Number of a page's loads that began in a window and were whole, and quantiles of what they took."""
+    seen = metrics.page_loads(result, flow, start_s, end_s)
+    whole = [load for load in seen if np.isfinite(load.load_time_s)]
+    middle, high = metrics.quantiles_of([load.load_time_s for load in whole], (0.5, 0.95))
+    index = metrics.quantiles_of([load.speed_index_s for load in whole], (0.5,))[0]
+    values = {"load_time_s": middle, "load_time_p95_s": high, "speed_index_s": index}
+    return {"loads": len(whole), **{name: float(value) for name, value in values.items()}}
 
 
 def films(result: Any) -> list[dict[str, Any]]:

@@ -12,49 +12,18 @@ import math
 import os
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tailback.errors import TailbackError
 from tailback.files import write_text
-from tailback.result import schema
+from tailback.metrics import PageLoad
+from tailback.metrics import page_loads as loads
 
 __all__ = ["ABOUT", "MOST", "PageLoad", "generate", "loads", "write"]
 
 #: Pages that `generate` knows, from the lightest to the heaviest.
 MOST = 20
-
-
-@dataclass(frozen=True)
-class PageLoad:
-    """One load of a page."""
-
-    #: When it began, s.
-    begins_s: float
-    #: Until all its objects were there, s; NaN if they never were.
-    load_time_s: float
-    #: ∫(1 − share of the bytes of arrived objects) dt, s (Bocchi et al., CCR 46(4), 2016: ByteIndex); NaN likewise.
-    speed_index_s: float
-
-
-def loads(result: Any, flow: int | str) -> list[PageLoad]:
-    """The loads of a flow of application `page`, whose requests were recorded, in their order."""
-    rows = result.where_flow("requests", flow)
-    kinds = np.asarray(rows["kind"])
-    page, single = (schema.code("requests", "kind", kind) for kind in ("page", "object"))
-    begins, took, bytes_ = (np.asarray(rows[name], float) for name in ("t_s", "response_time_s", "bytes"))
-    ends = begins + took
-    out = []
-    for at, time in zip(begins[kinds == page], took[kinds == page], strict=True):
-        # Rounding may put the last object a picosecond behind the page.
-        mine = (kinds == single) & (begins >= at) & (ends <= at + time + 1e-9)
-        total = float(bytes_[mine].sum())
-        index = float((bytes_[mine] * (ends[mine] - at)).sum()) / total if math.isfinite(time) and total else math.nan
-        out.append(PageLoad(float(at), float(time), index))
-    return out
 
 
 # -- generator

@@ -76,6 +76,8 @@ class Card:
     runs_programs: bool = False
     #: Its requests are for segments of a film.
     plays_film: bool = False
+    #: Its requests are for the objects of pages.
+    loads_pages: bool = False
     #: A queue discipline that holds packets back although the link is free.
     is_shaper: bool = False
     #: Who uses a medium: "private", one direction alone; "shared", stations that contend for it; "carried", packets
@@ -168,6 +170,7 @@ def _card(row: dict[str, Any]) -> Card:
         carries_packets=bool(row.get("carries_packets")),
         runs_programs=bool(row.get("runs_programs")),
         plays_film=bool(row.get("plays_film")),
+        loads_pages=bool(row.get("loads_pages")),
         is_shaper=bool(row.get("is_shaper")),
         use=row.get("use"),
     )

@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 import tailback as tb
+from tailback import registry
 from tailback.experiment.run_metrics import measurable, measured
 from tailback.metrics.registry import RUN_MEASURES
 
 HERE = Path(__file__).parent
 KEPT = HERE / "names.json"
-RUNS = ("one_run", "users_run", "people_run")
+RUNS = ("one_run", "users_run", "people_run", "pages_run")
 #: A window of time, in seconds.
 WINDOW = (2.0, 6.0)
 #: Of an algorithm's own quantities, which no list has.
@@ -62,6 +63,38 @@ def test_every_name_has_a_row_with_its_unit() -> None:
     for name in names - set(OWN):
         unit, expected = _row(name).unit, ends.get(name.rpartition("_")[2])
         assert unit == expected if expected else unit not in ends.values(), name
+
+
+#: What users notice of an application, beside the waits and losses that all have.
+NOTICED = {
+    "voice": {"experience_mos"},
+    "updates": {"late_50", "late_100"},
+    "film": {"startup_s", "stalled_s", "stalls", "switches", "bitrate_mbps"},
+    "pages": {"loads", "load_time_s", "load_time_p95_s", "speed_index_s"},
+}
+
+
+def test_every_application_has_measures_of_what_its_users_notice() -> None:
+    cards = [card for card in registry.load().apps if not (card.runs_programs or card.carries_packets)]
+    flows = [tb.flow(card.name, name=card.name) for card in cards]
+    recorded = {"requests": "all", "echoes": "all", "packets": "all"}
+    result = tb.run(tb.dumbbell(rate="200mbit", rtt="20ms", flows=flows, duration="12s", instruments=recorded))
+    value = measured(result)
+    known = {name for name, lacks in measurable(result.resolved).items() if not lacks}
+    for card in cards:
+        wanted = {"goodput_mbps"}
+        if card.rows or card.transport == "udp":
+            wanted |= {"experience_median_ms", "experience_p95_ms", "experience_lost"}
+        if card.transport == "udp":
+            wanted |= {"loss", "delay_p95_ms"}
+        wanted |= NOTICED.get(card.datagrams or "", set())
+        wanted |= NOTICED["film"] if card.plays_film else set()
+        wanted |= NOTICED["pages"] if card.loads_pages else set()
+        for key in wanted:
+            name = f"{card.name}.{key}"
+            assert name in known, name
+            assert math.isfinite(value(name)), name
+            assert RUN_MEASURES[key].better, f"{key}: which way is better?"
 
 
 def _row(name: str) -> Any:

@@ -56,6 +56,53 @@ fn a_lone_station_gets_what_the_timing_formula_says_for_each_aggregate() {
     }
 }
 
+/// Bytes of an A-MSDU of packets in an A-MPDU: each has 14 bytes and LLC's 8, and all but the last are padded to four. Around
+/// them are MAC header, check and delimiter.
+fn amsdu_bytes(packets: f64, bytes: f64) -> f64 {
+    let padded = |bytes: f64| (bytes / 4.0).ceil() * 4.0;
+    padded(34.0 + (packets - 1.0) * padded(22.0 + bytes) + 22.0 + bytes)
+}
+
+#[test]
+fn with_amsdus_a_lone_station_gets_what_the_timing_formula_says() {
+    // 3839 and 7935 bytes are 802.11's usual bounds: two and five packets of 1500; 11,424 hold seven.
+    for (longest, packets) in [(3839.0, 2.0), (7935.0, 5.0), (11_424.0, 7.0)] {
+        for frames in [1.0, 2.0, 8.0] {
+            let params = [("amsdu", number(longest)), ("aggregate", number(frames))];
+            let (got, book) = alone(&params, 1500, 10);
+            let data = 44.0 + 3.6 * ((22.0 + 8.0 * frames * amsdu_bytes(packets, 1500.0)) / 3120.0).ceil();
+            let answer = if frames > 1.0 { 32.0 } else { 28.0 };
+            let all = frames * packets;
+            let expected = 8.0 * all * 1500.0 / (16.0 + 27.0 + 67.5 + data + 16.0 + answer);
+            // Four deviations of the mean backoff, as above.
+            let tries = book.arrivals.len() as f64 / all;
+            let error = 4.0 * 41.5 * tries.sqrt() / 10e6 + all / book.arrivals.len() as f64;
+            assert!(
+                (got / expected - 1.0).abs() < error,
+                "{frames} frames of {packets}: {got} for {expected} ± {error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_packets_of_an_amsdu_fail_together() {
+    // With one try what fails is dropped: two packets at once, each frame with 1 − 0.9^(3076/1536).
+    let params = [
+        ("amsdu", number(3839.0)),
+        ("aggregate", number(8.0)),
+        ("frame_error", number(0.1)),
+        ("tries", number(1.0)),
+    ];
+    let (_, book) = alone(&params, 1500, 4);
+    let frames = (book.arrivals.len() as f64 + f64::from(book.dropped)) / 2.0;
+    let share = 1.0 - 0.9f64.powf(3076.0 / 1536.0);
+    let failed = f64::from(book.dropped) / 2.0;
+    let deviation = (frames * share * (1.0 - share)).sqrt();
+    assert!((failed - frames * share).abs() < 4.0 * deviation, "{failed} of {frames}, {share} expected");
+    assert_eq!(book.dropped % 2, 0);
+}
+
 #[test]
 fn an_aggregate_ends_at_its_airtime_and_at_65535_bytes() {
     let at = |params: Params<'_>| {
@@ -157,6 +204,37 @@ fn stations_share_as_bianchi_says_and_narrow_windows_win() {
     let pair = [air(0, "a", "ap", &voice), air(1, "b", "ap", &[("aggregate", number(1.0))])];
     let got = saturate(&pair, 1500, 4).0;
     assert!(got[0] > 4.0 * got[1] && got[1] > 0.0, "{got:?}");
+}
+
+/// Bianchi's throughput with RTS and CTS. The band of the test above is doubled, as a collision takes 0.12 ms in place of 0.3.
+#[test]
+fn with_rts_stations_share_as_bianchi_says_and_collisions_cost_less() {
+    let many = |n: usize, threshold: Option<f64>| {
+        let mut params = vec![("aggregate", number(16.0)), ("tries", number(255.0)), ("aifsn", number(2.0))];
+        params.extend(threshold.map(|bytes| ("rts_threshold", number(bytes))));
+        let specs: Vec<LinkSpec> =
+            (0..n).map(|station| air(station, &format!("s{station}"), "ap", &params)).collect();
+        saturate(&specs, 1500, 10).0.iter().sum::<f64>()
+    };
+    for n in [1, 5, 20] {
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..100 {
+            let p = 0.5 * (low + high);
+            if 1.0 - (1.0 - tau(p, 16.0, 6)).powi(n - 1) > p { low = p } else { high = p }
+        }
+        let t = tau(low, 16.0, 6);
+        let (idle, one) = ((1.0 - t).powi(n), f64::from(n) * t * (1.0 - t).powi(n - 1));
+        let data = 44.0 + 3.6 * ((22.0 + 8.0 * 16.0 * 1544.0) / 3120.0f64).ceil();
+        // RTS, CTS and the data, each with SIFS behind it, block acknowledgement, DIFS. Of a collision RTS and EIFS.
+        let (success, collision) = (28.0 + 16.0 + 28.0 + 16.0 + data + 16.0 + 32.0 + 34.0, 28.0 + 94.0);
+        let expected = 192_000.0 * one / (9.0 * idle + success * one + collision * (1.0 - idle - one));
+        let got = many(n as usize, Some(0.0));
+        assert!((got / expected - 1.0).abs() < 0.034, "{n}: {got} for {expected}");
+        let without = many(n as usize, None);
+        assert_eq!(got > without, n == 20, "{n}: {got}, without {without}");
+    }
+    // 16 frames of 1544 bytes are no longer than this.
+    assert_eq!(many(5, Some(24_704.0)), many(5, None));
 }
 
 // -------------------------------------------------------------------------------- rates

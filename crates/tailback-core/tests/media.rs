@@ -7,16 +7,22 @@ use common::{MS, SECOND, column, dumbbell, flow, run, tcp};
 use tailback_core::probe::Tables;
 use tailback_core::scenario::{FlowSpec, Params, Scenario, StepSpec, Value};
 
-fn media(name: &str, params: &[(&str, f64)]) -> FlowSpec {
-    let mut flow = flow(name, "media", None);
+fn of_kind(kind: &str, name: &str, params: &[(&str, f64)]) -> FlowSpec {
+    let mut flow = flow(name, kind, None);
     flow.app.params = params.iter().map(|(key, value)| (key.to_string(), Value::Number(*value))).collect();
     flow
 }
 
+fn media(name: &str, params: &[(&str, f64)]) -> FlowSpec {
+    of_kind("media", name, params)
+}
+
 fn gcc(name: &str, params: &[(&str, f64)]) -> FlowSpec {
-    let mut flow = media(name, params);
-    flow.app.kind = "media-gcc".into();
-    flow
+    of_kind("media-gcc", name, params)
+}
+
+fn scream(name: &str, params: &[(&str, f64)]) -> FlowSpec {
+    of_kind("media-scream", name, params)
 }
 
 /// Media flows over an RTT of 100 ms and a queue of 300 ms.
@@ -134,9 +140,8 @@ fn regular_losses_hold_it_at_their_price() {
 
 #[test]
 fn where_it_may_be_marked_it_is_not_dropped() {
-    let dropped_and_marked = |ecn: bool| {
-        let mut scenario =
-            path(1_000_000, 60, vec![media("media", &[]), media("other", &[("priority", 8.0)])]);
+    let dropped_and_marked = |flows: &[FlowSpec], ecn: bool| {
+        let mut scenario = path(1_000_000, 60, flows.to_vec());
         for flow in &mut scenario.flows {
             flow.app.params.insert("ecn".into(), Value::Flag(ecn));
         }
@@ -145,10 +150,13 @@ fn where_it_may_be_marked_it_is_not_dropped() {
         let tables = run(&scenario);
         ["dropped", "marked"].map(|name| column(&tables, "links", name)[0])
     };
-    let [dropped, marked] = dropped_and_marked(false);
-    assert!(dropped > 10.0 && marked == 0.0, "{dropped} {marked}");
-    let [dropped, marked] = dropped_and_marked(true);
-    assert!(dropped == 0.0 && marked > 10.0, "{dropped} {marked}");
+    let nada = vec![media("media", &[]), media("other", &[("priority", 8.0)])];
+    for flows in [nada, vec![scream("media", &[("max_rate", 1e7)])]] {
+        let [dropped, marked] = dropped_and_marked(&flows, false);
+        assert!(dropped > 10.0 && marked == 0.0, "{dropped} {marked}");
+        let [dropped, marked] = dropped_and_marked(&flows, true);
+        assert!(dropped == 0.0 && marked > 10.0, "{dropped} {marked}");
+    }
 }
 
 #[test]
@@ -163,21 +171,24 @@ fn a_pause_silences_it_and_it_begins_again() {
 }
 
 #[test]
-fn bad_wires_change_no_law_of_its_own_and_the_same_seed_gives_the_same_rows() {
-    let run_with = |seed: u64| {
-        let mut scenario = path(2_000_000, 30, vec![media("one", &[]), media("two", &[])]);
-        scenario.seed = seed;
-        for link in &mut scenario.links {
-            (link.wire.loss, link.wire.duplicate, link.wire.reorder) = (0.02, 0.05, 0.05);
-            link.wire.reorder_delay_ps = 20 * MS;
-        }
-        let tables = run(&scenario);
-        let rates: Vec<u64> = column(&tables, "packets", "sent_s").into_iter().map(f64::to_bits).collect();
-        assert!(rates.len() > 600);
-        rates
-    };
-    assert_eq!(run_with(1), run_with(1));
-    assert_ne!(run_with(1), run_with(2));
+fn on_bad_wires_the_same_seed_gives_the_same_rows_and_another_seed_others() {
+    for kind in ["media", "media-gcc", "media-scream"] {
+        let run_with = |seed: u64| {
+            let flows = ["one", "two"].map(|name| of_kind(kind, name, &[])).to_vec();
+            let mut scenario = path(2_000_000, 30, flows);
+            scenario.seed = seed;
+            for link in &mut scenario.links {
+                (link.wire.loss, link.wire.duplicate, link.wire.reorder) = (0.02, 0.05, 0.05);
+                link.wire.reorder_delay_ps = 20 * MS;
+            }
+            let sent: Vec<u64> =
+                column(&run(&scenario), "packets", "sent_s").into_iter().map(f64::to_bits).collect();
+            assert!(sent.len() > 600, "{kind}");
+            sent
+        };
+        assert_eq!(run_with(1), run_with(1), "{kind}");
+        assert_ne!(run_with(1), run_with(2), "{kind}");
+    }
 }
 
 #[test]
@@ -281,22 +292,6 @@ fn by_gcc_it_stays_between_its_rates_and_begins_at_its_first() {
     assert_near(8e-6 * sent / 60.0, 0.15, 0.01);
 }
 
-#[test]
-fn by_gcc_the_same_seed_gives_the_same_rows_on_bad_wires() {
-    let run_with = |seed: u64| {
-        let mut scenario = path(2_000_000, 30, vec![gcc("one", &[]), gcc("two", &[])]);
-        scenario.seed = seed;
-        for link in &mut scenario.links {
-            (link.wire.loss, link.wire.duplicate, link.wire.reorder) = (0.02, 0.05, 0.05);
-            link.wire.reorder_delay_ps = 20 * MS;
-        }
-        let tables = run(&scenario);
-        column(&tables, "packets", "sent_s").into_iter().map(f64::to_bits).collect::<Vec<u64>>()
-    };
-    assert_eq!(run_with(1), run_with(1));
-    assert_ne!(run_with(1), run_with(2));
-}
-
 /// libwebrtc's first probes have 900 and 1800 kbit/s: a path of less is found within a second, to 0.95 of what arrives, and
 /// faster ones by twice as much each time. The band of the overuse that the probes' own queue may cause is a decrease: 0.85.
 #[test]
@@ -313,12 +308,6 @@ fn by_gcc_probes_find_the_path_within_seconds() {
     // 900 and 1500 kbit/s for 15 ms, less what the frames give.
     let padding = streams.iter().filter(|stream| **stream == 1.0).count();
     assert!((8..=18).contains(&padding), "{padding}");
-}
-
-fn scream(name: &str, params: &[(&str, f64)]) -> FlowSpec {
-    let mut flow = media(name, params);
-    flow.app.kind = "media-scream".into();
-    flow
 }
 
 /// Without the compensation for competing flows, whose false alarms RFC 8298 section 4.1.2.3 describes.
@@ -395,37 +384,4 @@ fn by_scream_an_outage_ends_in_its_old_rate_and_a_pause_in_its_first() {
     assert_eq!(packets(&tables, 0, (20.0, 40.0)).len(), 0);
     assert_near(rate_mbps(&tables, 0, (40.0, 40.2)), 0.15, 0.05);
     assert!(rate_mbps(&tables, 0, (50.0, 58.0)) >= 0.85);
-}
-
-#[test]
-fn by_scream_where_it_may_be_marked_it_is_not_dropped() {
-    let dropped_and_marked = |ecn: bool| {
-        let mut media = scream("media", &[("max_rate", 1e7)]);
-        media.app.params.insert("ecn".into(), Value::Flag(ecn));
-        let mut scenario = path(1_000_000, 60, vec![media]);
-        scenario.links[0].queue.discipline = "codel".into();
-        scenario.links[0].queue.params = Params::from([("ecn".into(), Value::Flag(true))]);
-        let tables = run(&scenario);
-        ["dropped", "marked"].map(|name| column(&tables, "links", name)[0])
-    };
-    let [dropped, marked] = dropped_and_marked(false);
-    assert!(dropped > 10.0 && marked == 0.0, "{dropped} {marked}");
-    let [dropped, marked] = dropped_and_marked(true);
-    assert!(dropped == 0.0 && marked > 10.0, "{dropped} {marked}");
-}
-
-#[test]
-fn by_scream_the_same_seed_gives_the_same_rows_on_bad_wires() {
-    let run_with = |seed: u64| {
-        let mut scenario = path(2_000_000, 30, vec![scream("one", &[]), scream("two", &[])]);
-        scenario.seed = seed;
-        for link in &mut scenario.links {
-            (link.wire.loss, link.wire.duplicate, link.wire.reorder) = (0.02, 0.05, 0.05);
-            link.wire.reorder_delay_ps = 20 * MS;
-        }
-        let tables = run(&scenario);
-        column(&tables, "packets", "sent_s").into_iter().map(f64::to_bits).collect::<Vec<u64>>()
-    };
-    assert_eq!(run_with(1), run_with(1));
-    assert_ne!(run_with(1), run_with(2));
 }

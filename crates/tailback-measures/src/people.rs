@@ -1,4 +1,5 @@
-//! What a player and a viewer notice: updates that come too late, and a film that begins late, stands still or changes.
+//! What a player, a viewer and a reader notice: updates that come too late, a film that begins late, stands still or
+//! changes, and pages that are there late.
 
 use tailback_core::traffic::video::Playback;
 
@@ -9,14 +10,14 @@ pub fn late_share(delays_s: &[f64], bound_s: f64) -> f64 {
     if delays_s.is_empty() { f64::NAN } else { 1.0 - in_time / delays_s.len() as f64 }
 }
 
-/// A segment of a film that arrived.
+/// A segment of a film, or an object of a page, that arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     /// When it was asked for.
     pub asked_s: f64,
     /// When its last byte arrived.
     pub arrived_s: f64,
-    /// Size of the segment.
+    /// Size of it.
     pub bytes: f64,
 }
 
@@ -53,6 +54,33 @@ pub fn film(segments: &[Segment], segment_s: f64, start_after_s: f64, end_s: f64
     }
 }
 
+/// One of `page_loads`: a load of a page; NaN of what never was whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PageLoad {
+    /// When it began.
+    pub began_s: f64,
+    /// Until all its objects were there.
+    pub load_time_s: f64,
+    /// Integral of the share of the arrived objects' bytes that was missing.
+    pub speed_index_s: f64,
+}
+
+/// The loads of a page, each with when it began and how long it took, from the `objects` of all of them.
+pub fn page_loads(loads: &[(f64, f64)], objects: &[Segment]) -> Vec<PageLoad> {
+    let one = |(began_s, load_time_s): &(f64, f64)| {
+        // Rounding may put the last object a picosecond behind the page.
+        let end = began_s + load_time_s + 1e-9;
+        let mine = objects.iter().filter(|object| object.asked_s >= *began_s && object.arrived_s <= end);
+        let (mut bytes, mut weighted) = (0.0, 0.0);
+        for object in mine {
+            bytes += object.bytes;
+            weighted += object.bytes * (object.arrived_s - began_s);
+        }
+        PageLoad { began_s: *began_s, load_time_s: *load_time_s, speed_index_s: weighted / bytes }
+    };
+    loads.iter().map(one).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,5 +101,19 @@ mod tests {
         assert_eq!(found, wanted);
         let nothing = film(&[], 4.0, 4.0, 12.0);
         assert!(nothing.startup_s.is_nan() && nothing.bitrate_bps.is_nan());
+    }
+
+    #[test]
+    fn a_load_counts_its_own_objects_by_their_bytes() {
+        let of = |asked_s: f64, arrived_s: f64, bytes: f64| Segment { asked_s, arrived_s, bytes };
+        let objects = [of(1.0, 2.0, 100.0), of(2.0, 3.0, 300.0), of(9.0, 10.0, 1.0)];
+        let [whole, cut] = page_loads(&[(1.0, 2.0), (9.0, f64::NAN)], &objects)[..] else {
+            panic!("two loads")
+        };
+        assert_eq!(
+            whole,
+            PageLoad { began_s: 1.0, load_time_s: 2.0, speed_index_s: 0.25 * 1.0 + 0.75 * 2.0 }
+        );
+        assert!(cut.load_time_s.is_nan() && cut.speed_index_s.is_nan());
     }
 }

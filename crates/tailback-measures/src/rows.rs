@@ -246,6 +246,18 @@ pub const MEASURES: &[Measure] = &[
         better: Better::Lower,
     },
     Measure {
+        name: "page_loads",
+        title: "Loads of a page",
+        unit: "s, s",
+        formula: "load time = last object − begin; Speed Index = Σ bytesᵢ·(arrivalᵢ − begin) / Σ bytesᵢ",
+        definition: "Load time and Speed Index by bytes, ∫(1 − share of the bytes of arrived objects) dt, of each load of a `page` flow; NaN of a load that never was whole.",
+        source: "Bocchi, De Cicco and Rossi, CCR 46(4), 2016 (ByteIndex)",
+        tables: &["requests"],
+        window: "loads begun in it",
+        over_seeds: MEDIAN,
+        better: Better::Lower,
+    },
+    Measure {
         name: "response_time_quantiles",
         title: "Response time quantiles",
         unit: "s",

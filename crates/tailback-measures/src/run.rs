@@ -19,7 +19,7 @@ use crate::quantile::quantiles;
 use crate::sharing::jain;
 use crate::voice::{self, Spoken};
 use names::{DELAYS, EXCHANGES, REACHED, RECEIVED, own_parts};
-use noticed::{FILM, LATE, jitter_s};
+use noticed::{FILM, LATE, PAGES, jitter_s};
 
 pub use names::{Measurable, lacks, measurable};
 
@@ -331,6 +331,9 @@ impl<'a> Run<'a> {
         }
         if FILM.contains(&key) {
             return Some(self.film(flow, key));
+        }
+        if PAGES.contains(&key) {
+            return Some(self.pages(flow, key, window));
         }
         if EXCHANGES.contains(&exchange) {
             return Some(self.exchange(flow, exchange, turn, window));

@@ -209,11 +209,31 @@ pub fn film(
     start_after_s: f64,
     end_s: f64,
 ) -> (f64, f64, u64, u64, f64) {
-    let columns = values(&asked_s).into_iter().zip(values(&arrived_s)).zip(values(&bytes));
-    let segments: Vec<Segment> =
-        columns.map(|((asked_s, arrived_s), bytes)| Segment { asked_s, arrived_s, bytes }).collect();
-    let seen = people::film(&segments, segment_s, start_after_s, end_s);
+    let seen = people::film(&segments(&asked_s, &arrived_s, &bytes), segment_s, start_after_s, end_s);
     (seen.startup_s, seen.stalled_s, seen.stalls, seen.switches, seen.bitrate_bps)
+}
+
+/// `page_loads`: load time and Speed Index of each.
+#[pyfunction]
+pub fn page_loads(
+    began_s: PyReadonlyArray1<'_, f64>,
+    took_s: PyReadonlyArray1<'_, f64>,
+    asked_s: PyReadonlyArray1<'_, f64>,
+    arrived_s: PyReadonlyArray1<'_, f64>,
+    bytes: PyReadonlyArray1<'_, f64>,
+) -> Vec<(f64, f64)> {
+    let loads: Vec<(f64, f64)> = values(&began_s).into_iter().zip(values(&took_s)).collect();
+    let seen = people::page_loads(&loads, &segments(&asked_s, &arrived_s, &bytes));
+    seen.iter().map(|load| (load.load_time_s, load.speed_index_s)).collect()
+}
+
+fn segments(
+    asked_s: &PyReadonlyArray1<'_, f64>,
+    arrived_s: &PyReadonlyArray1<'_, f64>,
+    bytes: &PyReadonlyArray1<'_, f64>,
+) -> Vec<Segment> {
+    let columns = values(asked_s).into_iter().zip(values(arrived_s)).zip(values(bytes));
+    columns.map(|((asked_s, arrived_s), bytes)| Segment { asked_s, arrived_s, bytes }).collect()
 }
 
 fn values(column: &PyReadonlyArray1<'_, f64>) -> Vec<f64> {

@@ -113,6 +113,7 @@ fn add_traits(row: &mut Value, its: &Card) {
     row["carries_packets"] = json!(traits.carries_packets);
     row["runs_programs"] = json!(traits.runs_programs);
     row["plays_film"] = json!(traits.plays_film);
+    row["loads_pages"] = json!(traits.loads_pages);
     row["only_asks"] = json!(traits.only_asks);
     row["plain"] = json!(traffic::registry::plain(its.name));
 }

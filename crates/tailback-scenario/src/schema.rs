@@ -489,6 +489,9 @@ part! {
     back_route: Option<Vec<Name>>, or "likewise";
     /// Extra delay of this flow alone, in each direction, between its sender and the network: adds twice this to its RTT.
     access_delay: Span = Span(0);
+    /// Later changes of `access_delay`, as if this flow's route changed: `[{ at = "10s", delay = "30ms" }]`. A step may also give
+    /// a rate, zero for an outage, or a share of its packets that is lost.
+    access_schedule: Vec<Step>;
     /// When it starts.
     start: Span = Span(0);
     /// When it stops.
@@ -529,6 +532,13 @@ part! {
     parse: Option<Text>;
     /// Any other parameter of the application.
     params: Params;
+}
+
+impl Flow {
+    /// Whether its sender has a host of its own, at some distance from the network.
+    pub fn has_access(&self) -> bool {
+        self.access_delay.0 > 0 || !self.access_schedule.is_empty()
+    }
 }
 
 part! {

@@ -54,6 +54,7 @@ fn each_name_has_pythons_value() {
     assert!(compare("one_run", include_str!("../../../tests/metrics/one_run.toml")) > 80);
     assert!(compare("users_run", include_str!("../../../tests/metrics/users_run.toml")) > 80);
     assert!(compare("people_run", include_str!("../../../tests/metrics/people_run.toml")) > 60);
+    assert!(compare("pages_run", include_str!("../../../tests/metrics/pages_run.toml")) > 60);
 }
 
 fn refused<T: std::fmt::Debug>(found: std::result::Result<T, Error>) -> String {

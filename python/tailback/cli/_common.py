@@ -84,7 +84,7 @@ def beside(folder: Path, ending: str) -> Path:
 
 
 def described(result: Any) -> dict[str, Any]:
-    from tailback.experience import films, games
+    from tailback.experience import films, games, page_loads
 
     meta = {key: value for key, value in result.meta.items() if key != "internals_names"}
     return {
@@ -96,6 +96,7 @@ def described(result: Any) -> dict[str, Any]:
         "experience": result.experience_summary(),
         "games": games(result),
         "films": films(result),
+        "pages": page_loads(result),
         "programs": result.program_summary(),
         "program_metrics": result.program_metrics(),
         "links": result.link_summary(),

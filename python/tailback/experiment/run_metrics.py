@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tailback import _core, metrics, registry
-from tailback.experience import films, games, recorded
+from tailback.experience import films, games, loading, page_loads, recorded
 from tailback.experiment.design import refuse
 from tailback.experiment.store.index import COLUMNS
 from tailback.metrics import MissingRows, holds_queue
@@ -24,7 +24,7 @@ from tailback.result import EVENTS, Result
 __all__ = ["RunMetrics", "measurable", "measured", "totals", "totals_names"]
 
 #: Changes when `totals` does, so that old rows are not treated as new ones.
-REVISION = "5"
+REVISION = "6"
 #: With more flows (or links) than this, only what they come to together is kept.
 MOST = 16
 
@@ -93,7 +93,7 @@ def totals(result: Result, most: int = MOST) -> dict[str, float]:
         experienced = {row["flow"]: row for row in result.experience_summary()} if people else {}
         for flow in people:
             out |= {f"{flow}.experience_{key}": number(experienced.get(flow, {}).get(key)) for key in _EXPERIENCE}
-        noticed = {row["flow"]: row for row in [*films(result), *games(result)]}
+        noticed = {row["flow"]: row for row in [*films(result), *games(result), *page_loads(result)]}
         for flow, keys in _noticed(result.resolved).items():
             out |= {f"{flow}.{key}": number(noticed.get(flow, {}).get(key)) for key in keys}
     if len(links) <= most:
@@ -103,13 +103,15 @@ def totals(result: Result, most: int = MOST) -> dict[str, float]:
 
 
 def _noticed(resolved: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """By flow: what players and viewers notice, where it was recorded."""
+    """By flow: what players, viewers and readers notice, where it was recorded."""
     out: dict[str, tuple[str, ...]] = {}
     tables, specs = recorded(resolved), {row["name"]: row for row in resolved["flows"]}
     for flow, table in tables.items():
         card = registry.application(specs[flow])
         if card.plays_film and table == "requests":
             out[flow] = tuple(_FILM)
+        elif card.loads_pages and table == "requests":
+            out[flow] = tuple(_PAGES)
         elif card.datagrams == "updates" and table == "packets":
             out[flow] = tuple(_LATE)
     return out
@@ -145,6 +147,8 @@ def measurable(resolved: Mapping[str, Any], *, window: bool = False) -> dict[str
             for key in _LATE:
                 need(f"{flow}.{key}", flow, "packets")
         for key in _FILM if card.plays_film and not window else ():
+            need(f"{flow}.{key}", flow, "requests")
+        for key in _PAGES if card.loads_pages else ():
             need(f"{flow}.{key}", flow, "requests")
         if window and card.datagrams == "voice":
             need(f"{flow}.experience_mos", flow, "packets")
@@ -441,6 +445,10 @@ def _film(what: Callable[[metrics.Film], float]) -> _Measure:
     return lambda result, flow, *_: float(what(metrics.film(result, flow)))
 
 
+def _page(key: str) -> _Measure:
+    return lambda result, flow, start_s, end_s: float(loading(result, flow, start_s, end_s)[key])
+
+
 def _within(times: Any, start_s: float | None, end_s: float | None) -> Any:
     return (times >= (start_s or 0.0)) & (times < (math.inf if end_s is None else end_s))
 
@@ -481,6 +489,8 @@ _FILM: dict[str, _Measure] = {
     "switches": _film(lambda film: film.switches),
     "bitrate_mbps": _film(lambda film: film.bitrate_bps / 1e6),
 }
+#: What loading a page takes, by metric.
+_PAGES: dict[str, _Measure] = {key: _page(key) for key in ("loads", "load_time_s", "load_time_p95_s", "speed_index_s")}
 #: What is not among the totals, or not in a window, by the last part of its name.
 _MEASURES: dict[str, _Measure] = (
     _START
@@ -488,6 +498,7 @@ _MEASURES: dict[str, _Measure] = (
     | _EXCHANGES
     | _LATE
     | _FILM
+    | _PAGES
     | {
         "goodput_mbps": _goodput_mbps,
         "jain": _jain,

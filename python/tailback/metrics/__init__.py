@@ -57,7 +57,7 @@ from .operators import (
     round_trips,
 )
 from .pairs import pair_up, synthetic_packet_pairs
-from .people import Film, film, late_share
+from .people import Film, PageLoad, film, late_share, page_loads
 from .queue import (
     backlog_series,
     delay_against_backlog,
@@ -107,6 +107,7 @@ __all__ = [
     "MetricInfo",
     "MissingRows",
     "NothingToMeasure",
+    "PageLoad",
     "Rows",
     "UnknownMetric",
     "VoiceQuality",
@@ -163,6 +164,7 @@ __all__ = [
     "names",
     "occupancy_distribution",
     "one_way_delay",
+    "page_loads",
     "pair_up",
     "probe_times",
     "quantiles_of",

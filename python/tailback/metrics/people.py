@@ -1,4 +1,4 @@
-"""What a player and a viewer notice: late updates of a game, and a film that begins late, stands still or changes."""
+"""What a player, a viewer and a reader notice: late updates, a film that stands still or changes, and slow pages."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tailback import _core, registry
+from tailback.result import schema
 
 from .registry import measure
 from .rows import ANSWERED, LOST, RECEIVED, Rows, between, floats
@@ -54,6 +55,32 @@ def film(result: Any, flow: int | str) -> Film:
     stop = spec.get("stop_ps")
     end = rows.duration_s if stop is None else min(stop / 1e12, rows.duration_s)
     return Film(*_core.film(asked, asked + took, sizes, segment, start_after, end))
+
+
+@dataclass(frozen=True)
+class PageLoad:
+    """One load of a page."""
+
+    #: When it began, s.
+    begins_s: float
+    #: Until all its objects were there, s; NaN if they never were.
+    load_time_s: float
+    #: ∫(1 − share of the bytes of arrived objects) dt, s; NaN likewise.
+    speed_index_s: float
+
+
+@measure
+def page_loads(
+    result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None
+) -> list[PageLoad]:
+    """`flow` is one of application `page`; its loads in their order."""
+    requests = Rows.of(result).of_flow("requests", flow)
+    kinds = np.asarray(requests["kind"])
+    asked, took, sizes = (floats(requests[name]) for name in ("t_s", "response_time_s", "bytes"))
+    page, single = (kinds == schema.code("requests", "kind", kind) for kind in ("page", "object"))
+    page &= between(asked, start_s, end_s)
+    found = _core.page_loads(asked[page], took[page], asked[single], (asked + took)[single], sizes[single])
+    return [PageLoad(float(began), *seen) for began, seen in zip(asked[page], found, strict=True)]
 
 
 def _parameter(spec: Any, name: str) -> float:

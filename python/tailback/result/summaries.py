@@ -117,7 +117,8 @@ def program_figures(result: Result) -> list[dict[str, Any]]:
 
 def tables(result: Result) -> list[list[dict[str, Any]]]:
     """All of them that have rows, in the order in which they are shown."""
-    people = [result.experience_summary(), view("result.games")(result), view("result.films")(result)]
+    noticed = [view(f"result.{what}")(result) for what in ("games", "films", "page_loads")]
+    people = [result.experience_summary(), *noticed]
     rows = [result.flow_summary(), *people, result.program_summary(), result.program_metrics()]
     return [table for table in [*rows, result.link_summary()] if table]
 

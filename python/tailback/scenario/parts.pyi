@@ -577,6 +577,7 @@ class Flow(Part):
         route: Iterable[str] | None = ...,
         back_route: Iterable[str] | None = ...,
         access_delay: str | Duration = ...,
+        access_schedule: Iterable[Step | Mapping[str, Any]] = ...,
         start: str | Duration = ...,
         stop: str | Duration | None = ...,
         again: Iterable[Period | Mapping[str, Any]] = ...,
@@ -633,6 +634,10 @@ class Flow(Part):
     @property
     def access_delay(self) -> Duration:
         """Extra delay of this flow alone, in each direction, between its sender and the network: adds twice this to its RTT."""
+
+    @property
+    def access_schedule(self) -> tuple[Step, ...]:
+        """Later changes of `access_delay`, as if this flow's route changed: `[{ at = "10s", delay = "30ms" }]`. A step may also give a rate, zero for an outage, or a share of its packets that is lost."""
 
     @property
     def start(self) -> Duration:
@@ -719,6 +724,7 @@ class FlowFields(TypedDict, total=False):
     route: Iterable[str] | None
     back_route: Iterable[str] | None
     access_delay: str | Duration
+    access_schedule: Iterable[Step | Mapping[str, Any]]
     start: str | Duration
     stop: str | Duration | None
     again: Iterable[Period | Mapping[str, Any]]

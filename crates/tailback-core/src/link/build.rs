@@ -33,7 +33,7 @@ enum Served {
     Instantly,
     At(Rate),
     Paced(Box<Pacer>),
-    Shared(Shared),
+    Shared(Box<Shared>),
     Scheduled(Box<User>),
     Carried(TunnelStream),
 }
@@ -157,7 +157,7 @@ impl Served {
         };
         let served = match Medium::build(medium, &spec.name, index, seed)? {
             Medium::Private(medium) => Served::Paced(Box::new(Pacer::of_medium(medium, spec, seed))),
-            Medium::Shared(access) => Served::Shared(access),
+            Medium::Shared(access) => Served::Shared(Box::new(access)),
             Medium::Cell(user) => Served::Scheduled(user),
             Medium::Tunnel(stream) => Served::Carried(stream),
         };
@@ -254,7 +254,7 @@ impl Served {
                 let serialiser = Serialiser::new(pacer.nominal(), spec.framing);
                 Service::Serial(Serial::new(serialiser, Clock::Paced(pacer)))
             }
-            Served::Shared(access) => Service::Outlet(Box::new(Outlet::new(access))),
+            Served::Shared(access) => Service::Outlet(Box::new(Outlet::new(*access))),
             Served::Scheduled(user) => Service::Radio(Box::new(Radio::new(*user))),
             Served::Carried(stream) => Service::Tunnel(Box::new(Tunnel::new(stream))),
         }

@@ -3,6 +3,11 @@
 use crate::packet::Packet;
 use crate::time::{Duration, Rate, Time};
 
+/// A time given in microseconds.
+pub(super) fn us(us: f64) -> Duration {
+    Duration::from_secs_f64(us / 1e6)
+}
+
 /// What every station of a channel must agree on.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rules {

@@ -1,7 +1,7 @@
 //! HomePlug AV: Ethernet over the mains.
 
 use super::Registered;
-use super::access::{Access, Air, Frame, Rules};
+use super::access::{Access, Air, Frame, Rules, us};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
@@ -94,10 +94,6 @@ impl HomePlug {
     fn blocks(frames: &[Frame]) -> u32 {
         frames.iter().map(|frame| frame.left).sum()
     }
-}
-
-fn us(us: f64) -> Duration {
-    Duration::from_secs_f64(us / 1e6)
 }
 
 impl Access for HomePlug {

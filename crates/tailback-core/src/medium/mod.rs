@@ -7,6 +7,7 @@
 pub mod access;
 pub mod adsl;
 pub mod cell;
+mod dcf;
 pub mod dch;
 pub mod docsis;
 pub mod homeplug;

@@ -2,14 +2,15 @@
 //! those of 802.11n in 20 MHz.
 
 use super::Registered;
-use super::access::{Access, Air, Frame, Rules};
+use super::access::{Access, Air, Frame, Rules, us};
+use super::dcf::{self, DELIMITER, FULL, PHY_BITS};
 use super::stalls::{self, Stalls};
 use crate::math;
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
-use crate::time::{Bytes, Duration, Rate, Time};
+use crate::time::{Bytes, Rate, Time};
 
 const CARD: Card = Card {
     name: "wifi",
@@ -83,17 +84,11 @@ const SYMBOL: f64 = 4.0;
 const SIGNAL_EXTENSION: f64 = 6.0;
 /// CTS-to-self at 11 Mbit/s with the long preamble.
 const CTS: f64 = 202.0;
-/// SERVICE and tail bits.
-const PHY_BITS: f64 = 22.0;
 /// LLC/SNAP, MAC header, check; QoS adds two.
 const HEADERS_G: u32 = 8 + 24 + 4;
 const HEADERS_N: u32 = 8 + 26 + 4;
 const ACK_BYTES: u32 = 14;
 const BLOCK_ACK_BYTES: u32 = 32;
-/// Delimiter of a frame in an aggregate.
-const DELIMITER: u32 = 4;
-/// Bytes of a full frame, for which `frame_error` counts.
-const FULL: f64 = 1536.0;
 
 /// One link's way onto the air.
 #[derive(Clone, Debug)]
@@ -137,17 +132,7 @@ impl Wifi {
             let problem = "802.11g sends one frame at a time";
             return Err(given.refuse("aggregate", problem, "Give standard = \"n\", or leave it out"));
         }
-        let signal = given.given_number("signal_dbm");
-        if signal.is_some() && given.given_number("frame_error").is_some() {
-            let problem = "signal_dbm decides already how many frames fail";
-            return Err(given.refuse("frame_error", problem, "Give one of the two"));
-        }
-        let (least, most) = (given.whole("cw_min"), given.whole("cw_max"));
-        if least > most {
-            let problem = "the first window is wider than the widest";
-            return Err(given.refuse("cw_min", problem, "Give at most cw_max"));
-        }
-        let windows = std::iter::successors(Some(least), |w| (*w < most).then(|| (2 * w + 1).min(most)));
+        let (signal, windows) = (dcf::signal(given)?, dcf::windows(given)?);
         Ok(Wifi {
             is_n,
             rate,
@@ -159,7 +144,7 @@ impl Wifi {
             is_protected: given.flag("protection"),
             aggregate,
             tries: given.whole("tries") as u32,
-            windows: windows.map(|w| w as u32).collect(),
+            windows,
             stalls: Stalls::new(given, stream("stalls"))?,
             errors: stream("errors"),
             successes: 0,
@@ -219,10 +204,6 @@ impl Wifi {
 fn symbols(bytes: u32, mbps: f64) -> f64 {
     let per_symbol = SYMBOL * mbps;
     ((PHY_BITS + 8.0 * f64::from(bytes)) / per_symbol).ceil()
-}
-
-fn us(us: f64) -> Duration {
-    Duration::from_secs_f64(us / 1e6)
 }
 
 impl Access for Wifi {

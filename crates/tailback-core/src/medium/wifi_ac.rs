@@ -1,14 +1,15 @@
 //! WiFi of today: 802.11n and 802.11ac, which send many frames behind one preamble and repeat those that fail.
 
 use super::Registered;
-use super::access::{Access, Air, Frame, Order, Rules};
+use super::access::{Access, Air, Frame, Order, Rules, us};
+use super::dcf::{self, DELIMITER, FULL, PHY_BITS};
 use super::minstrel::Minstrel;
 use crate::math;
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
-use crate::time::{Bytes, Duration, Rate, Time};
+use crate::time::{Bytes, Rate, Time};
 
 const CARD: Card = Card {
     name: "wifi-ac",
@@ -19,18 +20,22 @@ const CARD: Card = Card {
           P + s⌈(22 + 8k⌈(n + 42)/4⌉4)/b⌉. A symbol s of 4 µs (short guard interval: 3.6) carries b bits. P is 36 µs in \
           802.11n, 40 in 802.11ac, and more by the streams. An A-MPDU holds at most `aggregate` frames, \
           `airtime_ms`, and 65,535 bytes (802.11ac: 1,048,575). Frames that fail are sent again first, and those behind \
-          wait; no frame is sent 64 beyond one that the receiver lacks. A frame of n bytes fails with 1 − (1 − e)^(n/m), where e is \
-          `frame_error` and m 1536. With `signal_dbm` m is 4096, and e is 10 % at the MCS's sensitivity, a tenth of it for \
+          wait; no frame is sent 64 beyond one that the receiver lacks. With `amsdu` a frame holds packets of 14 bytes more each, \
+          padded to four, up to that many bytes; they fail together. An A-MPDU longer than `rts_threshold` follows an RTS and a CTS \
+          of 28 µs, each with 16 µs behind it, and in a collision only the RTS is lost. A frame of n bytes fails with 1 − (1 − e)^(n/m), \
+          where e is `frame_error` and m 1536. With `signal_dbm` m is 4096, and e is 10 % at the MCS's sensitivity, a tenth of it for \
           every decibel more. The rate is fixed or Minstrel's. The links that leave one node send in turn, or by `order`: with \
           equal airtime, or as their packets came",
-    source: "IEEE 802.11-2016 sections 10.22.2 (EDCA), 10.13 and 9.7 (A-MPDU), 10.24 (block acknowledgement), 19 (HT) \
+    source: "IEEE 802.11-2016 sections 10.22.2 (EDCA), 10.13 and 9.7 (A-MPDU), 9.3.2.2 and 10.12 (A-MSDU), 10.3.2 \
+             (RTS), 10.24 (block acknowledgement), 19 (HT) \
              and 21 (VHT; tables 19-23 and 21-25: sensitivity). Airtime and FIFO: Høiland-Jørgensen, Kazior, Täht, \
              Hurtig and Brunstrom, \"Ending the Anomaly\", USENIX ATC 2017, algorithm 3; Linux 4.11 ath9k (quantum 300 \
              µs, 123 frames in the driver, 4 ms an A-MPDU). Rates: Linux minstrel_ht. Anomaly: Heusse, Rousseau, \
              Berger-Sabbatel and Duda, \"Performance anomaly of 802.11b\", INFOCOM 2003",
     differs: &[
         "The slope of errors over signal is ours; the signal is constant and all streams of a link get it alike",
-        "No A-MSDU, RTS, TXOP bursts, encryption, beacons or power saving; acknowledgements are never lost",
+        "No TXOP bursts, encryption, beacons or power saving; acknowledgements are never lost. Linux's Minstrel bounds the \
+              A-MSDU by the rate, here it is constant; a failed one may be put together otherwise, and the window counts full packets",
         "All stations hear each other; a failed exchange keeps every station away for EIFS",
         "A station has one access category, and Minstrel changes the MCS only, not streams, width or guard interval",
         "A packet larger than those before it may exceed an A-MPDU's bounds by itself",
@@ -70,6 +75,21 @@ const CARD: Card = Card {
             (0.1, 5.484),
             "Longest A-MPDU; the standard's bound is 5.484.",
         ),
+        ParamSpec::whole(
+            "amsdu",
+            "bytes",
+            0,
+            (0, 11_424),
+            "Longest A-MSDU: packets in one frame; 0 is one a frame. 3839 and 7935 are usual, in an A-MPDU of 802.11n 4065.",
+        ),
+        ParamSpec::whole(
+            "rts_threshold",
+            "bytes",
+            0,
+            (0, 1_048_575),
+            "Longer A-MPDUs wait for the answer to an RTS; Linux sends none.",
+        )
+        .depends("none is sent"),
         ParamSpec::whole("tries", "", 10, (1, 255), "Transmissions before a frame is dropped."),
         ParamSpec::whole(
             "aifsn",
@@ -111,13 +131,17 @@ const ACK: f64 = 28.0;
 const BLOCK_ACK: f64 = 32.0;
 /// An acknowledgement at 6 Mbit/s, for which EIFS leaves room.
 const SLOW_ACK: f64 = 44.0;
-/// SERVICE and tail bits.
-const PHY_BITS: f64 = 22.0;
-/// LLC/SNAP, QoS MAC header, check; and the delimiter.
-const HEADERS: u32 = 8 + 26 + 4;
-const DELIMITER: u32 = 4;
-/// Bytes of a full frame, for which `frame_error` counts.
-const FULL: f64 = 1536.0;
+/// An RTS, and a CTS: 20 and 14 bytes at 24 Mbit/s.
+const RTS: f64 = 28.0;
+const CTS: f64 = 28.0;
+/// LLC/SNAP, QoS MAC header, check.
+const HEADERS: u32 = LLC + MAC;
+const LLC: u32 = 8;
+const MAC: u32 = 26 + 4;
+/// Addresses and length of a packet in an A-MSDU.
+const SUBFRAME: u32 = 14;
+/// The longest A-MSDU in an A-MPDU of 802.11n, whose frames have at most 4095 bytes.
+const LONGEST_N: u64 = 4065;
 /// How far a sender may be ahead of the first frame that the receiver lacks.
 const WINDOW: usize = 64;
 
@@ -143,19 +167,28 @@ pub struct WifiAc {
     rate: usize,
     minstrel: Option<Box<Minstrel>>,
     aggregate: usize,
+    /// Longest A-MSDU; 0 is none.
+    amsdu: u32,
+    /// Packets that may be ahead of the first that the receiver lacks.
+    window: usize,
+    rts_threshold: Option<u32>,
     tries: u32,
     wait: u64,
     windows: Vec<u32>,
     order: Order,
     errors: Stream,
-    /// The try being put together: frames looked at and carried, their bytes, the largest, whether it takes no more.
+    /// The try being put together: packets looked at and carried, frames, their bytes, the largest, whether it takes no more.
     seen: usize,
     carried: usize,
+    frames: usize,
     bytes: u32,
     largest: u32,
     is_full: bool,
     is_probe: bool,
     arrived: u32,
+    /// Of the frame that the next packet may join: bytes of its A-MSDU. Of each frame: its packets, and its bytes.
+    open: u32,
+    frames_of: Vec<(u32, u32)>,
     /// Rate, bytes, and the probability that a frame of them fails: the last that was asked for.
     last_error: (usize, u32, f64),
 }
@@ -186,17 +219,7 @@ impl WifiAc {
             let problem = format!("there is no such MCS in {width} MHz with {streams} streams");
             return Err(given.refuse("mcs", &problem, &format!("Give one of {}", all.join(", "))));
         };
-        let signal = given.given_number("signal_dbm");
-        if signal.is_some() && given.given_number("frame_error").is_some() {
-            let problem = "signal_dbm decides already how many frames fail";
-            return Err(given.refuse("frame_error", problem, "Give one of the two"));
-        }
-        let (least, most) = (given.whole("cw_min"), given.whole("cw_max"));
-        if least > most {
-            let problem = "the first window is wider than the widest";
-            return Err(given.refuse("cw_min", problem, "Give at most cw_max"));
-        }
-        let windows = std::iter::successors(Some(least), |w| (*w < most).then(|| (2 * w + 1).min(most)));
+        let (signal, windows) = (dcf::signal(given)?, dcf::windows(given)?);
         let symbol = if given.flag("short_guard") { 3.6 } else { 4.0 };
         // As many long training fields as streams, but four for three.
         let training = if streams == 3 { 4 } else { streams };
@@ -216,9 +239,18 @@ impl WifiAc {
                 Pace { symbol_bits, error, most: fit.clamp(0.0, most) as u32 }
             })
             .collect();
-        let overhead =
-            SIFS + SLOT * (given.whole("aifsn") as f64 + least as f64 / 2.0) + preamble + SIFS + BLOCK_ACK;
+        let overhead = SIFS
+            + SLOT * (given.whole("aifsn") as f64 + f64::from(windows[0]) / 2.0)
+            + preamble
+            + SIFS
+            + BLOCK_ACK;
         let adapts = given.choice("rate_control") == "minstrel";
+        let amsdu = given.whole("amsdu");
+        if is_n && amsdu > LONGEST_N {
+            let problem = "a frame in an A-MPDU of 802.11n has at most 4095 bytes";
+            return Err(given.refuse("amsdu", problem, &format!("Give at most {LONGEST_N}")));
+        }
+        let amsdu = amsdu as u32;
         let mbps = || paces.iter().map(|pace| pace.symbol_bits / symbol).collect();
         let order = match given.choice("order") {
             "airtime" => Order::Airtime(us(given.whole("quantum_us") as f64)),
@@ -237,18 +269,24 @@ impl WifiAc {
             minstrel: adapts.then(|| Box::new(Minstrel::new(mbps(), overhead, rate, stream("probes")))),
             paces,
             aggregate: given.whole("aggregate") as usize,
+            amsdu,
+            window: WINDOW * (amsdu / subframe(1500)).max(1) as usize,
+            rts_threshold: given.given_whole("rts_threshold").map(|bytes| bytes as u32),
             tries: given.whole("tries") as u32,
             wait: given.whole("aifsn") - 2,
-            windows: windows.map(|w| w as u32).collect(),
+            windows,
             order,
             errors: stream("errors"),
             seen: 0,
             carried: 0,
+            frames: 0,
             bytes: 0,
             largest: 0,
             is_full: false,
             is_probe: false,
             arrived: 0,
+            open: 0,
+            frames_of: Vec::new(),
             last_error: (0, 0, 0.0),
         })
     }
@@ -257,6 +295,42 @@ impl WifiAc {
     fn data_us(&self, bytes: u32) -> f64 {
         let symbols = (PHY_BITS + 8.0 * f64::from(bytes)) / self.paces[self.rate].symbol_bits;
         self.preamble + self.symbol * symbols.ceil()
+    }
+
+    /// May a packet of this many bytes join the last frame?
+    fn fits(&self, ip: u32) -> bool {
+        self.open > 0 && padded(self.open) + subframe(ip) <= self.amsdu
+    }
+
+    /// Put a packet into the last frame, or note that it begins one. True if it joins.
+    fn join(&mut self, ip: u32) -> bool {
+        if !self.fits(ip) {
+            self.open = subframe(ip);
+            self.frames_of.push((1, ip + HEADERS));
+            return false;
+        }
+        self.open = padded(self.open) + subframe(ip);
+        let (packets, bytes) = self.frames_of.last_mut().expect("a frame is open");
+        self.bytes += padded(self.open + MAC + DELIMITER);
+        self.bytes -= padded(*bytes + DELIMITER);
+        (*packets, *bytes) = (*packets + 1, self.open + MAC);
+        true
+    }
+
+    /// As `receive`, where the packets of a frame share a check.
+    fn receive_amsdus(&mut self, frames: &mut [Frame]) -> bool {
+        let frames_of = std::mem::take(&mut self.frames_of);
+        let mut sent = frames.iter_mut().filter(|frame| frame.left > 0);
+        for (packets, bytes) in &frames_of {
+            let error = self.error(*bytes);
+            let is_lost = error > 0.0 && self.errors.chance(error);
+            for frame in sent.by_ref().take(*packets as usize) {
+                frame.left = u32::from(is_lost);
+            }
+            self.arrived += u32::from(!is_lost);
+        }
+        self.frames_of = frames_of;
+        self.arrived > 0
     }
 
     fn answer_us(frames: usize) -> f64 {
@@ -277,11 +351,16 @@ impl WifiAc {
 
 /// Bytes of a packet in an A-MPDU.
 fn in_aggregate(ip: u32) -> u32 {
-    (ip + HEADERS + DELIMITER).div_ceil(4) * 4
+    padded(ip + HEADERS + DELIMITER)
 }
 
-fn us(us: f64) -> Duration {
-    Duration::from_secs_f64(us / 1e6)
+/// Bytes of a packet in an A-MSDU, whose last one is not padded.
+fn subframe(ip: u32) -> u32 {
+    SUBFRAME + LLC + ip
+}
+
+fn padded(bytes: u32) -> u32 {
+    bytes.div_ceil(4) * 4
 }
 
 impl Access for WifiAc {
@@ -310,6 +389,8 @@ impl Access for WifiAc {
             (self.rate, self.is_probe) = minstrel.choose(at);
         }
         (self.seen, self.carried, self.bytes, self.largest, self.is_full) = (0, 0, 0, 0, false);
+        (self.frames, self.open) = (0, 0);
+        self.frames_of.clear();
     }
 
     fn has_room(&mut self, frames: &[Frame]) -> bool {
@@ -328,11 +409,18 @@ impl Access for WifiAc {
                 break;
             }
             self.carried += 1;
-            self.bytes += bytes;
             self.largest = self.largest.max(bytes);
-            self.is_full = self.is_probe || self.carried == self.aggregate;
+            let joins = self.amsdu > 0 && self.join(frame.packet.bytes);
+            if !joins {
+                self.bytes += bytes;
+                self.frames += 1;
+            }
+            let is_last = self.is_probe || self.frames == self.aggregate;
+            self.is_full = is_last && !(self.amsdu > 0 && self.fits(self.largest - HEADERS - DELIMITER));
         }
-        !self.is_full && frames.len() < WINDOW && (self.carried == 0 || self.bytes + self.largest <= most)
+        !self.is_full
+            && frames.len() < self.window
+            && (self.carried == 0 || self.bytes + self.largest <= most)
     }
 
     fn units_of(&mut self, _packet: &Packet) -> u32 {
@@ -341,9 +429,14 @@ impl Access for WifiAc {
 
     fn air(&self, _frames: &[Frame]) -> Air {
         // 802.11n sends a frame alone without delimiter and padding.
-        let bytes = if self.is_n && self.carried == 1 { self.bytes - DELIMITER } else { self.bytes };
-        let data = self.data_us(bytes);
-        Air { data: us(data), exchange: us(data + Self::answer_us(self.carried)), collision: us(data) }
+        let bytes = if self.is_n && self.frames == 1 { self.bytes - DELIMITER } else { self.bytes };
+        let sent = self.data_us(bytes);
+        let answer = Self::answer_us(self.frames);
+        if self.rts_threshold.is_some_and(|most| bytes > most) {
+            let data = RTS + SIFS + CTS + SIFS + sent;
+            return Air { data: us(data), exchange: us(data + answer), collision: us(RTS) };
+        }
+        Air { data: us(sent), exchange: us(sent + answer), collision: us(sent) }
     }
 
     fn carried(&self) -> usize {
@@ -352,6 +445,9 @@ impl Access for WifiAc {
 
     fn receive(&mut self, frames: &mut [Frame]) -> bool {
         self.arrived = 0;
+        if self.amsdu > 0 {
+            return self.receive_amsdus(frames);
+        }
         let is_clean = self.paces[self.rate].error == 0.0;
         for frame in frames.iter_mut().filter(|frame| frame.left > 0).take(self.carried) {
             if is_clean || {
@@ -368,18 +464,23 @@ impl Access for WifiAc {
     fn learn(&mut self, is_success: bool) {
         if let Some(minstrel) = &mut self.minstrel {
             let arrived = if is_success { self.arrived } else { 0 };
-            minstrel.learn(self.rate, self.carried as u32, arrived, self.is_probe);
+            minstrel.learn(self.rate, self.frames as u32, arrived, self.is_probe);
         }
     }
 
     fn nominal(&self) -> Rate {
         // Full packets alone: AIFS, mean backoff, as large an A-MPDU as may be, its answer.
-        let full = in_aggregate(1500);
+        let packets = (self.amsdu / subframe(1500)).max(1);
+        let full = if packets > 1 {
+            padded(MAC + DELIMITER + packets * padded(subframe(1500)))
+        } else {
+            in_aggregate(1500)
+        };
         let fit = self.paces[self.rate].most / full;
         let frames = (fit as usize).clamp(1, self.aggregate);
         let wait = SIFS + SLOT * (self.wait as f64 + 2.0 + f64::from(self.windows[0]) / 2.0);
         let span = wait + self.data_us(full * frames as u32) + Self::answer_us(frames);
-        Rate::from_bytes_over(1500 * frames as Bytes, us(span))
+        Rate::from_bytes_over(1500 * Bytes::from(packets) * frames as Bytes, us(span))
     }
 
     fn most_tries(&self) -> u32 {

@@ -97,6 +97,14 @@ pub struct Arrival {
     pub is_marked: bool,
 }
 
+/// Adds a sample, and forgets the oldest beyond the `most` latest ones.
+pub(super) fn keep_latest<T>(samples: &mut VecDeque<T>, sample: T, most: usize) {
+    samples.push_back(sample);
+    if samples.len() > most {
+        samples.pop_front();
+    }
+}
+
 /// A media flow: its sender, its receiver, and what their packets say, which the host moves by number.
 #[derive(Clone, Debug)]
 pub struct MediaFlow<C: RateControl> {

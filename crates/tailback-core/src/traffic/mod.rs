@@ -253,6 +253,8 @@ pub struct Traits {
     pub runs_programs: bool,
     /// Its requests are for segments of a film, which is played meanwhile.
     pub plays_film: bool,
+    /// Its requests are for the objects of pages.
+    pub loads_pages: bool,
     /// Its client only asks: what it waits for comes from the other end.
     pub only_asks: bool,
 }
@@ -264,6 +266,7 @@ impl Traits {
         carries_packets: false,
         runs_programs: false,
         plays_film: false,
+        loads_pages: false,
         only_asks: false,
     };
     /// Calls.
@@ -276,6 +279,8 @@ impl Traits {
     pub const ASKS: Traits = Traits { only_asks: true, ..Traits::NONE };
     /// A film.
     pub const FILM: Traits = Traits { plays_film: true, ..Traits::ASKS };
+    /// Pages.
+    pub const PAGES: Traits = Traits { loads_pages: true, ..Traits::ASKS };
     /// A tunnel's connection.
     pub const CARRIER: Traits = Traits { carries_packets: true, ..Traits::NONE };
     /// Programs.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::registry::Registered;
 use super::slots::Slots;
 use super::{
-    Action, Actions, Application, Connection, Cue, Exchange, Opening, Report, Rows, Side, Transport,
+    Action, Actions, Application, Connection, Cue, Exchange, Opening, Report, Rows, Side, Traits, Transport,
 };
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
@@ -182,6 +182,7 @@ pub struct Page {
 impl Registered for Page {
     const CARD: Card = CARD;
     const PLAIN: &'static str = "Web page";
+    const TRAITS: Traits = Traits::PAGES;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         if !given.text("har").is_empty() {

@@ -4,7 +4,7 @@ use tailback_core::scenario::Scenario;
 use tailback_core::traffic::Datagrams;
 use tailback_core::traffic::registry::traits;
 
-use super::noticed::{FILM, LATE};
+use super::noticed::{FILM, LATE, PAGES};
 use super::{experienced, holds_queue};
 
 pub(super) const DELAYS: [&str; 5] =
@@ -100,6 +100,9 @@ pub fn measurable(scenario: &Scenario, is_window: bool) -> Vec<Measurable> {
         }
         if traits.plays_film && !is_window {
             FILM.iter().for_each(|key| need(name, key, &requests));
+        }
+        if traits.loads_pages {
+            PAGES.iter().for_each(|key| need(name, key, &requests));
         }
         DELAYS.iter().for_each(|key| need(name, key, &packets));
         if flow.tcp.is_some() {

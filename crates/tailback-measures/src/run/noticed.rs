@@ -1,15 +1,18 @@
-//! What players, viewers and callers notice, of a run's tables.
+//! What players, viewers, readers and callers notice, of a run's tables.
 
 use tailback_core::traffic::registry;
 
 use super::{Run, Window, mean};
 use crate::columns::code;
 use crate::people::{self, Segment};
+use crate::quantile::quantiles;
 
 /// Shares of updates later than this, in seconds, by name.
 pub(super) const LATE: [(&str, f64); 2] = [("late_50", 0.050), ("late_100", 0.100)];
 /// Of a film.
 pub(super) const FILM: [&str; 5] = ["startup_s", "stalled_s", "stalls", "switches", "bitrate_mbps"];
+/// Numbers of the loads of pages.
+pub(super) const PAGES: [&str; 4] = ["loads", "load_time_s", "load_time_p95_s", "speed_index_s"];
 
 impl Run<'_> {
     /// `late_share` of a game's updates.
@@ -42,6 +45,34 @@ impl Run<'_> {
             "stalls" => seen.stalls as f64,
             "switches" => seen.switches as f64,
             _ => seen.bitrate_bps / 1e6,
+        }
+    }
+
+    /// Of `page_loads`: how many of those begun in the window were whole, or a quantile of what those took.
+    pub(super) fn pages(&self, flow: usize, what: &str, window: Window) -> f64 {
+        let Some(rows) = self.rows("requests", "flow", flow) else { return f64::NAN };
+        let [asked, took, bytes, kinds] =
+            ["t_s", "response_time_s", "bytes", "kind"].map(|column| rows.get(column));
+        let of_kind = |word: &str| -> Vec<usize> {
+            let wanted = code("requests", "kind", word);
+            (0..asked.len()).filter(|row| kinds[*row] == wanted).collect()
+        };
+        let begun = of_kind("page").into_iter().filter(|row| window.has(asked[*row]));
+        let loads: Vec<(f64, f64)> = begun.map(|row| (asked[row], took[row])).collect();
+        let object = |row: usize| Segment {
+            asked_s: asked[row],
+            arrived_s: asked[row] + took[row],
+            bytes: bytes[row],
+        };
+        let objects: Vec<Segment> = of_kind("object").into_iter().map(object).collect();
+        let seen = people::page_loads(&loads, &objects);
+        let whole = || seen.iter().filter(|load| load.load_time_s.is_finite());
+        let times = || whole().map(|load| load.load_time_s).collect();
+        match what {
+            "loads" => whole().count() as f64,
+            "load_time_s" => quantiles(times(), &[0.5])[0],
+            "load_time_p95_s" => quantiles(times(), &[0.95])[0],
+            _ => quantiles(whole().map(|load| load.speed_index_s).collect(), &[0.5])[0],
         }
     }
 }

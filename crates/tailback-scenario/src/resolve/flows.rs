@@ -54,7 +54,7 @@ fn flow(resolver: &mut Resolver<'_>, graph: &Graph<'_>, number: usize, routes: &
         .map(|way| way.iter().map(|hop| Node::from(graph.hops[*hop].name.as_str())).collect::<Vec<Node>>());
     let mut described = table! {
         "name" => name.as_str(),
-        "from" => if flow.access_delay.0 > 0 { format!("{name}.sender") } else { from },
+        "from" => if flow.has_access() { format!("{name}.sender") } else { from },
         "to" => to,
         "route" => route,
         "back_route" => back_route,

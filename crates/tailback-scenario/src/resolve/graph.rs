@@ -16,6 +16,9 @@ use crate::schema::{
     Dumbbell, Link, LinkLayer, Medium, Mpu, Overhead, Policer, Queue, Scenario, Schedule, Step, Wire,
 };
 
+/// Rate of a flow's own access link that keeps packets in order while its delay changes: 12 ps for 1500 bytes.
+const IN_NO_TIME: u64 = 1_000_000_000_000_000;
+
 /// Links there and links back, by number.
 pub type Routes = [Vec<usize>; 2];
 
@@ -79,7 +82,7 @@ pub fn hops_of(listed: &Listed) -> Vec<Hop<'_>> {
         }
     }
     for (number, (name, flow)) in listed.names().into_iter().zip(&scenario.flow).enumerate() {
-        if flow.access_delay.0 > 0 {
+        if flow.has_access() {
             let [attached, _] = ends(flow);
             let (host, place) = (format!("{name}.sender"), listed.place(number));
             let delay = flow.access_delay.0;
@@ -88,7 +91,9 @@ pub fn hops_of(listed: &Listed) -> Vec<Hop<'_>> {
                 (format!("{name}.access.back"), &attached, &host),
             ] {
                 let (from, to, place) = (from.clone(), to.clone(), place.clone());
-                hops.push(Hop { name, from, to, place, delay, ..Hop::default() });
+                let schedule: Cow<'_, [Step]> = flow.access_schedule[..].into();
+                let rate = (!schedule.is_empty()).then_some(IN_NO_TIME);
+                hops.push(Hop { name, from, to, place, rate, delay, schedule, ..Hop::default() });
             }
         }
     }
@@ -314,7 +319,7 @@ impl<'a> Graph<'a> {
         let mut there = self.route(resolver, there, &place, [&from, &to], is_outer, finder);
         let mut back = self.route(resolver, back, &place, [&to, &from], is_outer, finder);
         let access = format!("{}.access", self.names[number]);
-        if flow.access_delay.0 > 0 {
+        if flow.has_access() {
             let access = finder.numbers[access.as_str()];
             there.insert(0, access);
             back.push(access + 1);

@@ -117,7 +117,8 @@ fn places(resolver: &mut Resolver<'_>, number: usize, hop: &Hop<'_>, at: &str) {
         if number == 1 && resolver.written.look_up(&first).is_some() { first } else { second }
     };
     let rate = first(format!("{place}.back_rate"), format!("{place}.rate"));
-    let delay = if place.starts_with("flow") {
+    let is_access = place.starts_with("flow");
+    let delay = if is_access {
         format!("{place}.access_delay")
     } else if resolver.written.look_up(&format!("{place}.rtt")).is_some() {
         format!("{place}.rtt")
@@ -142,7 +143,7 @@ fn places(resolver: &mut Resolver<'_>, number: usize, hop: &Hop<'_>, at: &str) {
         (".wire", or_place(&hop.wire_place)),
         (".medium", format!("{place}.medium")),
         (".medium.params", format!("{place}.medium")),
-        (".schedule", format!("{place}.schedule")),
+        (".schedule", format!("{place}.{}", if is_access { "access_schedule" } else { "schedule" })),
         (".trace", format!("{place}.trace")),
     ] {
         resolver.place(format!("{at}{path}"), written);

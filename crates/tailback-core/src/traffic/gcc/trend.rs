@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::super::media::Arrival;
+use super::super::media::{Arrival, keep_latest};
 use crate::time::Time;
 
 // Groups, in milliseconds.
@@ -148,10 +148,7 @@ impl Detector {
         self.groups = (self.groups + 1).min(MOST_GROUPS);
         self.delay += arrived_ms - sent_ms;
         self.smoothed = SMOOTHING * self.smoothed + (1.0 - SMOOTHING) * self.delay;
-        self.points.push_back((ms(at, self.first_at), self.smoothed));
-        if self.points.len() > WINDOW {
-            self.points.pop_front();
-        }
+        keep_latest(&mut self.points, (ms(at, self.first_at), self.smoothed), WINDOW);
         let slope = if self.points.len() == WINDOW {
             slope_of(&self.points).unwrap_or(self.slope)
         } else {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::super::media::keep_latest;
 use super::window::Window;
 use crate::time::{Duration, Time};
 
@@ -95,10 +96,7 @@ impl MediaRate {
         let current = bps(self.sent).max(bps(self.acked));
         let produced = bps(self.produced);
         (self.sent, self.acked, self.produced) = (0, 0, 0);
-        self.produced_bps.push_back(produced);
-        if self.produced_bps.len() > RATES {
-            self.produced_bps.pop_front();
-        }
+        keep_latest(&mut self.produced_bps, produced, RATES);
         self.change(window, current);
         let limit = current.max(produced).max(median(&self.produced_bps)) * (2.0 - window.trend_memory);
         self.target_bps = self.target_bps.min(limit).clamp(self.bounds_bps[0], self.bounds_bps[1]);

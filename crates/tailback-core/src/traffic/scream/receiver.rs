@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::super::media::Arrival;
+use super::super::media::{Arrival, keep_latest};
 use crate::time::{Duration, Time};
 
 /// IPv4 20, UDP 8, and the usual message of 44 bytes (section 4.2.1).
@@ -62,10 +62,7 @@ impl Receiver {
     }
 
     fn push(&mut self, has_arrived: bool) {
-        self.arrived.push_back(has_arrived);
-        if self.arrived.len() > COVERED {
-            self.arrived.pop_front();
-        }
+        keep_latest(&mut self.arrived, has_arrived, COVERED);
         self.next += 1;
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::super::media::keep_latest;
 use super::flight::Acked;
 use crate::time::{Duration, Time};
 
@@ -126,10 +127,7 @@ impl Window {
     pub fn on_sent(&mut self, in_flight: u64, now: Time) {
         while self.slice + SLICE <= now {
             self.slice += SLICE;
-            self.most.push_back(in_flight);
-            if self.most.len() > SLICES {
-                self.most.pop_front();
-            }
+            keep_latest(&mut self.most, in_flight, SLICES);
         }
         let newest = self.most.back_mut().expect("there is a newest second");
         *newest = (*newest).max(in_flight);
@@ -169,10 +167,7 @@ impl Window {
     fn base_delay(&mut self, delay: f64, now: Time) -> f64 {
         if self.base.is_empty() || self.minute + MINUTE <= now {
             self.minute = now;
-            self.base.push_back(delay);
-            if self.base.len() > MINUTES {
-                self.base.pop_front();
-            }
+            keep_latest(&mut self.base, delay, MINUTES);
         }
         let newest = self.base.back_mut().expect("there is a newest minute");
         *newest = newest.min(delay);
@@ -209,8 +204,7 @@ impl Window {
             self.sampled += SAMPLE;
             let fraction = self.delay / self.target;
             self.mean_fraction += WEIGHT * (fraction - self.mean_fraction);
-            self.fractions.pop_front();
-            self.fractions.push_back(fraction);
+            keep_latest(&mut self.fractions, fraction, SAMPLES);
             self.trend = (prediction(&self.fractions) * self.mean_fraction).clamp(0.0, 1.0);
             self.trend_memory = (MEMORY * self.trend_memory).max(self.trend);
         }
@@ -226,10 +220,7 @@ impl Window {
 
     /// Section 4.1.2.3: beside flows that fill the queue, a fixed target would starve.
     fn adjust_target(&mut self) {
-        self.norms.push_back(self.delay / NORM);
-        if self.norms.len() > LONG {
-            self.norms.pop_front();
-        }
+        keep_latest(&mut self.norms, self.delay / NORM, LONG);
         let (_, variance) = moments(self.norms.iter());
         let (mean, _) = moments(self.norms.iter().rev().take(SHORT));
         let fresh = NORM * (mean + variance.sqrt());
