@@ -15,6 +15,7 @@ import pytest
 import tailback as tb
 from tailback import cli, stack_versions
 from tailback.errors import TailbackError
+from tailback.stacks import versions
 
 #: What each published version comes to: a verdict and its mean, or None where it does not compile.
 PUBLISHED = {
@@ -60,9 +61,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("CARGO_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("LOG", str(tmp_path / "log"))
-    stack_versions._program.cache_clear()
+    versions._program.cache_clear()
     yield tmp_path
-    stack_versions._program.cache_clear()
+    versions._program.cache_clear()
 
 
 def ended(
@@ -106,7 +107,7 @@ def test_ends_that_do_not_differ_are_refused(
 
 def test_what_is_not_there_is_named() -> None:
     with pytest.raises(TailbackError, match=r"GOOD = 1\.0\.9: there is no such version\. Did you mean"):
-        stack_versions.between("1.0.9", "1.4.0", list(PUBLISHED))
+        versions.between("1.0.9", "1.4.0", list(PUBLISHED))
     with pytest.raises(TailbackError, match="no adapter for the crate quiche"):
         stack_versions.tried_with("quiche", tb.suites.read("transport/alone"), "bbr", "subject.loss < 3%")
 
@@ -120,7 +121,7 @@ def test_a_version_as_a_candidate_wants_consent_and_an_adapter(world: Path) -> N
 
 
 def test_an_adapter_has_what_the_version_has(world: Path) -> None:
-    texts = {each: stack_versions._project("noq-proto", each) / "src/noq.rs" for each in ("1.1.0", "1.2.0")}
+    texts = {each: versions._project("noq-proto", each) / "src/noq.rs" for each in ("1.1.0", "1.2.0")}
     assert {each: "on_cwnd_limited" in file.read_text() for each, file in texts.items()} == {
         "1.1.0": False,
         "1.2.0": True,

@@ -27,6 +27,7 @@ from tailback.algorithms import Algorithm, algorithm, is_reference, load, regist
 from tailback.checksums import digest
 from tailback.errors import ScenarioError, TailbackError, nearest
 from tailback.scenario import bulk, dumbbell
+from tailback.stacks import versions
 
 __all__ = ["Candidate", "candidate", "flow_fields", "table"]
 
@@ -100,9 +101,7 @@ def candidate(
         raise TailbackError(f"the candidate {what!r} has no name. Write for example cubic, or cubic,beta=0.5")
     if name in _transports() and name not in _known():
         return _transport(name, cc)
-    from tailback import stack_versions
-
-    runs_code, is_version = is_reference(name), stack_versions.is_version(name)
+    runs_code, is_version = is_reference(name), versions.is_version(name)
     if name not in _known() and not runs_code:
         if not is_version and ":" not in name and not name.endswith((bpf.ENDING, crates.MANIFEST, stacks.ENDING)):
             raise TailbackError(_unknown(name))
@@ -113,7 +112,7 @@ def candidate(
             "with --allow-code, or allow_code=True in Python."
         )
     if is_version:
-        name = f"{stacks.PREFIX}{stack_versions.source(name)}"
+        name = f"{stacks.PREFIX}{versions.source(name)}"
     elif not is_reference(name) and runs_code:
         name = _referring(name)
     if stacks.is_source(name) or (name.startswith("python:") and stacks.is_stack(load(name.removeprefix("python:")))):

@@ -24,6 +24,7 @@ from pathlib import Path
 from tailback.errors import ResultError
 
 __all__ = [
+    "cached",
     "cannot_write",
     "clear_leftovers",
     "demand_replaceable",
@@ -74,6 +75,12 @@ def whole_file(path: Path) -> Iterator[Path]:
             yield partial
     except OSError as error:
         raise cannot_write(path, error) from None
+
+
+def cached(name: str) -> Path:
+    """The folder of that name in tailback's cache, which a user may delete."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "tailback" / name
 
 
 def write_text(path: Path, text: str) -> None:

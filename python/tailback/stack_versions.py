@@ -1,212 +1,48 @@
-"""Versions of a QUIC stack's crate: as candidates, and which is the first with which a condition fails.
+"""`tailback bisect`: the first version of a QUIC stack's crate with which a condition fails.
 
-Each version is compiled with the adapter that `tailback-bench` has for the stack and with checks of overflows, as in a
-debug build. `tailback bisect` judges it by `[expect]` over seeds; a version whose interface the adapter does not fit is
-skipped. A candidate such as "noq-proto@1.1.0" is a transport of the user's own, behind the C interface.
+Each is compiled and judged by `[expect]` over seeds; a version whose interface the adapter does not fit is skipped.
 """
 
 from __future__ import annotations
 
-import functools
-import json
-import os
-import re
-import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tailback.checksums import digest
-from tailback.errors import TailbackError, nearest
+from tailback.errors import TailbackError
 from tailback.files import write_text
 from tailback.scenario import Scenario
+from tailback.stacks import versions
 from tailback.vm.bisected import Bisected, Seen, bisect
-from tailback.vm.kernels import cache
 
-__all__ = ["STACKS", "between", "is_version", "search", "source", "tried_with", "versions"]
+__all__ = ["search", "tried_with"]
 
-#: Crates that have an adapter: the folder in `tailback-bench`'s examples, and the adapter's type.
-STACKS = {"noq-proto": ("noq", "noq::Noq"), "quinn-proto": ("quinn", "quinn::Quinn")}
 #: Seconds that a version's runs may take.
 _PATIENCE_S = 900
-_CRATES = Path(__file__).resolve().parents[2] / "crates"
-_EXPORTED = Path(__file__).with_name("stacks") / "exported.rs"
-_VERSION = re.compile(r"(?P<crate>[a-z0-9-]+)@(?P<version>\d+(\.\d+){2})")
-#: What an adapter has and a crate before that version has not.
-_SINCE = {
-    "noq-proto": (
-        (1, 2, 0),
-        "    fn on_cwnd_limited(&mut self) {\n        self.inner.on_cwnd_limited();\n    }\n",
-    )
-}
-
-_MODULES = """\
-mod entropy;
-mod null;
-mod {module};
-"""
-
-_MAIN = """\
-//! A scenario with this version of the stack: the verdict, the measured mean, and what it rests on.
-
-extern crate tailback_bench as tailback_core;
-
-{modules}
-use std::sync::Arc;
-
-use tailback_bench::clock;
-use tailback_bench::foreign::{{Stack, Stacks}};
-
-fn main() {{
-    let [_, file, cc] = std::env::args().collect::<Vec<_>>().try_into().expect("a scenario and a congestion control");
-    let stacks = Stacks::from([("subject".into(), Arc::new({kind}) as Arc<dyn Stack>)]);
-    let text = std::fs::read_to_string(file).expect("a readable scenario");
-    let judged = tailback::Scenario::hosting(&text, &stacks)
-        .and_then(|scenario| scenario.with_subject("subject", &cc, &stacks))
-        .and_then(|scenario| tailback::test(&scenario));
-    match judged {{
-        Ok(tested) if tested.faults().is_empty() => {{
-            println!("{{:?}}\\n{{}}\\n{{tested}}", tested.verdict(), tested.conditions()[0].measured.estimate);
-        }}
-        Ok(tested) => println!("Failed\\nNaN\\n{{}}", tested.faults().join("\\n")),
-        Err(error) => println!("Refused\\nNaN\\n{{error}}"),
-    }}
-}}
-"""
-
-_LIBRARY = """\
-//! This version of the stack as a shared library.
-
-mod clock;
-{modules}
-mod exported;
-
-/// The stack, as `tailback_stack.h` has it.
-#[unsafe(no_mangle)]
-pub extern "C" fn tailback_stack() -> *const exported::Table {{
-    exported::export({kind}, "{version}")
-}}
-"""
-
-#: What is compiled as a transport in C. The digest is the library's, so that another one is opened afresh.
-_SOURCE = """\
-/* {crate} {version}, compiled with its adapter: {digest}. */
-#include <dlfcn.h>
-#include "tailback_stack.h"
-
-__attribute__((visibility("default"))) const struct tailback_stack *tailback_stack(void)
-{{
-    void *library = dlopen("{library}", RTLD_NOW | RTLD_LOCAL);
-    const struct tailback_stack *(*stack)(void) = library ? dlsym(library, "tailback_stack") : 0;
-    return stack ? stack() : 0;
-}}
-"""
-
-_MANIFEST = """\
-[package]
-name = "tailback-version"
-version = "0.1.0"
-edition = "2024"
-
-[workspace]
-
-[lib]
-name = "tailback_version_stack"
-crate-type = ["cdylib"]
-
-[[bin]]
-name = "tailback-version"
-path = "src/main.rs"
-required-features = ["judge"]
-
-[features]
-judge = ["dep:tailback", "dep:tailback-bench"]
-
-[dependencies]
-{crate} = {{ version = "={version}", default-features = false }}
-bytes = "1"
-getrandom = {{ path = "{crates}/seeded-entropy", version = "0.4.3" }}
-tailback = {{ path = "{crates}/tailback", optional = true }}
-tailback-bench = {{ path = "{crates}/tailback-bench", optional = true }}
-tailback-core = {{ path = "{crates}/tailback-core" }}
-
-# What the stack draws from its thread's generator comes from the seed too.
-[patch.crates-io]
-getrandom = {{ path = "{crates}/seeded-entropy" }}
-
-[profile.release]
-overflow-checks = true
-"""
-
-
-def _order(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.partition("+")[0].split("."))
-
-
-def listed(index: bytes) -> list[str]:
-    """The versions in an entry of cargo's index, oldest first; without yanked ones and pre-releases.
-
-    >>> rows = [{"vers": "0.10.0"}, {"vers": "0.9.1"}, {"vers": "0.9.2", "yanked": True}, {"vers": "1.0.0-rc"}]
-    >>> listed(b"3" + bytes([0]) + bytes([0]).join(json.dumps(row).encode() for row in rows))
-    ['0.9.1', '0.10.0']
-    """
-    rows = [json.loads(part) for part in re.split(rb"[\0\n]", index) if part.startswith(b"{")]
-    found = {row["vers"] for row in rows if not row.get("yanked") and "-" not in row["vers"]}
-    return sorted(found, key=_order)
-
-
-def versions(crate: str) -> list[str]:
-    """The published versions of a crate, oldest first: cargo looks them up, its index says which there are."""
-    project = _project(crate, "*")
-    _cargo(["generate-lockfile"], project)
-    home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
-    entries = sorted(home.glob(f"registry/index/*/.cache/*/*/{crate}"), key=lambda path: path.stat().st_mtime)
-    if not entries:
-        raise TailbackError(f"cargo's index has no crate {crate}. Name the versions: --versions 0.11.8,0.11.19")
-    return listed(entries[-1].read_bytes())
-
-
-def between(good: str, bad: str, known: Iterable[str]) -> list[str]:
-    """The versions from `good` to `bad`, both included; backwards if `good` is the later one.
-
-    >>> between("0.2.0", "0.1.0", ["0.1.0", "0.1.5", "0.2.0", "0.3.0"])
-    ['0.2.0', '0.1.5', '0.1.0']
-    """
-    ordered = list(known)
-    for field, version in (("GOOD", good), ("BAD", bad)):
-        if version not in ordered:
-            hint = f' Did you mean "{close}"?' if (close := nearest(version, ordered)) else ""
-            raise TailbackError(f"{field} = {version}: there is no such version.{hint} There are: {', '.join(ordered)}")
-    if good == bad:
-        raise TailbackError(f"GOOD and BAD are both {good}. Give two versions")
-    first, last = ordered.index(good), ordered.index(bad)
-    step = 1 if first < last else -1
-    return [ordered[at] for at in range(first, last + step, step)]
 
 
 def tried_with(crate: str, scenario: Scenario, cc: str, expect: str) -> Callable[[str], Seen | str]:
     """What `vm.bisected.bisect` calls for a version: compile it, run `scenario`, and judge `expect` over its seeds."""
-    _demand_adapter(crate)
+    versions.demand_adapter(crate)
     given = scenario.to_dict()
     given["expect"] = {**given.get("expect", {}), "conditions": [expect]}
     text = Scenario.from_dict(given).to_toml()
 
     def attempt(version: str) -> Seen | str:
-        project = _project(crate, version)
-        target = _folder() / "target"
-        words = ["build", "--release", "--quiet", "--features", "judge", "--bin", "tailback-version"]
-        built = _cargo(words, project, CARGO_TARGET_DIR=str(target))
-        if built is not None:
-            return built
-        file = project / "scenario.toml"
-        write_text(file, text)
-        program = target / "release" / "tailback-version"
-        try:
-            done = subprocess.run(
-                [program, file, cc], capture_output=True, text=True, timeout=_PATIENCE_S, check=False, errors="replace"
-            )
-        except subprocess.TimeoutExpired:
-            return f"no answer in {_PATIENCE_S} s"
+        program = versions.program(crate, version)
+        if isinstance(program, str):
+            return program
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "scenario.toml"
+            write_text(file, text)
+            words = [program, file, cc]
+            try:
+                done = subprocess.run(
+                    words, capture_output=True, text=True, timeout=_PATIENCE_S, check=False, errors="replace"
+                )
+            except subprocess.TimeoutExpired:
+                return f"no answer in {_PATIENCE_S} s"
         verdict, _, rest = done.stdout.partition("\n")
         measured, _, why = rest.partition("\n")
         if done.returncode or not verdict:
@@ -230,98 +66,6 @@ def search(
     known: Iterable[str] | None = None,
 ) -> Bisected:
     """The last good and the first bad version between two, of those `known` or of all that are published."""
-    names = between(good, bad, versions(crate) if known is None else known)
+    names = versions.between(good, bad, versions.versions(crate) if known is None else known)
     say(f"{len(names)} versions from {names[0]} to {names[-1]}: at most {len(names).bit_length() + 2} builds")
     return bisect(names, attempt, say, cannot="cannot be judged")
-
-
-def is_version(name: str) -> bool:
-    """Is this a crate's version, as a candidate names it?
-
-    >>> is_version("noq-proto@1.1.0"), is_version("noq")
-    (True, False)
-    """
-    return _VERSION.fullmatch(name) is not None
-
-
-def source(name: str) -> Path:
-    """Compile the version that `name` names; a C source that is this transport."""
-    found = _VERSION.fullmatch(name)
-    assert found is not None
-    crate, version = found["crate"], found["version"]
-    _demand_adapter(crate)
-    project = _project(crate, version)
-    target = _folder() / "target"
-    built = _cargo(["build", "--release", "--quiet", "--lib"], project, CARGO_TARGET_DIR=str(target))
-    if built is not None:
-        raise TailbackError(f"{crate} {version}: {built}")
-    # Versions share a folder of cargo's.
-    compiled = (target / "release" / "libtailback_version_stack.so").read_bytes()
-    library = project / "stack.so"
-    if not library.is_file() or library.read_bytes() != compiled:
-        temporary = library.with_suffix(".part")
-        temporary.write_bytes(compiled)
-        temporary.replace(library)
-    file = project / f"{crate}-{version}.c"
-    write_text(file, _SOURCE.format(crate=crate, version=version, digest=digest(compiled), library=library))
-    return file
-
-
-def _demand_adapter(crate: str) -> None:
-    if crate not in STACKS:
-        raise TailbackError(f"there is no adapter for the crate {crate}. There are: {', '.join(STACKS)}")
-
-
-def _folder() -> Path:
-    return cache().with_name("stacks")
-
-
-def _project(crate: str, version: str) -> Path:
-    """A project of this version with the stack's adapter."""
-    module, kind = STACKS[crate]
-    adapter = _CRATES / "tailback-bench" / "examples" / module
-    if not adapter.is_dir():
-        raise TailbackError(f"{adapter} is not there: bisecting stacks needs a checkout of tailback")
-    root = _folder() / f"{crate}-{'any' if version == '*' else version}"
-    (root / "src").mkdir(parents=True, exist_ok=True)
-    exact = _MANIFEST.format(crate=crate, version=version, crates=_CRATES)
-    modules = _MODULES.format(module=module)
-    # The adapter's own `entropy.rs` takes none from a seed, which this one does.
-    ours = _CRATES / "tailback-quic" / "src"
-    texts = {
-        file.name: _fitted(file.read_text(encoding="utf-8"), crate, version)
-        for file in [*adapter.glob("*.rs"), ours / "entropy.rs", ours / "clock.rs", _EXPORTED]
-    }
-    texts["main.rs"] = _MAIN.format(modules=modules, kind=kind)
-    texts["lib.rs"] = _LIBRARY.format(modules=modules, kind=kind, version=version)
-    files = {"Cargo.toml": exact.replace('"=*"', '"*"')} | {f"src/{name}": text for name, text in texts.items()}
-    for name, text in files.items():
-        place = root / name
-        # What is the same stays as old as it is: cargo goes by that.
-        if not place.is_file() or place.read_text(encoding="utf-8") != text:
-            write_text(place, text)
-    return root
-
-
-def _fitted(text: str, crate: str, version: str) -> str:
-    """An adapter's file without what this version of the crate has not yet."""
-    since, later = _SINCE.get(crate, ((), ""))
-    return text.replace(later, "") if version != "*" and _order(version) < since else text
-
-
-@functools.cache
-def _program() -> str:
-    found = shutil.which("cargo")
-    if found is None:
-        raise TailbackError("cargo is not installed: versions are compiled. Install Rust: https://rustup.rs")
-    return found
-
-
-def _cargo(words: list[str], project: Path, **settings: str) -> str | None:
-    """Run cargo; its first complaint, or None."""
-    env = os.environ | settings | {"CARGO_TERM_COLOR": "never"}
-    done = subprocess.run([_program(), *words], cwd=project, env=env, capture_output=True, text=True, check=False)
-    if not done.returncode:
-        return None
-    lines = [line for line in done.stderr.splitlines() if line.startswith("error")]
-    return f"it does not compile: {(lines or done.stderr.strip().splitlines() or ['cargo failed'])[0]}"

@@ -102,11 +102,11 @@ def test_a_studys_report_escapes_and_loads_nothing(study_page):
 def test_only_predicted_claims_count_in_a_studys_report(study_page):
     result, _ = study_page
     first, second = result.claims
-    told = replace(result, claims=[replace(first, standing="fitted"), second])
+    others = replace(result, claims=[replace(first, standing="fitted"), second])
     assert (result.verdicts(), result.aside()) == ({"reproduced": 1, "not measured": 1}, {})
-    assert (told.verdicts(), told.aside()) == ({"not measured": 1}, {"fitted": 1})
-    assert told.counts() == "1 claims were predicted, and only these count: 1 not measured. Not counted: 1 fitted"
-    assert {"value": "1", "name": "not counted: fitted", "kind": ""} in report._study_tiles(told)
+    assert (others.verdicts(), others.aside()) == ({"not measured": 1}, {"fitted": 1})
+    assert others.counts() == "1 claims were predicted, and only these count: 1 not measured. Not counted: 1 fitted"
+    assert {"value": "1", "name": "not counted: fitted", "kind": ""} in report._study_tiles(others)
 
 
 def test_a_studys_report_says_how_to_run_it_again(study_page):

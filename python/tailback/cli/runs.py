@@ -239,7 +239,7 @@ def _run_engines(
         for note in result.meta.get("notes", []):
             say(f"[bold]note:[/bold] {escape(note)}")
         # The numbers of a flow whose stack did wrong are of the time before.
-        for warning in result.meta["warnings"] if "stack_faults" in result.tables else []:
+        for warning in result.faults:
             say(f"[bold]warning:[/bold] {escape(warning)}")
     rows = compare.compare(results) if len(results) > 1 else []
     page = None

@@ -28,7 +28,6 @@ from tailback.result import Result
 from tailback.run import Algorithms, Cancel, run_outcomes
 from tailback.scenario import Scenario, bulk, dumbbell
 from tailback.scenario.whole import toml_read
-from tailback.stacks import fault_in
 
 __all__ = [
     "Inapplicable",
@@ -480,12 +479,12 @@ class Testing:
                     with contextlib.closing(outcomes):
                         for index, outcome in outcomes:
                             case, seed, way = work[index]
-                            fault = None if way or not isinstance(outcome, Result) else fault_in(outcome)
-                            if isinstance(outcome, Result) and fault is None:
+                            faults = [] if way or not isinstance(outcome, Result) else outcome.faults
+                            if isinstance(outcome, Result) and not faults:
                                 case.take(seed, way, outcome)
                             else:
                                 case.out.error_seed = case.out.error_seed if case.out.error else seed
-                                case.out.error = case.out.error or f"seed {seed}: {fault or outcome}"
+                                case.out.error = case.out.error or f"seed {seed}: {'; '.join(faults) or outcome}"
                             done += 1
                             bar.update(done, total, spent=done, cost=total)
                             case.out.wall_s = time.perf_counter() - case.began if case.began is not None else 0.0

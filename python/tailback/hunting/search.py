@@ -25,7 +25,6 @@ from tailback.progress import Runs
 from tailback.result import Result
 from tailback.run import run_outcomes
 from tailback.scenario import Scenario
-from tailback.stacks import fault_in
 
 __all__ = ["GENES", "Finding", "Hunt", "hunt"]
 
@@ -291,8 +290,8 @@ class Hunt:
         with contextlib.closing(outcomes):
             for index, outcome in outcomes:
                 # A stack's panic ends its flow only.
-                fault = fault_in(outcome) if isinstance(outcome, Result) else None
-                found[index] = outcome if fault is None else EngineError(fault)
+                faults = outcome.faults if isinstance(outcome, Result) else []
+                found[index] = EngineError("; ".join(faults)) if faults else outcome
                 if confirming:
                     self.confirming += 1
                 else:

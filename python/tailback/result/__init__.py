@@ -140,6 +140,11 @@ class Result(Described):
         return list(self.meta.get("internals_names", []))
 
     @property
+    def faults(self) -> list[str]:
+        """What transports did in the run that none may, in words."""
+        return list(self.meta["warnings"]) if "stack_faults" in self._rows else []
+
+    @property
     def bottleneck(self) -> str:
         """The link on the first flow's way that dropped most; if none did, the slowest: see `bottleneck_index`.
 

@@ -16,17 +16,14 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailback import _core, compiled
 from tailback.checksums import digest
 from tailback.errors import TailbackError
 from tailback.views import view
 
-if TYPE_CHECKING:
-    from tailback.result import Result
-
-__all__ = ["CALLS", "ENDING", "HEADER", "PREFIX", "Declared", "factory_of", "fault_in", "is_source", "is_stack", "read"]
+__all__ = ["CALLS", "ENDING", "HEADER", "PREFIX", "Declared", "factory_of", "is_source", "is_stack", "read"]
 
 PREFIX = "c:"
 ENDING = ".c"
@@ -146,11 +143,6 @@ def factory_of(made_by: Callable[[], Any]) -> Callable[..., Any]:
 
     make.is_stack = True  # type: ignore[attr-defined]
     return make
-
-
-def fault_in(result: Result) -> str | None:
-    """What stacks did in a run that none may, for people; None if nothing."""
-    return "; ".join(result.meta["warnings"]) if "stack_faults" in result.tables else None
 
 
 def libraries(declared: Mapping[str, Any]) -> dict[str, str]:

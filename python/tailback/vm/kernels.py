@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 import lzma
-import os
 import re
 import shutil
 import struct
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tailback.errors import Problem, ScenarioError, nearest
-from tailback.files import is_plain, whole_folder
+from tailback.files import cached, is_plain, whole_folder
 from tailback.vm.debian import Archive, KernelError, packages_beside, unpack
 
 __all__ = ["BUILT_OF", "QUEUES", "Kernel", "KernelError", "archive", "built", "fetch", "fetched", "find"]
@@ -302,8 +301,7 @@ def _unpacked(file: Path) -> bytes:
 
 def cache() -> Path:
     """Where fetched kernels are kept."""
-    root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "tailback" / "kernels"
+    return cached("kernels")
 
 
 def fetched() -> list[Kernel]:
