@@ -135,6 +135,7 @@ const SAID: Record<string, [string, string]> = {
   delay_p50_ms: ['delay, median', 'ms'],
   delay_p95_ms: ['delay, 95 %', 'ms'],
   mos: ['MOS', ''],
+  page_load_ms: ['page load time, median', 'ms'],
   loss_percent: ['lost', '%'],
   retransmissions: ['segments sent again', ''],
   timeouts: ['timeouts', ''],

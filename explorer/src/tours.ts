@@ -41,7 +41,10 @@ export interface Tour {
 const files = import.meta.glob<string>('./tours/*.toml', { query: '?raw', import: 'default', eager: true });
 
 /** The order in which a lecture would take them. */
-const ORDER = ['bufferbloat', 'slow-start', 'sawtooth', 'cubic', 'htcp', 'codel', 'bbr', 'rtt-unfairness', 'l4s'];
+const ORDER = [
+  ...['bufferbloat', 'slow-start', 'sawtooth', 'cubic', 'htcp', 'codel', 'bbr', 'rtt-unfairness', 'l4s'],
+  'household',
+];
 
 let all: Tour[] | undefined;
 

@@ -16,6 +16,7 @@ test('there_are_tours_of_the_mechanisms_that_a_lecture_explains', () => {
     'bbr',
     'rtt-unfairness',
     'l4s',
+    'household',
   ]);
 });
 

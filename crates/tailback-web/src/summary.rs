@@ -127,14 +127,14 @@ fn exchanges(tables: &Tables, flow: usize) -> Waits {
     let answered = code("requests", "fate", "answered");
     let [flows, kinds, fates, times] =
         ["flow", "kind", "fate", "response_time_s"].map(|column| numbers(requests, column));
-    let median = |words: [&str; 2]| {
-        let wanted = words.map(|word| code("requests", "kind", word));
+    let median = |words: &[&str]| {
+        let wanted: Vec<f64> = words.iter().map(|word| code("requests", "kind", word)).collect();
         let rows = (0..flows.len()).filter(|row| {
             flows[*row] == flow as f64 && fates[*row] == answered && wanted.contains(&kinds[*row])
         });
         quantiles(rows.map(|row| times[row]).collect(), &[0.5])[0]
     };
-    Waits { page_s: median(["web", "probe"]), completion_s: median(["transfer", "request"]) }
+    Waits { page_s: median(&["web", "page", "probe"]), completion_s: median(&["transfer", "request"]) }
 }
 
 fn link(scenario: &Scenario, tables: &Tables, number: usize, spec: &LinkSpec) -> Value {

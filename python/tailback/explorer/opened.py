@@ -13,6 +13,7 @@ import numpy as np
 
 from tailback import registry
 from tailback.errors import TailbackError
+from tailback.experience import loading
 from tailback.metrics import MissingRows, Rows, completion_time, jain, quantiles_of, queue_delay_quantiles
 from tailback.numbers import jsonable
 from tailback.result import Result, open_result, schema
@@ -102,7 +103,11 @@ def _flows(result: Result) -> list[dict[str, Any]]:
         times, measure = _delays(result, index)
         median, high = (1e3 * float(value) for value in quantiles_of(times, (0.5, 0.95)))
         waits = felt.get("median_ms") if felt.get("measure") == "response time" else None
-        is_page = row["app"] in ("web", "web-probe")
+        loads_pages = registry.application(result.flow_spec(index)).loads_pages
+        if loads_pages and waits is not None:
+            # Its requests are the objects, too.
+            waits = jsonable(1e3 * loading(result, row["flow"])["load_time_s"])
+        is_page = loads_pages or row["app"] in ("web", "web-probe")
         finished = 1e3 * completion_time(result, index)
         out.append(
             {
