@@ -29,7 +29,7 @@ class Param:
 
     #: Key in a scenario.
     name: str
-    #: Unit of a plain number; empty for ratios, counts, switches and names.
+    #: Unit of a plain number, and of `default`, `min` and `max`; empty for ratios, counts, switches and names.
     unit: str
     #: Value unless given; `None` if another parameter decides it.
     default: bool | float | str | None
@@ -43,8 +43,10 @@ class Param:
     doc: str
     #: How another parameter decides the default, if one does.
     depends: str | None = None
-    #: It takes any text, a command line for example.
-    is_text: bool = False
+    #: "time", "rate", "size", "share", "count", "number", "flag", "choice" or "text".
+    kind: str = "number"
+    #: Key of its value in a resolved description; a time there is in picoseconds.
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,8 @@ def _card(row: dict[str, Any]) -> Card:
             choices=tuple(p.get("choices") or ()),
             doc=p.get("doc") or "",
             depends=p.get("depends"),
-            is_text=bool(p.get("is_text")),
+            kind=p["kind"],
+            key=p["key"],
         )
         for p in row.get("params", ())
     )
@@ -205,6 +208,24 @@ def application(flow: Mapping[str, Any]) -> Card:
     name = flow["app"]["kind"]
     known = (row for row in load().apps if row.name == name)
     return next(known, Card(name, name, law="", source="", live_twin=None, differs=(), params=()))
+
+
+def in_units(queue: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """A queue's resolved parameters by the names and in the units of their rows.
+
+    >>> in_units("codel", {"target_ps": 2_500_000_000, "ecn": True})
+    {'target': 2.5, 'ecn': True}
+    """
+    rows = {param.key: param for row in load().queues if row.name == queue for param in row.params}
+    named = ((rows.get(key), key, value) for key, value in params.items())
+    return {
+        row.name if row else key: value / _PS[row.unit] if row and row.kind == "time" else value
+        for row, key, value in named
+    }
+
+
+#: Picoseconds in the units of rows.
+_PS = {"ms": 10**9, "s": 10**12}
 
 
 def card(kind: Literal["algorithms", "queues", "apps", "media"], name: str) -> Card:

@@ -149,7 +149,7 @@ def test_every_parameter_of_a_queue_is_taken_over_or_said_to_be_left_out(queue: 
     more = {"rate": "3mbit", "burst": "20kB"} if queue == "token_bucket" else {}
     _, plain = made(**more)
     for param in registry.card("queues", queue).params:
-        values: list[Any] = ["bulk=ef", "a=ef", "voip=ef"] if param.is_text else list(param.choices)
+        values: list[Any] = ["bulk=ef", "a=ef", "voip=ef"] if param.kind == "text" else list(param.choices)
         if param.min is None and not values:
             values = [True, False]
         elif not values:

@@ -79,7 +79,7 @@ class Case:
         """A value of a registry row's parameter."""
         if param.choices:
             return self.random.choice(param.choices) if self.random.random() < 0.99 else "nonsense"
-        if param.is_text:
+        if param.kind == "text":
             return "text"
         if param.min is None or param.max is None or isinstance(param.default, bool):
             return self.random.random() < 0.5

@@ -22,7 +22,7 @@ STRANGERS = {
         param.name
         for other in QUEUES
         for param in registry.card("queues", other).params
-        if param.name not in {own.name for own in registry.card("queues", name).params} and not param.is_text
+        if param.name not in {own.name for own in registry.card("queues", name).params} and param.kind != "text"
     )
     for name in QUEUES
 }

@@ -237,8 +237,33 @@ def test_a_parameter_may_leave_its_unit_to_the_value() -> None:
     resolved = tb.dumbbell(rate="1mbit", rtt="80ms", queue=queue, flows=[tb.bulk()], duration="1s").resolve()
     assert resolved["links"][0]["queue"] == {
         "discipline": "codel",
-        "params": {"limit_packets": 200, "target_ms": 2.5, "interval_ms": 50},
+        "params": {"limit_packets": 200, "target_ps": 2_500_000_000, "interval_ps": 50_000_000_000},
     }
+
+
+def test_a_time_is_exact_from_the_text_to_the_engine_and_back() -> None:
+    queue = {"discipline": "codel", "target": "1.7us", "interval": "33.333333333ms", "limit": "200packets"}
+    scenario = tb.dumbbell(rate="1mbit", rtt="80ms", queue=queue, flows=[tb.bulk()], duration="1s")
+    resolved = scenario.resolve()
+    params = resolved["links"][0]["queue"]["params"]
+    assert (params["target_ps"], params["interval_ps"]) == (1_700_000, 33_333_333_333)
+    again = tb.Scenario.from_resolved(resolved)
+    assert all(f'{key} = "{queue[key]}"' in again.to_toml() for key in ("target", "interval"))
+    # Descriptions before 0.3 have milliseconds.
+    params |= {"target_ms": params.pop("target_ps") / 1e9, "interval_ms": params.pop("interval_ps") / 1e9}
+    assert again.resolve()["links"] == tb.Scenario.from_resolved(resolved).resolve()["links"]
+
+
+def test_the_unit_of_a_parameter_is_in_its_row() -> None:
+    codel = tb.registry.card("queues", "codel")
+    kinds = {param.name: (param.kind, param.unit) for param in codel.params}
+    assert kinds["target"] == ("time", "ms")
+    assert kinds["mtu"] == ("size", "B")
+    for queue in ({"target": "5mbit"}, {"mtu": "5ms"}, {"target": "0.1ps"}):
+        with pytest.raises(tb.ScenarioError):
+            tb.dumbbell(
+                rate="1mbit", rtt="80ms", queue={"discipline": "codel", **queue}, flows=[tb.bulk()], duration="1s"
+            ).resolve()
 
 
 def test_a_limit_the_discipline_does_not_know_is_refused() -> None:

@@ -112,7 +112,7 @@ def test_a_known_name_takes_the_cards_parameters(kernel: kernels.Kernel, tmp_pat
         vm.check(path({"discipline": f"module:{source}", "targt": "5ms"}), kernel=kernel.name, allow_code=True)
     job = vm._job(path({"discipline": f"module:{source}", "target": "5ms", "most": 9}), kernel.name, False, True, 1)
     queues = [link["queue"] for link in job.guests["links"] if "module:" in link["queue"]["discipline"]]
-    assert queues[0] == {"discipline": "module:codel", "params": {"target_ms": 5.0}}
+    assert queues[0] == {"discipline": "module:codel", "params": {"target_ps": 5_000_000_000}}
     assert [row.params for row in job.own] == ["most=9"]
 
 

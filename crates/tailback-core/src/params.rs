@@ -5,6 +5,7 @@
 //! out of range or the wrong kind of value is an error that says which, where, and what would be right.
 
 use crate::scenario::{Params, ScenarioError, Value};
+use crate::time::{Duration, Rate};
 
 /// A choice whose options have names in scenarios.
 pub trait Words: Copy + PartialEq + 'static {
@@ -35,9 +36,17 @@ pub(crate) use words;
 /// What kind of value a parameter takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Any number in the range.
+    /// A time: whole picoseconds. A description's key says so (`target_ps`), as of all its times.
+    Time,
+    /// A rate: whole bits per second (`rate_bps`).
+    Rate,
+    /// A size: whole bytes.
+    Size,
+    /// A share of a whole, from 0 to 1.
+    Share,
+    /// Any other number in the range.
     Number,
-    /// A whole number in the range.
+    /// A count: a whole number in the range.
     Whole,
     /// A switch.
     Flag,
@@ -45,6 +54,80 @@ pub enum Kind {
     Choice,
     /// Any text.
     Text,
+}
+
+impl Kind {
+    /// The kind's name in lists.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Time => "time",
+            Kind::Rate => "rate",
+            Kind::Size => "size",
+            Kind::Share => "share",
+            Kind::Number => "number",
+            Kind::Whole => "count",
+            Kind::Flag => "flag",
+            Kind::Choice => "choice",
+            Kind::Text => "text",
+        }
+    }
+
+    /// The unit that a description's key ends with.
+    const fn suffix(self) -> &'static str {
+        match self {
+            Kind::Time => "_ps",
+            Kind::Rate => "_bps",
+            _ => "",
+        }
+    }
+
+    fn is_number(self) -> bool {
+        !matches!(self, Kind::Flag | Kind::Choice | Kind::Text)
+    }
+}
+
+/// How a key names a parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spelling {
+    /// As descriptions do: a plain number is in the kind's base unit.
+    Exact,
+    /// As people do, and descriptions before 0.3: a plain number is in the row's unit.
+    Plain,
+}
+
+/// The word for a unit at the end of a parameter's name; empty for units that names do not have.
+fn ending(unit: &str) -> &str {
+    match unit {
+        "bit/s" => "bps",
+        "B" => "bytes",
+        "Hz" => "hz",
+        "ps" | "ns" | "us" | "ms" | "s" | "packets" | "segments" => unit,
+        _ => "",
+    }
+}
+
+/// Whether `key` is `name` of a quantity in `unit`: with or without that unit at its end, and as a size `_size`.
+pub fn is_spelled(key: &str, name: &str, unit: &str) -> bool {
+    let ending = ending(unit);
+    let ends = |longer: &str, shorter: &str| {
+        let rest = longer.strip_prefix(shorter).and_then(|rest| rest.strip_prefix('_'));
+        !ending.is_empty() && rest == Some(ending)
+    };
+    let stem = key.strip_suffix("_size").filter(|_| unit == "B").unwrap_or(key);
+    key == name || ends(name, stem) || ends(key, name)
+}
+
+/// `n` microseconds, for rows.
+pub const fn us(n: u64) -> Duration {
+    Duration::from_us(n)
+}
+/// `n` milliseconds, for rows.
+pub const fn ms(n: u64) -> Duration {
+    Duration::from_ms(n)
+}
+/// `n` seconds, for rows.
+pub const fn s(n: u64) -> Duration {
+    Duration::from_secs(n)
 }
 
 /// The value a parameter has when the scenario does not give it.
@@ -65,13 +148,13 @@ pub enum DefaultValue {
 pub struct ParamSpec {
     /// Its key in a scenario.
     pub name: &'static str,
-    /// Unit of a number; empty for ratios, counts, switches and names.
+    /// Unit of a number that stands without one; empty for ratios, counts, switches and names.
     pub unit: &'static str,
     /// What kind of value it takes.
     pub kind: Kind,
     /// The value it has unless given.
     pub default: DefaultValue,
-    /// Smallest number allowed.
+    /// Smallest number allowed, in the kind's base unit.
     pub min: f64,
     /// Largest number allowed.
     pub max: f64,
@@ -82,6 +165,35 @@ pub struct ParamSpec {
 }
 
 impl ParamSpec {
+    /// A time between two others, both allowed. A number without a unit is milliseconds.
+    pub const fn time(
+        name: &'static str,
+        default: Duration,
+        range: (Duration, Duration),
+        doc: &'static str,
+    ) -> Self {
+        // A whole number up to here is exact as a float.
+        assert!(range.1.as_ps() < 1 << 53, "a time this long is not exact");
+        let range = (range.0.as_ps() as f64, range.1.as_ps() as f64);
+        ParamSpec { kind: Kind::Time, ..Self::number(name, "ms", default.as_ps() as f64, range, doc) }
+    }
+    /// The same time; a number without a unit is seconds.
+    pub const fn in_seconds(self) -> Self {
+        ParamSpec { unit: "s", ..self }
+    }
+    /// A rate in bits per second.
+    pub const fn rate(name: &'static str, default: u64, range: (u64, u64), doc: &'static str) -> Self {
+        ParamSpec { kind: Kind::Rate, ..Self::whole(name, "bit/s", default, range, doc) }
+    }
+    /// A size in bytes.
+    pub const fn size(name: &'static str, default: u64, range: (u64, u64), doc: &'static str) -> Self {
+        ParamSpec { kind: Kind::Size, ..Self::whole(name, "B", default, range, doc) }
+    }
+    /// A share of a whole.
+    pub const fn share(name: &'static str, default: f64, range: (f64, f64), doc: &'static str) -> Self {
+        assert!(range.0 >= 0.0 && range.1 <= 1.0, "a share is from 0 to 1");
+        ParamSpec { kind: Kind::Share, ..Self::number(name, "", default, range, doc) }
+    }
     /// A number between `min` and `max`, both allowed.
     pub const fn number(
         name: &'static str,
@@ -127,7 +239,7 @@ impl ParamSpec {
         self
     }
 
-    /// The default as a scenario would write it; `None` if another parameter decides it.
+    /// The default as a description writes it under the row's key; `None` if another parameter decides it.
     pub fn default_value(&self) -> Option<Value> {
         match self.default {
             DefaultValue::Number(number) => Some(Value::Number(number)),
@@ -137,12 +249,53 @@ impl ParamSpec {
         }
     }
 
+    /// Base units in one of the row's unit.
+    pub fn scale(&self) -> f64 {
+        match (self.kind, self.unit) {
+            (Kind::Time, "s") => 1e12,
+            (Kind::Time, _) => 1e9,
+            _ => 1.0,
+        }
+    }
+
+    /// The key of its value in a description.
+    pub fn key(&self) -> String {
+        format!("{}{}", self.name, self.kind.suffix())
+    }
+
+    /// How `key` names it; `None` if it names another.
+    pub fn spelling(&self, key: &str) -> Option<Spelling> {
+        let suffix = self.kind.suffix();
+        if !suffix.is_empty() && key.strip_prefix(self.name) == Some(suffix) {
+            return Some(Spelling::Exact);
+        }
+        is_spelled(key, self.name, self.unit).then_some(Spelling::Plain)
+    }
+
+    /// A number so spelled in the kind's base unit, to the nearest whole one of a time.
+    fn in_base(&self, spelling: Spelling, number: f64) -> f64 {
+        if spelling == Spelling::Plain && self.kind == Kind::Time {
+            (number * self.scale()).round()
+        } else {
+            number
+        }
+    }
+
+    /// A number so spelled in the row's unit.
+    pub fn in_unit(&self, spelling: Spelling, number: f64) -> f64 {
+        if spelling == Spelling::Exact { number / self.scale() } else { number }
+    }
+
     /// What is allowed, for people: `0.1 to 0.9`, `true or false`, `one of linux, freebsd`.
     pub fn range_text(&self) -> String {
         let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
         match self.kind {
-            Kind::Number => format!("{} to {}{unit}", self.min, self.max),
-            Kind::Whole => format!("a whole number from {} to {}{unit}", self.min, self.max),
+            Kind::Time | Kind::Share | Kind::Number => {
+                format!("{} to {}{unit}", self.min / self.scale(), self.max / self.scale())
+            }
+            Kind::Rate | Kind::Size | Kind::Whole => {
+                format!("a whole number from {} to {}{unit}", self.min, self.max)
+            }
             Kind::Flag => "true or false".into(),
             Kind::Choice => format!("one of {}", self.choices.join(", ")),
             Kind::Text => "a text".into(),
@@ -173,6 +326,13 @@ impl Card {
     /// The first of its sources, for a message.
     pub fn main_source(&self) -> &'static str {
         self.source.split("; ").next().expect("a text has a first part")
+    }
+
+    /// The parameter that `key` names, and how.
+    pub fn spelled(&self, key: &str) -> Option<(&'static ParamSpec, Spelling)> {
+        let found = self.params.iter().find_map(|spec| Some((spec, spec.spelling(key)?)));
+        // A name as it stands comes first: `burst` is not `burst_bytes`.
+        self.param(key).map(|spec| (spec, Spelling::Plain)).or(found)
     }
 
     /// The parameter of this name.
@@ -208,8 +368,8 @@ impl<'a> Checked<'a> {
     ) -> Result<Self, ScenarioError> {
         let checked = Checked { card, params, field_path, preferred };
         for (name, value) in params {
-            let spec = card.param(name).ok_or_else(|| checked.unknown(name, value))?;
-            checked.check(spec, value)?;
+            let (spec, spelling) = card.spelled(name).ok_or_else(|| checked.unknown(name, value))?;
+            checked.check(spec, spelling, value)?;
         }
         Ok(checked)
     }
@@ -219,12 +379,15 @@ impl<'a> Checked<'a> {
         self.card
     }
 
-    /// A number, given or default.
+    /// A number, given or default, in the row's unit.
     pub fn number(&self, name: &str) -> f64 {
-        self.given_number(name).unwrap_or_else(|| match self.spec(name).default {
-            DefaultValue::Number(number) => number,
-            other => panic!("{}.{name}: no number as default but {other:?}", self.card.name),
-        })
+        let spec = self.spec(name);
+        self.given_number(name).unwrap_or_else(|| self.default_number(spec) / spec.scale())
+    }
+    /// A time, given or default.
+    pub fn time(&self, name: &str) -> Duration {
+        let default = || Duration::from_ps(self.default_number(self.spec(name)) as u64);
+        self.given_time(name).unwrap_or_else(default)
     }
     /// A whole number, given or default.
     pub fn whole(&self, name: &str) -> u64 {
@@ -260,12 +423,39 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// A number only if the scenario gives it.
+    /// A number only if the scenario gives it, in the row's unit.
     pub fn given_number(&self, name: &str) -> Option<f64> {
-        match self.given(name, &[Kind::Number, Kind::Whole]) {
-            Some(Value::Number(number)) => Some(*number),
+        let spec = self.spec(name);
+        assert!(
+            spec.kind.is_number(),
+            "{}.{name} is a {:?}, asked for as a number",
+            self.card.name,
+            spec.kind
+        );
+        match self.find(spec)? {
+            (spelling, Value::Number(number)) => Some(spec.in_unit(spelling, *number)),
             _ => None,
         }
+    }
+    /// A time only if the scenario gives it.
+    pub fn given_time(&self, name: &str) -> Option<Duration> {
+        let spec = self.spec(name);
+        assert!(
+            spec.kind == Kind::Time,
+            "{}.{name} is a {:?}, asked for as a time",
+            self.card.name,
+            spec.kind
+        );
+        match self.find(spec)? {
+            (spelling, Value::Number(number)) => {
+                Some(Duration::from_ps(spec.in_base(spelling, *number) as u64))
+            }
+            _ => None,
+        }
+    }
+    /// A rate only if the scenario gives it.
+    pub fn given_rate(&self, name: &str) -> Option<Rate> {
+        self.given_whole(name).map(Rate::from_bps)
     }
     /// A whole number only if the scenario gives it.
     pub fn given_whole(&self, name: &str) -> Option<u64> {
@@ -288,7 +478,12 @@ impl<'a> Checked<'a> {
 
     /// An error at parameter `name` that the card alone cannot express, such as contradictory switches.
     pub fn refuse(&self, name: &str, problem: &str, fix: &str) -> ScenarioError {
-        let value = self.params.get(name).map_or_else(|| "the default".into(), Value::to_string);
+        let given = self.card.param(name).and_then(|spec| self.find(spec));
+        let value = given.map_or_else(|| "the default".into(), |(_, value)| value.to_string());
+        self.refuse_value(name, value, problem, fix)
+    }
+
+    fn refuse_value(&self, name: &str, value: String, problem: &str, fix: &str) -> ScenarioError {
         ScenarioError {
             field: format!("{}.{name}", self.field_path),
             value,
@@ -298,20 +493,37 @@ impl<'a> Checked<'a> {
     }
 
     fn given(&self, name: &str, kinds: &[Kind]) -> Option<&'a Value> {
-        let kind = self.spec(name).kind;
+        let spec = self.spec(name);
+        let kind = spec.kind;
         assert!(kinds.contains(&kind), "{}.{name} is a {kind:?}, asked for as {kinds:?}", self.card.name);
-        self.params.get(name)
+        self.find(spec).map(|(_, value)| value)
+    }
+
+    /// What is given for a row, under whichever of its keys.
+    fn find(&self, spec: &ParamSpec) -> Option<(Spelling, &'a Value)> {
+        self.params.iter().find_map(|(key, value)| Some((spec.spelling(key)?, value)))
+    }
+
+    fn default_number(&self, spec: &ParamSpec) -> f64 {
+        match spec.default {
+            DefaultValue::Number(number) => number,
+            other => panic!("{}.{}: no number as default but {other:?}", self.card.name, spec.name),
+        }
     }
 
     fn spec(&self, name: &str) -> &'static ParamSpec {
         self.card.param(name).unwrap_or_else(|| panic!("{} has no parameter {name}", self.card.name))
     }
 
-    fn check(&self, spec: &ParamSpec, value: &Value) -> Result<(), ScenarioError> {
+    fn check(&self, spec: &ParamSpec, spelling: Spelling, value: &Value) -> Result<(), ScenarioError> {
         let fits = match (spec.kind, value) {
             // NaN fails both comparisons and so the range.
-            (Kind::Number, Value::Number(number)) => spec.min <= *number && *number <= spec.max,
-            (Kind::Whole, Value::Number(number)) => {
+            (Kind::Time, Value::Number(number)) => {
+                let ps = spec.in_base(spelling, *number);
+                spec.min <= ps && ps <= spec.max && ps == ps.trunc()
+            }
+            (Kind::Share | Kind::Number, Value::Number(number)) => spec.min <= *number && *number <= spec.max,
+            (Kind::Rate | Kind::Size | Kind::Whole, Value::Number(number)) => {
                 spec.min <= *number && *number <= spec.max && *number == number.trunc()
             }
             (Kind::Flag, Value::Flag(_)) | (Kind::Text, Value::Name(_)) => true,
@@ -326,7 +538,11 @@ impl<'a> Checked<'a> {
             _ => String::new(),
         };
         let range = spec.range_text();
-        Err(self.refuse(spec.name, &format!("must be {range}"), &format!("Give {range}{hint}")))
+        let shown = match (spelling, value) {
+            (Spelling::Exact, Value::Number(ps)) => format!("{} {}", spec.in_unit(spelling, *ps), spec.unit),
+            _ => value.to_string(),
+        };
+        Err(self.refuse_value(spec.name, shown, &format!("must be {range}"), &format!("Give {range}{hint}")))
     }
 
     fn unknown(&self, name: &str, value: &Value) -> ScenarioError {

@@ -513,7 +513,7 @@ fn an_inner_queue_is_refused_where_there_is_none() {
     assert_eq!(field(shaped(1e6, queue("token_bucket", &[]))), "links[2].queue.inner");
     assert_eq!(field(shaped(1e6, queue("nosuch", &[]))), "links[2].queue.inner.discipline");
     let target = queue("codel", &[("target_ms", number(-1.0))]);
-    assert_eq!(field(shaped(1e6, target)), "links[2].queue.inner.params.target_ms");
+    assert_eq!(field(shaped(1e6, target)), "links[2].queue.inner.params.target");
     let both = inside(queue("token_bucket", &[("limit_bytes", number(9000.0))]), queue("fifo", &[]));
     assert_eq!(field(both), "links[2].queue.params.limit_bytes");
     let narrow = shaped(1e6, queue("fifo", &[("limit_bytes", number(1000.0))]));

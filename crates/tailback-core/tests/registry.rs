@@ -414,12 +414,26 @@ fn names_are_unique_and_cards_are_complete() {
     }
 }
 
+#[test]
+fn a_key_names_one_row_of_a_card() {
+    for card in cards().iter().chain(tailback_core::queue::registry::cards()) {
+        for (row, spec) in card.params.iter().enumerate() {
+            for key in [spec.name, &spec.key()] {
+                let named: Vec<usize> = (0..card.params.len())
+                    .filter(|other| card.params[*other].spelling(key).is_some())
+                    .collect();
+                assert_eq!(named, [row], "{}.{key}", card.name);
+            }
+        }
+    }
+}
+
 fn with(
     card: &Card,
     spec: &ParamSpec,
     value: Value,
 ) -> Result<Algorithm, tailback_core::scenario::ScenarioError> {
-    let params: Params = [(spec.name.to_string(), value)].into();
+    let params: Params = [(spec.key(), value)].into();
     build(card.name, &params, "flows[3].tcp", 1)
 }
 
@@ -442,16 +456,16 @@ fn whatever_is_outside_the_range_is_refused_by_name() {
     for card in cards() {
         for spec in card.params {
             let wrong = match spec.kind {
-                Kind::Number | Kind::Whole => vec![
+                Kind::Flag => vec![Value::Number(1.0), Value::Name("on".into())],
+                Kind::Choice => vec![Value::Name("nonesuch".into()), Value::Flag(true)],
+                Kind::Text => vec![Value::Flag(true)],
+                _ => vec![
                     Value::Number(spec.min - 1.0),
                     Value::Number(spec.max * 2.0 + 1.0),
                     Value::Number(f64::NAN),
                     Value::Number(f64::INFINITY),
                     Value::Flag(true),
                 ],
-                Kind::Flag => vec![Value::Number(1.0), Value::Name("on".into())],
-                Kind::Choice => vec![Value::Name("nonesuch".into()), Value::Flag(true)],
-                Kind::Text => vec![Value::Flag(true)],
             };
             for value in wrong {
                 let error = with(card, spec, value.clone()).map(|_| ()).expect_err("must be refused");

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::fd::OwnedFd;
 
+use tailback_core::cc::registry;
 use tailback_core::scenario::{Params, Value};
 
 use crate::bpf::{Held, Loaded};
@@ -19,7 +20,7 @@ const LONGEST_NAME: usize = 15;
 struct Twin {
     name: &'static str,
     source: &'static str,
-    /// Parameters it takes: scenario's name, the macro, and how much of the scenario's unit one of the macro's is.
+    /// Parameters it takes: the row's name, the macro, and how much of the row's unit one of the macro's is.
     params: &'static [(&'static str, &'static str, f64)],
     /// It brings the window down on its own, because a BPF program cannot enter the kernel's CWR state.
     reduces_unseen: bool,
@@ -198,10 +199,15 @@ pub fn choose(
         ));
     };
     let mut macros = Vec::new();
-    for (name, value) in asked {
-        let place = twin.params.iter().find(|(known, ..)| known == name);
+    let card = registry::cards().iter().find(|card| card.name == cc);
+    for (key, value) in asked {
+        let row = card.and_then(|card| card.spelled(key));
+        let name = row.map_or(key.as_str(), |(row, _)| row.name);
+        let place = twin.params.iter().find(|(known, ..)| *known == name);
         let number = match value {
-            Value::Number(number) => Some(*number),
+            Value::Number(number) => {
+                Some(row.map_or(*number, |(row, spelling)| row.in_unit(spelling, *number)))
+            }
             Value::Flag(on) => Some(f64::from(u8::from(*on))),
             Value::Name(_) => None,
         };

@@ -1,13 +1,13 @@
 //! The schema for readers: its parts and fields as a table, and as a JSON Schema that editors complete files with.
 
-use tailback_core::params::Card;
+use tailback_core::params::{Card, Kind, ParamSpec};
 use tailback_core::tcp::stack;
 use tailback_core::{cc, medium, queue};
 
 use crate::node::{Node, Value};
 use crate::part::{Declared, Field, Shape};
 use crate::presets::PRESETS;
-use crate::resolve::application_names;
+use crate::resolve::{application_names, as_written};
 use crate::schema::declared;
 use crate::table;
 
@@ -102,13 +102,41 @@ fn table_schema(part: &Declared) -> Node {
     };
     let required: Vec<&str> =
         part.fields.iter().filter(|field| field.default.is_none()).map(|field| field.name).collect();
-    table! {
+    let parameters = match part.name {
+        "Queue" => parameters("discipline", queue::registry::cards().iter()),
+        "Named" => parameters("name", cc::registry::cards().iter()),
+        "Medium" => parameters("name", medium::registry::cards()),
+        _ => Vec::new(),
+    };
+    let table = table! {
         "type" => "object",
         "description" => part.doc.trim(),
         "properties" => Node::table(part.fields.iter().map(property).collect()),
         "required" => required.as_slice(),
         "additionalProperties" => takes_more,
-    }
+    };
+    if parameters.is_empty() { table } else { table.with(table! { "allOf" => parameters }) }
+}
+
+/// For each card what its parameters are, where `key` names it.
+fn parameters(key: &str, cards: impl Iterator<Item = &'static Card>) -> Vec<Node> {
+    let of_card = |card: &Card| {
+        let properties = card.params.iter().map(|spec| (as_written(spec).to_string(), parameter(spec)));
+        let named = table! { "properties" => table! { key => table! { "const" => card.name } }, "required" => [key].as_slice() };
+        table! { "if" => named, "then" => table! { "properties" => Node::table(properties.collect()) } }
+    };
+    cards.map(of_card).collect()
+}
+
+/// A number may be a text with its unit.
+fn parameter(spec: &ParamSpec) -> Node {
+    let schema = match spec.kind {
+        Kind::Flag => table! { "type" => "boolean" },
+        Kind::Choice => table! { "enum" => spec.choices },
+        Kind::Text => table! { "type" => "string" },
+        _ => table! { "type" => ["number", "string"].as_slice() },
+    };
+    schema.with(table! { "description" => format!("{} Must be {}.", spec.doc, spec.range_text()) })
 }
 
 fn value_schema(part: &str, field: &Field) -> Node {

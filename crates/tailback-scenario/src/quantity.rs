@@ -553,6 +553,17 @@ pub fn begins_with_number(text: &str) -> bool {
     text.strip_prefix('.').unwrap_or(text).starts_with(|c: char| c.is_ascii_digit())
 }
 
+/// A plain number of `unit`s of time in picoseconds, to the nearest; what is no number as it is.
+pub fn from_unit(node: &Node, unit: &str) -> Result<Node, Fault> {
+    let scale = scale(&TIME_UNITS, unit).expect("a unit of time");
+    match &node.value {
+        Value::Whole(_) | Value::Number(_) => {
+            decimal(&node.value.text(), "a time", "80ms")?.rounded(scale, "a time").map(Node::from)
+        }
+        _ => Ok(node.clone()),
+    }
+}
+
 /// A quantity as the plain number of `unit` that an algorithm's parameter wants: a unit of time, rate or size,
 /// "packets", or empty for a plain number (then a percentage is read too). Rounded once, to the nearest float.
 pub fn to_unit(text: &str, unit: &str) -> Result<f64, Fault> {

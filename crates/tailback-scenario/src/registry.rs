@@ -135,13 +135,14 @@ fn carrier((its, by): (&'static Card, Use)) -> Value {
 }
 
 fn param(spec: &ParamSpec) -> Value {
+    // In the row's unit.
     let number = |value: f64| match spec.kind {
-        Kind::Whole => json!(value as u64),
-        _ => json!(value),
+        Kind::Rate | Kind::Size | Kind::Whole => json!(value as u64),
+        _ => json!(value / spec.scale()),
     };
     let limit = |value: f64| match spec.kind {
-        Kind::Number | Kind::Whole => number(value),
         Kind::Flag | Kind::Choice | Kind::Text => Value::Null,
+        _ => number(value),
     };
     // A default that another parameter decides has no value of its own, only words.
     let (default, depends) = match spec.default {
@@ -158,7 +159,8 @@ fn param(spec: &ParamSpec) -> Value {
         "min": limit(spec.min),
         "max": limit(spec.max),
         "choices": spec.choices,
-        "is_text": spec.kind == Kind::Text,
+        "kind": spec.kind.name(),
+        "key": spec.key(),
         "doc": spec.doc,
     })
 }

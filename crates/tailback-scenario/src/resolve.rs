@@ -8,7 +8,7 @@ mod links;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::OnceLock;
 
-use tailback_core::params::{Card, Kind};
+use tailback_core::params::{Card, Kind, ParamSpec, Spelling};
 use tailback_core::traffic::{self, Application, Rows, Transport};
 
 use crate::csv;
@@ -18,7 +18,7 @@ use crate::node::{Node, Value, literal};
 use crate::part::{Form, Kind as _, Name, Params, Reader};
 use crate::presets;
 use crate::problem::{Fault, Problem, choices, fault};
-use crate::quantity::{begins_with_number, to_unit};
+use crate::quantity::{Quantity, begins_with_number, from_unit, to_unit};
 use crate::schema::{Flow, Scenario};
 use crate::table;
 
@@ -27,8 +27,6 @@ use graph::{Graph, hops_of};
 
 /// Version of the engine's form.
 const FORMAT: u64 = 1;
-/// Units that a parameter's name may end with.
-const UNITS: [&str; 11] = ["ps", "ns", "us", "ms", "s", "bytes", "B", "packets", "segments", "bps", "hz"];
 
 /// What a description may name that lies outside it.
 pub trait Host {
@@ -451,27 +449,20 @@ impl<'a> Resolver<'a> {
         found
     }
 
-    /// Put a parameter into `out` under its full name, as the number that the engine takes.
+    /// Put a parameter into `out` under the engine's key, as the number that the engine takes.
     fn param(&mut self, card: &Card, key: &str, value: &Node, place: &str, out: &mut Params) {
-        let names: Vec<&str> = card.params.iter().map(|spec| spec.name).collect();
-        let Some(spec) = matching(key, &names).and_then(|name| card.param(name)) else {
-            let fix = if names.is_empty() {
+        let Some((spec, spelling)) = card.spelled(key) else {
+            let fix = if card.params.is_empty() {
                 "It has no parameters: remove it".into()
             } else {
-                let spelled: Vec<&str> = names.iter().map(|name| as_written(name, &names)).collect();
+                let spelled: Vec<&str> = card.params.iter().map(as_written).collect();
                 choices(key, &spelled)
             };
             self.problem_with(place, value, fault(format!("{} has no parameter {key}", card.name), fix));
             return;
         };
-        let number = match value.as_text() {
-            Some(text) if !matches!(spec.kind, Kind::Choice | Kind::Text) && begins_with_number(text) => {
-                to_unit(text, spec.unit).map(Node::from)
-            }
-            _ => Ok(value.clone()),
-        };
-        match number {
-            Ok(number) => set(out, spec.name, number),
+        match engines(spec, spelling, value) {
+            Ok(number) => set(out, &spec.key(), number),
             Err(found) => self.problem_with(place, value, found),
         }
     }
@@ -484,28 +475,25 @@ fn set(params: &mut Params, name: &str, value: Node) {
     }
 }
 
-/// The parameter that `key` means: its name with or without the unit at its end.
-fn matching<'a>(key: &str, names: &[&'a str]) -> Option<&'a str> {
-    let stem = key.strip_suffix("_size").unwrap_or(key);
-    let with_unit = |name: &str| {
-        let (start, unit) = name.rsplit_once('_')?;
-        ((start == key || start == stem) && UNITS.contains(&unit)).then_some(())
-    };
-    let exact = names.iter().find(|name| **name == key);
-    exact.or_else(|| names.iter().find(|name| with_unit(name).is_some())).copied()
+/// A parameter's value in the base unit of its kind; what is no number stays as it is, for the engine to refuse.
+fn engines(spec: &ParamSpec, spelling: Spelling, value: &Node) -> Result<Node, Fault> {
+    let is_word = matches!(spec.kind, Kind::Choice | Kind::Text);
+    match (spec.kind, value.as_text().filter(|text| !is_word && begins_with_number(text))) {
+        (Kind::Time, Some(text)) => Quantity::Time.read(text).map(Node::from),
+        (Kind::Rate, Some(text)) => Quantity::Rate.read(text).map(Node::from),
+        (Kind::Size, Some(text)) => Quantity::Bytes.read(text).map(Node::from),
+        (_, Some(text)) => to_unit(text, spec.unit).map(Node::from),
+        (Kind::Time, None) if spelling == Spelling::Plain => from_unit(value, spec.unit),
+        (_, None) => Ok(value.clone()),
+    }
 }
 
-/// How people write the parameter `name`: without the time's or rate's unit at its end, which stands in the value
+/// How people write a parameter: without the time's or rate's unit at its name's end, which stands in the value
 /// ("10ms"). What is counted stays: `limit_packets` is not `limit_bytes`.
-fn as_written<'a>(name: &'a str, names: &[&'a str]) -> &'a str {
-    match name.rsplit_once('_') {
-        Some((stem, "ps" | "ns" | "us" | "ms" | "s" | "bps" | "hz"))
-            if matching(stem, names) == Some(name) =>
-        {
-            stem
-        }
-        _ => name,
-    }
+pub fn as_written(spec: &ParamSpec) -> &'static str {
+    let is_counted = matches!(spec.unit, "B" | "packets" | "segments");
+    let stem = spec.name.rsplit_once('_').map(|(stem, _)| stem);
+    stem.filter(|stem| !is_counted && spec.spelling(stem).is_some()).unwrap_or(spec.name)
 }
 
 /// A text or nothing.

@@ -1,5 +1,8 @@
 //! From the engine's form back to a scenario: the general network, as a file would hold it.
 
+use tailback_core::params::{Card, Kind, ParamSpec, Spelling};
+use tailback_core::{cc, queue};
+
 use crate::node::{Node, Value};
 use crate::quantity::Quantity;
 use crate::table;
@@ -53,10 +56,35 @@ fn named(key: &str, name: Node, params: Option<&Node>) -> Node {
     table! { key => name }.with(params.cloned().unwrap_or(table! {}))
 }
 
-fn queue(row: &Node) -> Node {
-    let named = named("discipline", self::row(row, "discipline"), row.get("params"));
+/// The same; parameters that are times or rates by their card as people write them.
+fn described(key: &str, name: Node, params: Option<&Node>, card: Option<&Card>) -> Node {
+    let written = |(key, value): &(String, Node)| {
+        let kind = |spec: &ParamSpec| match spec.kind {
+            Kind::Time => Some(Quantity::Time),
+            Kind::Rate => Some(Quantity::Rate),
+            _ => None,
+        };
+        let exact =
+            card.and_then(|card| card.spelled(key)).filter(|(_, spelling)| *spelling == Spelling::Exact);
+        exact
+            .and_then(|(spec, _)| Some((spec.name.into(), kind(spec)?.text(value.as_whole()?).into())))
+            .unwrap_or_else(|| (key.clone(), value.clone()))
+    };
+    let params: Node = params.map_or(&[][..], Node::rows).iter().map(written).collect::<Vec<_>>().into();
+    named(key, name, Some(&params))
+}
+
+/// The card of a discipline; a kernel's takes the parameters of its model.
+fn discipline(name: &Node) -> Option<&'static Card> {
+    let ours = queue::registry::cards().iter().find(|card| name.as_text() == Some(card.name));
+    ours.or_else(|| queue::outside::card(name.as_text()?, "").ok())
+}
+
+fn served(row: &Node) -> Node {
+    let name = self::row(row, "discipline");
+    let named = described("discipline", name.clone(), row.get("params"), discipline(&name));
     let named = match row.get("inner") {
-        Some(inner) => named.with(table! { "inner" => queue(inner) }),
+        Some(inner) => named.with(table! { "inner" => served(inner) }),
         None => named,
     };
     match row.get("bands") {
@@ -70,7 +98,7 @@ fn band(row: &Node) -> Node {
         "flows" => self::row(row, "flows"),
         "dscp" => self::row(row, "dscp"),
         "quantum" => row.get("quantum").map(|bytes| quantity(Quantity::Bytes, bytes.clone())),
-        "queue" => row.get("queue").map(queue),
+        "queue" => row.get("queue").map(served),
     };
     lean(own)
 }
@@ -106,7 +134,7 @@ fn link(link: &Node) -> Node {
         "overhead" => set_row(framing, "overhead"),
         "mpu" => set_row(framing, "mpu"),
         "linklayer" => framing.get("linklayer").filter(|name| name.as_text() != Some("ethernet")).cloned(),
-        "queue" => link.get("queue").filter(|_| is_finite).map(queue),
+        "queue" => link.get("queue").filter(|_| is_finite).map(served),
         "policer" => link.get("policer").map(|given| lean(table! {
             "rate" => quantity(Quantity::Rate, row(given, "rate_bps")),
             "burst" => quantity(Quantity::Bytes, row(given, "burst_bytes")),
@@ -147,7 +175,16 @@ fn flow(flow: &Node) -> Node {
     let app = flow.get("app").unwrap_or(&nothing);
     let period =
         |part: &Node| lean(table! { "start" => span(part, "start_ps"), "stop" => span(part, "stop_ps") });
-    let algorithm = |row: &Node| named("name", self::row(row, "cc"), row.get("cc_params"));
+    let algorithm = |row: &Node| {
+        described(
+            "name",
+            self::row(row, "cc"),
+            row.get("cc_params"),
+            cc::registry::cards()
+                .iter()
+                .find(|card| row.get("cc").and_then(Node::as_text) == Some(card.name)),
+        )
+    };
     let bytes = |key: &str| quantity(Quantity::Bytes, set_row(tcp, key));
     lean(table! {
         "from" => row(flow, "from"),

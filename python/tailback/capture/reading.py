@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -192,8 +192,3 @@ def throughput(path: FilePath, *, bin_s: float = 1.0, by: str = "flow") -> pl.Da
         t_s=pl.col("bin").cast(pl.Float64) * bin_s, who="who", packets="packets", bytes="bytes",
         bps=8.0 * pl.col("bytes") / bin_s,
     )  # fmt: skip
-
-
-def column_of(frame: pl.DataFrame, flow: int, names: Sequence[str]) -> dict[str, Any]:
-    """Some columns of one flow."""
-    return {name: frame[name][flow] for name in names}

@@ -14,7 +14,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from tailback.errors import TailbackError, nearest
+from tailback.lazy import lazy
 from tailback.numbers import jsonable
+
+with lazy():
+    from tailback.experience import films, games, page_loads
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -84,8 +88,6 @@ def beside(folder: Path, ending: str) -> Path:
 
 
 def described(result: Any) -> dict[str, Any]:
-    from tailback.experience import films, games, page_loads
-
     meta = {key: value for key, value in result.meta.items() if key != "internals_names"}
     return {
         "name": result.name,

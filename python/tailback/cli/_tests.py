@@ -8,6 +8,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from tailback.cli._common import BadInput, console, say, unknown
+from tailback.lazy import lazy
+from tailback.numbers import written
+
+with lazy():
+    from tailback import responsiveness
 
 #: What `--as` takes.
 TESTS = ("responsiveness",)
@@ -21,7 +26,6 @@ def made(scenario: Any, test: str | None, client: str | None) -> Any:
         return scenario
     if test not in TESTS:
         raise BadInput(unknown("test", test, TESTS))
-    from tailback import responsiveness
 
     return responsiveness.scenario(scenario, client=client)
 
@@ -30,7 +34,6 @@ def numbers(result: Any, test: str | None) -> dict[str, Any]:
     """What a test found, for JSON; nothing without one."""
     if test is None:
         return {}
-    from tailback import responsiveness
 
     return {test: responsiveness.numbers(result).as_dict()}
 
@@ -40,8 +43,6 @@ def show(result: Any, test: str | None) -> None:
     if test is None:
         console().print(result)
         return
-    from tailback import responsiveness
-    from tailback.numbers import written
 
     found = responsiveness.numbers(result)
 

@@ -13,6 +13,13 @@ from rich.table import Table
 from tailback.cli._app import app
 from tailback.cli._common import BAD_INPUT, CANDIDATE, FAILED, AsJson, BadInput, console, emit, say
 from tailback.cli.reading import AllowCode, Set, setting
+from tailback.files import write_text
+from tailback.lazy import lazy
+
+with lazy():
+    from tailback.against import against_base, output, revisions
+    from tailback.against.history import appended, figure, read
+    from tailback.plots.style import save
 
 INCOMPARABLE = 3
 _FAILS = ("worse", "change", "never")
@@ -76,17 +83,12 @@ def ci(
 
     - `tailback ci scenarios --base main --history history.jsonl --plot history.svg`
     """
-    from tailback.against import against_base, output
-    from tailback.against.revisions import RevisionError
-    from tailback.files import write_text
-
     if fail_on not in _FAILS:
         raise BadInput(f"--fail-on {fail_on}: this is none of {', '.join(_FAILS)}. Write for example --fail-on worse")
     if plot is not None and history is None:
         raise BadInput("--plot draws a history. Name its file with --history FILE.")
     if history is not None:
         # What is no history is said before the runs.
-        from tailback.against.history import read
 
         read(history)
     try:
@@ -102,16 +104,12 @@ def ci(
             workers=workers,
             progress=not as_json,
         )
-    except RevisionError as error:
+    except revisions.RevisionError as error:
         raise BadInput(str(error)) from None
     entries: list[Any] = []
     if history is not None:
-        from tailback.against.history import appended, figure
-
         entries = appended(history, found)
         if plot is not None:
-            from tailback.plots.style import save
-
             save(figure(entries), plot)
     if markdown is not None:
         write_text(markdown, output.markdown(found))
@@ -137,8 +135,6 @@ def _own(text: str) -> tuple[str, str]:
 
 
 def _show(found: Any, as_json: bool) -> None:
-    from tailback.against import output
-
     if as_json:
         emit(found.to_json())
     elif found.changes:

@@ -16,6 +16,12 @@ from tailback.cli._common import CANDIDATE, FAILED, INTERRUPTED, AsJson, BadInpu
 from tailback.cli._failing import fail
 from tailback.cli.reading import AllowCode
 from tailback.cli.testing import UNDECIDED
+from tailback.lazy import lazy
+
+with lazy():
+    from tailback.assess import output
+    from tailback.assess import run as examining
+    from tailback.assess.run import assess as examine
 
 BROKEN = 4
 _QUEUES = (
@@ -80,9 +86,6 @@ def assess(
 
     - `tailback assess kernel:fq_codel --quick --kernel debian-6.1`
     """
-    from tailback.assess.run import InterruptedAssessment, StuckCandidate, UnknownWord
-    from tailback.assess.run import assess as examine
-
     place = Path(candidate)
     # All manifests of crates have one name.
     place = place.absolute().parent if place.name == "Cargo.toml" else place
@@ -104,16 +107,16 @@ def assess(
             allow_code=allow_code,
             kernel=kernel,
         )
-    except InterruptedAssessment as interrupted:
+    except examining.InterruptedAssessment as interrupted:
         _print_outcome(interrupted.partial, folder, as_json)
         say("interrupted: what was finished is kept, and the same command goes on from there")
         raise typer.Exit(INTERRUPTED) from None
-    except StuckCandidate as error:
+    except examining.StuckCandidate as error:
         # Python would wait for the thread that loops, and then abort.
         code = fail(error, FAILED)
         sys.stdout.flush()
         os._exit(code)
-    except UnknownWord as error:
+    except examining.UnknownWord as error:
         raise BadInput(str(error)) from None
     _print_outcome(done, folder, as_json)
     if done.is_broken:
@@ -123,8 +126,6 @@ def assess(
 
 
 def _print_outcome(done: Any, folder: Path, as_json: bool) -> None:
-    from tailback.assess import output
-
     if as_json:
         emit(done.to_json() | {"report": folder / "report.html"})
         return

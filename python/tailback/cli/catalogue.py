@@ -22,7 +22,11 @@ from tailback.cli._common import (
     unknown,
 )
 from tailback.cli.cards import print_cards
+from tailback.lazy import lazy
 from tailback.scenario import parts
+
+with lazy():
+    from tailback import _core, suites
 
 
 class _Shown(StrEnum):
@@ -116,8 +120,6 @@ def _rows(what: _Shown) -> list[dict[str, Any]]:
             for card in presets.CARDS
         ]
     if what is _Shown.SUITES:
-        from tailback import suites
-
         return [
             {
                 "name": each.name,
@@ -131,7 +133,6 @@ def _rows(what: _Shown) -> list[dict[str, Any]]:
             }
             for each in map(suites.find, suites.names())
         ]
-    from tailback import _core
 
     # A scenario's link names a medium; the registry calls the list by what is in it.
     rows: list[dict[str, Any]] = json.loads(_core.registry())["media" if what is _Shown.LINKS else what.value]

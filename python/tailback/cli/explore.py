@@ -10,6 +10,12 @@ from rich.markup import escape
 
 from tailback.cli._app import app
 from tailback.cli._common import BadInput, say
+from tailback.lazy import lazy
+
+with lazy():
+    import webbrowser
+
+    from tailback.explorer import Server, opened
 
 
 @app.command()
@@ -39,8 +45,6 @@ def explore(
 
     - `tailback explore --hosted https://example.org/explorer/`
     """
-    from tailback.explorer import Server, opened
-
     if hosted is not None and not hosted.startswith(("https://", "http://")):
         raise BadInput(f"--hosted {hosted}: this is no address of a page. Give one that begins with https://")
     shown = None if what is None else opened(what)
@@ -51,8 +55,6 @@ def explore(
     try:
         say(f"explore at [bold]{escape(server.url)}[/bold]   end with Ctrl-C")
         if not no_browser:
-            import webbrowser
-
             webbrowser.open(server.url)
         server.serve()
     except KeyboardInterrupt:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +14,17 @@ from rich.markup import escape
 from tailback.cli._app import app
 from tailback.cli._common import AsJson, BadInput, emit, print_rows, say
 from tailback.files import write_text
+from tailback.lazy import lazy
+
+with lazy():
+    from tailback import stack_versions, suites
+    from tailback.experiment.sweepfile import read_sweep
+    from tailback.report import bisected as search
+    from tailback.report import regression as pages
+    from tailback.vm import compared, regression
+    from tailback.vm import kernels as fetching
+    from tailback.vm import tree as trees
+    from tailback.vm.kernels import archive, fetched, find
 
 vm = typer.Typer(
     no_args_is_help=True, help="The kernels that `tailback run --engine vm` runs: list, fetch, compare and bisect them."
@@ -37,8 +50,6 @@ def kernels(as_json: AsJson = False) -> None:
 
     For example `tailback vm kernels`
     """
-    from tailback.vm.kernels import fetched
-
     found = fetched()
     here = [_row(kernel) for kernel in found if kernel.lack is None]
     broken = {kernel.name: str(kernel.lack) for kernel in found if kernel.lack is not None}
@@ -67,15 +78,13 @@ def fetch(
 
     For example `tailback vm fetch debian-7.3`
     """
-    from tailback.vm import kernels
-
     if listed:
-        rows = _series(kernels.archive().images())
+        rows = _series(archive().images())
         emit({"kernels": rows}) if as_json else print_rows(rows)
         return
     if name is None:
         raise BadInput("Which kernel? tailback vm fetch debian-7.3, or tailback vm fetch --list for all of them")
-    kernel = kernels.fetch(name)
+    kernel = fetching.fetch(name)
     if as_json:
         emit(_row(kernel))
         return
@@ -96,8 +105,6 @@ def source(
 
     For example `tailback vm source linux-source-7.3 net/sched/sch_dualpi2.c`
     """
-    from tailback.vm import tree as trees
-
     version, written = trees.source(name, files, out)
     if as_json:
         emit({"version": version, "files": [str(file) for file in written]})
@@ -120,8 +127,6 @@ def build(
 
     For example `tailback vm build ~/linux`
     """
-    from tailback.vm import tree as trees
-
     _built(trees.build(tree, name=name, say=_announcer(as_json)), as_json)
 
 
@@ -138,8 +143,6 @@ def patch(
 
     For example `tailback vm patch bbr3.patch --on linux-source-6.12`, the version that Google's BBRv3 is for
     """
-    from tailback.vm import tree as trees
-
     _built(trees.patch(series, on, name=name, say=_announcer(as_json)), as_json)
 
 
@@ -198,12 +201,6 @@ def compare(
 
     For example `tailback vm compare debian-6.1 debian-7.3 --suite cubic,slow-start --out page.md`
     """
-    import os
-
-    from tailback.experiment.sweepfile import read_sweep
-    from tailback.vm import compared
-    from tailback.vm.kernels import find
-
     if (sweep is None) == (suite is None):
         raise BadInput("Give a sweep file or --suite, one of the two: tailback vm compare A B --suite cubic,aqm")
     for name in (first, second):
@@ -248,13 +245,6 @@ def _suites(
     as_json: bool,
 ) -> None:  # fmt: skip
     """`vm compare --suite`."""
-    import os
-    import time
-
-    from tailback.report import regression as pages
-    from tailback.vm import compared, regression
-    from tailback.vm.kernels import archive
-
     began = time.monotonic()
 
     def announce(text: object) -> None:
@@ -315,9 +305,6 @@ def bisect(
 
     For example `tailback vm bisect debian-6.1 debian-7.3 voip-and-bulk --expect 'bulk.goodput_mbps > 9'`
     """
-    from tailback import suites
-    from tailback.report import bisected as search
-
     if (series is None) != (on is None) or (series is not None and tree is not None):
         raise BadInput("Give --tree TREE, or --series PATCHES with --on linux-source-7.3, or neither")
     question = search.Question(suites.read(scenario), expect, allow_code)
@@ -369,8 +356,6 @@ def bisect_stack(
     For example `tailback bisect noq-proto 1.2.0 1.4.0 transport/alone --cc bbr3 --expect 'subject.loss < 3%'
     --allow-code`
     """
-    from tailback import stack_versions, suites
-
     if not allow_code:
         raise BadInput(f"{crate} is code, which would be compiled and run. Read it first; then allow it: --allow-code")
 

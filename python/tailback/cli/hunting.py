@@ -12,6 +12,11 @@ from tailback.cli._app import app
 from tailback.cli._common import CANDIDATE, FAILED, INTERRUPTED, AsJson, BadInput, emit, say
 from tailback.cli.reading import AllowCode
 from tailback.errors import TailbackError
+from tailback.lazy import lazy
+
+with lazy():
+    from tailback import suites
+    from tailback.hunting import Hunt, hunted
 
 
 @app.command()
@@ -50,9 +55,6 @@ def hunt(
 
     - `tailback hunt mine.bpf.c --allow-code --runs 1000 --weakness stall`
     """
-    from tailback import suites
-    from tailback.hunting import Hunt, hunted
-
     base = None if scenario is None else suites.read(scenario)
     try:
         chosen = hunted(what, allow_code=allow_code)

@@ -9,6 +9,10 @@ from rich.markup import escape
 
 from tailback.cli._app import app
 from tailback.cli._common import AsJson, console, emit, say
+from tailback.lazy import lazy
+
+with lazy():
+    from tailback import live, vm
 
 
 @app.command()
@@ -25,8 +29,6 @@ def doctor(
 
     - `sudo tailback doctor --clean`
     """
-    from tailback import live, vm
-
     if clean:
         done = live.clean()
         if as_json:

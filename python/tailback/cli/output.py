@@ -27,6 +27,14 @@ from tailback.cli._common import (
 )
 from tailback.cli.reading import labels_of, read_scenario
 from tailback.export import export as make
+from tailback.lazy import lazy
+
+with lazy():
+    from tailback.capture import write_flent
+    from tailback.experiment.store import is_store, open_store
+    from tailback.explain import explain
+    from tailback.plots import save, sweeps
+    from tailback.result import open_result
 
 
 class _Format(StrEnum):
@@ -59,8 +67,6 @@ def report(
     - `tailback report results/store`
     """
     reports, studies = import_module("tailback.report"), import_module("tailback.experiment.studies")
-    from tailback.experiment.store import is_store, open_store
-    from tailback.result import open_result
 
     inside = studies.is_study(result) or is_store(result)
     subject = (
@@ -87,9 +93,6 @@ def explain_result(result: ResultFolder, as_json: AsJson = False) -> None:
 
     For example `tailback explain results/seven`
     """
-    from tailback.explain import explain
-    from tailback.result import open_result
-
     found = explain(open_result(result))
     if as_json:
         emit({"findings": [finding.as_dict() for finding in found]})
@@ -150,9 +153,6 @@ def plot(
 
     - `tailback plot results/pairs --figure violin --metric 'theirs.goodput / total' --width column --out share.pdf`
     """
-    from tailback.experiment.store import is_store
-    from tailback.result import open_result
-
     plots = import_module("tailback.plots")
     inches = _inches(width)
     if is_store(results[0]):
@@ -241,9 +241,6 @@ def _plot_store(
     listed: bool,
     as_json: bool,
 ) -> None:
-    from tailback.experiment.store import open_store
-    from tailback.plots import save, sweeps
-
     if listed:
         found = sweeps.offered(open_store(folder).frame())
         _list_figures([{"name": name, "title": title} for name, title in found.items()], as_json)
@@ -332,8 +329,6 @@ def export(
 
     - `tailback export scenarios/voip-and-bulk.toml --as ns3 --set flow.bulk.cc=htcp --out mine.cc`
     """
-    from tailback.result import open_result
-
     if (form is None) == (target is None):
         raise BadInput(
             f"{subject}: give --format {', '.join(_Format)} for a result, or --as netem or ns3 for a scenario"
@@ -347,8 +342,6 @@ def export(
     if form is _Format.CSV:
         paths = opened.to_csv(out or beside(subject, "-csv"), table)
     elif form is _Format.FLENT:
-        from tailback.capture import write_flent
-
         paths = [write_flent(opened, out or beside(subject, ".flent.gz"))]
     elif form in (_Format.QLOG, _Format.QVIS):
         paths = list(import_module("tailback.qlog").write(opened, out or beside(subject, f"-{form}"), str(form)))

@@ -10,6 +10,10 @@ from rich.markup import escape
 
 from tailback.cli._app import app
 from tailback.cli._common import AsJson, BadInput, emit, say
+from tailback.lazy import lazy
+
+with lazy():
+    from tailback import pages
 
 page = typer.Typer(name="page", no_args_is_help=True, help="Make web pages, for a flow of application `page`.")
 app.add_typer(page)
@@ -34,8 +38,6 @@ def generate(
 
     - `tailback page generate 10 --out page.har`
     """
-    from tailback import pages
-
     if out.exists() and not force:
         raise BadInput(f"{out} is there already. Give another name, or --force to replace it")
     try:

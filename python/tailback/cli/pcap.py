@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,15 @@ from rich.markup import escape
 from tailback.cli._app import app
 from tailback.cli._common import AsJson, BadInput, ResultFolder, beside, console, described, emit, print_rows, say
 from tailback.files import whole_file
+from tailback.lazy import lazy
+
+with lazy():
+    import polars as pl
+
+    from tailback import capture
+    from tailback.capture import export_all
+    from tailback.capture.reading import derived, read
+    from tailback.result import open_result
 
 pcap = typer.Typer(
     no_args_is_help=True,
@@ -40,9 +50,6 @@ def export(
 
     - `tailback pcap export results/seven --point bottleneck.out --snap 96`
     """
-    from tailback.capture import export_all
-    from tailback.result import open_result
-
     written = export_all(open_result(result), out or beside(result, "-pcap"), only=point or (), snap=snap)
     if as_json:
         emit({"files": [{"path": path, "packets": count} for path, count in written.items()]})
@@ -98,8 +105,6 @@ def flows(a: _First, csv: _Csv = None, as_json: AsJson = False) -> None:
 
     - `tailback pcap flows download.pcap.gz`
     """
-    from tailback.capture.reading import derived, read
-
     found = read(a)
     columns = ("flow", "name", "start_s", "duration_s", "packets", "back_packets", "payload", "back_payload",
                "retransmitted", "back_retransmitted", "out_of_order", "back_out_of_order", "rtt_min_s", "rtt_mean_s",
@@ -119,10 +124,6 @@ def owd(a: _First, b: _Second = None, correct: _Correct = "none", csv: _Csv = No
 
     - `tailback pcap owd both-sides.pcap`
     """
-    import dataclasses
-
-    import tailback.capture as capture
-
     found = capture.owd(a, b, correct=correct)
     clocks = dataclasses.asdict(found.clocks)
     columns = ("name", "from_to", "paired", "lost", "duplicated", "reordered", "min_ms", "p50_ms", "p95_ms", "max_ms")
@@ -146,10 +147,6 @@ def rtt(
 
     - `tailback pcap rtt server.pcapng client.pcapng --csv pairs.csv`
     """
-    import polars as pl
-
-    import tailback.capture as capture
-
     samples = capture.rtt(a, b, flow=flow, method=method)
     milli = pl.col("rtt_s") * 1e3
     summary = samples.group_by("flow", "direction", maintain_order=True).agg(
@@ -171,8 +168,6 @@ def throughput(
 
     - `tailback pcap throughput uplink.pcap --interval 0.1 --by host --csv uplink.csv`
     """
-    import tailback.capture as capture
-
     _table(capture.throughput(a, bin_s=interval, by=by), ("t_s", "who", "packets", "bytes", "bps"), csv, as_json)
 
 
@@ -190,8 +185,6 @@ def window(
 
     - `tailback pcap window server.pcapng --flow 0 --out sequence.html`
     """
-    import tailback.capture as capture
-
     found = capture.window(a, flow)
     target = out or a.with_name(f"{a.name.split('.')[0]}-sequence.html")
     if csv is not None or as_json:
@@ -216,8 +209,6 @@ def voip(a: _First, b: _Second = None, correct: _Correct = "none", csv: _Csv = N
 
     - `tailback pcap voip phone.pcapng gateway.pcapng --correct offset`
     """
-    import tailback.capture as capture
-
     found = capture.voip(a, b, correct=correct)
     _table(found, found.columns, csv, as_json)
 
@@ -239,10 +230,6 @@ def identify(
 
     - `tailback pcap identify download.pcap`
     """
-    import polars as pl
-
-    import tailback.capture as capture
-
     found = capture.identify(a, flow, least_bytes=least_bytes)
     frame = pl.DataFrame([it.row() for it in found])
     _table(frame, frame.columns, csv, as_json, votes=[{"flow": it.name, **it.votes} for it in found])
@@ -262,8 +249,6 @@ def open_(
 
     - `tailback pcap open sender.pcapng receiver.pcapng --out results/measured`
     """
-    import tailback.capture as capture
-
     result = capture.open_capture(a, b, correct=correct)
     saved = result.save(out) if out is not None else None
     if as_json:
@@ -289,9 +274,6 @@ def siftr(
 
     - `tailback pcap siftr bulk.log --result results/seven --flow bulk`
     """
-    import tailback.capture as capture
-    from tailback.result import open_result
-
     if result is not None:
         opened = open_result(result)
         written = opened.to_siftr(log, flow if flow is not None else opened.flow_names[0])
@@ -317,9 +299,6 @@ def web100(
 
     - `tailback pcap web100 bulk.csv --result results/seven --flow bulk`
     """
-    import tailback.capture as capture
-    from tailback.result import open_result
-
     if result is not None:
         opened = open_result(result)
         written = capture.write_web100(opened, log, flow if flow is not None else opened.flow_names[0])
@@ -345,9 +324,6 @@ def flent(
 
     - `tailback pcap flent seven.flent.gz --result results/seven`
     """
-    import tailback.capture as capture
-    from tailback.result import open_result
-
     if result is not None:
         written = capture.write_flent(open_result(result), file)
         emit({"file": written}) if as_json else say(f"wrote: {escape(str(written))}   flent -i {escape(str(written))}")

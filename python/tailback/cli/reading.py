@@ -12,7 +12,11 @@ import typer
 from tailback import examples
 from tailback.algorithms import load
 from tailback.cli._common import BadInput
+from tailback.lazy import lazy
 from tailback.scenario import Scenario
+
+with lazy():
+    from tailback import suites
 
 __all__ = ["AllowCode", "Own", "Set", "labels_of", "own", "read_scenario", "setting"]
 
@@ -69,13 +73,8 @@ def read_scenario(file: Path, settings: Sequence[str] | None, seed: int | None) 
     if seed is not None:
         changes["seed"] = seed
     place = examples.located(file)
-    if place.exists():
-        scenario = Scenario.from_toml(place)
-    else:
-        # It may be a suite's; what reads those takes longer to load than a run.
-        from tailback import suites
-
-        scenario = suites.read(file)
+    # It may be a suite's; what reads those takes longer to load than a run.
+    scenario = Scenario.from_toml(place) if place.exists() else suites.read(file)
     if not scenario.name:
         changes.setdefault("name", file.stem)
     if not changes:

@@ -31,9 +31,21 @@ from tailback.cli._common import (
 )
 from tailback.cli.reading import AllowCode, Own, Set, labels_of, own, read_scenario
 from tailback.consent import asked_for
+from tailback.lazy import lazy
 from tailback.numbers import written
 from tailback.terminal import Unbroken
 from tailback.units import to_unit
+
+with lazy():
+    from tailback import compare as comparing
+    from tailback import engines, live, plots
+    from tailback.capture.matching import matched
+    from tailback.expect import demand_sound
+    from tailback.experiment import pairs as pairing
+    from tailback.experiment.pairs import run_pairs, that_matter, with_algorithm
+    from tailback.report.comparison import write_comparison
+    from tailback.result import demand_writable, open_result
+    from tailback.run import run as simulate
 
 if TYPE_CHECKING:
     from tailback.engines import Engine
@@ -102,9 +114,6 @@ def run(
 
     - `tailback run scenarios/bufferbloat.toml --as responsiveness --client left`
     """
-    from tailback import engines
-    from tailback.run import run as simulate
-
     scenario = _tests.made(read_scenario(file, settings, seed), test, client)
     if most_rows is not None:
         scenario = scenario.with_({"instruments.most_rows": most_rows})
@@ -182,8 +191,6 @@ def shell(
 
     - `sudo tailback shell scenarios/bufferbloat.toml --on right -- ip address`
     """
-    from tailback import live
-
     scenario = read_scenario(file, settings, None)
     words = command or [os.environ.get("SHELL") or "/bin/sh"]
     status, notes = live.shell(
@@ -217,9 +224,6 @@ def _run_engines(
     test: str | None,
 ) -> None:
     """Run on the engines chosen; several are compared, and each is saved to a folder of its own below `out`."""
-    from tailback import compare
-    from tailback.result import demand_writable
-
     for engine in chosen:
         # Refused now rather than after a minute of simulating.
         engine.check(scenario, allow_code=allow_code)
@@ -241,11 +245,9 @@ def _run_engines(
         # The numbers of a flow whose stack did wrong are of the time before.
         for warning in result.faults:
             say(f"[bold]warning:[/bold] {escape(warning)}")
-    rows = compare.compare(results) if len(results) > 1 else []
+    rows = comparing.compare(results) if len(results) > 1 else []
     page = None
     if rows:
-        from tailback.report.comparison import write_comparison
-
         # Two engines are run to be compared: the page is wanted even if the results are not kept.
         page = out / "report.html" if out is not None else Path(f"{Path(words[1]).stem}-{'-'.join(names)}.html")
         write_comparison(results, page)
@@ -376,10 +378,6 @@ def compare(
 def _compare_results(
     folders: list[Path], baseline: str | None, out: Path | None, names: list[str], everything: bool, as_json: bool
 ) -> None:
-    from tailback import compare as comparing
-    from tailback.capture.matching import matched
-    from tailback.result import open_result
-
     if len(folders) < 2:
         raise BadInput(f"{folders[0]}: one result cannot be compared. Give two or more")
     labels = labels_of(folders)
@@ -419,8 +417,6 @@ def _compare_scenarios(
     everything: bool,
     as_json: bool,
 ) -> None:
-    from tailback.experiment.pairs import InterruptedPairs, run_pairs, with_algorithm
-
     if (len(files), len(cc)) not in ((2, 0), (1, 2)):
         fix = "Give two scenario files, or one and two congestion controls: --cc reno --cc cubic"
         raise BadInput(f"{len(files)} scenarios and {len(cc)} times --cc are no pair. {fix}")
@@ -444,7 +440,7 @@ def _compare_scenarios(
             algorithms=algorithms,
             allow_code=allow_code,
         )
-    except InterruptedPairs as interrupted:
+    except pairing.InterruptedPairs as interrupted:
         _report_pairs(interrupted.partial, everything, as_json)
         say(f"interrupted: {interrupted.partial.pairs} of {pairs} pairs were finished, and are compared")
         raise typer.Exit(INTERRUPTED) from None
@@ -480,8 +476,6 @@ def _report_pairs(found: Any, everything: bool, as_json: bool) -> None:
 
 
 def _print_pairs(found: Any, everything: bool) -> None:
-    from tailback.experiment.pairs import that_matter
-
     colours = {"higher": "bold", "lower": "bold", "same": "dim", "not seen": "dim"}
     table = Table(box=None, pad_edge=False)
     table.add_column("metric", overflow="fold")
@@ -518,9 +512,6 @@ def _print_pairs(found: Any, everything: bool) -> None:
 
 
 def _write_comparison(results: Mapping[str, Any], out: Path, baseline: str | None) -> None:
-    from tailback import plots
-    from tailback.report.comparison import write_comparison
-
     if out.suffix == ".html":
         write_comparison(results, out, baseline=baseline)
     elif out.suffix in (".png", ".pdf", ".svg"):
@@ -541,8 +532,6 @@ def check(
     scenario = read_scenario(file, settings, seed)
     resolved = scenario.resolve(algorithms=factories(algorithms), live=True)
     if scenario.expect is not None:
-        from tailback.expect import demand_sound
-
         demand_sound(scenario, resolved, algorithms)
     code = [{"field": row.field, "asks_to_run": row.value} for row in asked_for(resolved)]
     if as_json:
@@ -561,8 +550,6 @@ def show(result: ResultFolder, as_json: AsJson = False) -> None:
 
     For example `tailback show results/seven`
     """
-    from tailback.result import open_result
-
     opened = open_result(result)
     if as_json:
         emit(described(opened))
@@ -593,9 +580,6 @@ def repeat(
 
     - `tailback repeat results/mine --allow-code`
     """
-    from tailback import engines
-    from tailback.result import open_result
-
     first = open_result(result)
     command = " ".join(["tailback repeat", result.name, *(["--allow-code"] if allow_code else [])])
     again = engines.repeat(first, progress=not as_json, allow_code=allow_code, out=out, kernel=kernel, command=command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +23,12 @@ from tailback.cli._common import (
     say,
     unknown,
 )
+from tailback.lazy import lazy
+
+with lazy():
+    from tailback import bench as benchmark
+    from tailback import engines
+    from tailback.vm.kernels import find
 
 
 @app.command()
@@ -71,8 +78,6 @@ def study(
 
     - `sudo tailback study voip-latency --quick --engine live --out results/voip-latency-live`
     """
-    from tailback import engines
-
     studies = import_module("tailback.experiment.studies")
     names: list[str] = studies.names()
     if overview is not None:
@@ -200,8 +205,6 @@ def validate(
     - `tailback validate --engine vm --standing --minutes 60`
     """
     if engine is not None:
-        from tailback import engines
-
         able_to = [each.name for each in engines.every() if each.can.choose_kernel]
         if engine not in able_to:
             raise BadInput(unknown("engine", engine, able_to))
@@ -270,8 +273,6 @@ def _validate_sampled(
     as_json: bool,
 ) -> None:  # fmt: skip
     """Run what is missing at the lowest priority, then write the page of what is there."""
-    import os
-
     page = _validation("sampled_page")
     os.nice(19)
     report = (lambda _: None) if as_json else say
@@ -290,8 +291,6 @@ def _validate_sampled(
 
 def _validate_standing(kernels: list[str], minutes: float, work: Path, out: Path, as_json: bool) -> None:
     """Run what is missing at the lowest priority, then write the page of what is there."""
-    import os
-
     if len(kernels) != 1:
         raise BadInput(f"--kernel {','.join(kernels)}: the standing comparison is with one kernel. Give one.")
     os.nice(19)
@@ -307,10 +306,6 @@ def _validate_standing(kernels: list[str], minutes: float, work: Path, out: Path
 
 def _validate_queues(kernels: list[str], minutes: float, work: Path, out: Path, as_json: bool) -> None:
     """Run what is missing at the lowest priority, then write the page of what is there."""
-    import os
-
-    from tailback.vm.kernels import find
-
     queues = _validation("queues")
     if len(kernels) != 1:
         raise BadInput(f"--kernel {','.join(kernels)}: queues are compared with those of one kernel. Give one.")
@@ -342,8 +337,6 @@ def bench(
 
     For example `tailback bench --quick --json`; side by side with ns-2 and ns-3: docs/performance.md
     """
-    from tailback import bench as benchmark
-
     measured = benchmark.run(quick=quick, grid=grid, sweep=sweep, announce=(lambda _: None) if as_json else say)
     if as_json:
         emit(measured)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,16 @@ from tailback.cli._common import (
     say,
 )
 from tailback.cli.reading import AllowCode
+from tailback.lazy import lazy
+
+with lazy():
+    from tailback.experiment import Shard, Store, read_sweep, statistics
+    from tailback.experiment import store as kept
+    from tailback.experiment import sweep as run_sweep
+    from tailback.experiment.statistics import fold
+    from tailback.experiment.store import open_store
+    from tailback.experiment.store.query import settings
+    from tailback.verifying import verify
 
 _STORE = Path("results/store")
 _StoreFolder = Annotated[Path, typer.Option("--store", help="The folder of runs.")]
@@ -80,10 +91,6 @@ def sweep(
     - `tailback sweep scenarios/grids/queue-length.toml --shard 3/8`, and 1/8 to 8/8 on other machines; then
     `tailback results merge results/store results/store-*-of-8`
     """
-    from dataclasses import replace
-
-    from tailback.experiment import Shard, Store, read_sweep, sweep
-
     wanted = read_sweep(examples.located(file))
     if shard is not None:
         wanted = replace(wanted, shard=Shard.of_text(shard))
@@ -94,7 +101,7 @@ def sweep(
         wanted = replace(wanted, keep_tables=keep is _Keep.TABLES)
     elif tables_at is not None:
         wanted = replace(wanted, keep_tables=True)
-    done = sweep(
+    done = run_sweep(
         wanted,
         store=Store(store, tables_at=tables_at),
         most_wall_s=most_wall,
@@ -139,8 +146,6 @@ def results_ls(
 
     For example `tailback results ls --store results/store`
     """
-    from tailback.experiment.store import open_store
-
     frame = open_store(store).frame()
     keys = ("key", "status", "sweep", "point", "seed", "name", "wall_s", "error")
     rows = [{key: row[key] for key in keys} for row in frame.tail(limit).to_dicts()]
@@ -162,8 +167,6 @@ def results_show(
 
     For example `tailback results show 3f9a --store results/store --scenario`
     """
-    from tailback.experiment.store import open_store
-
     row = open_store(store).find(key)
     if scenario:
         emit({"scenario": row["scenario"]}) if as_json else print(row["scenario"], end="")
@@ -197,18 +200,12 @@ def results_query(
 
     - `tailback results query --intervals 'SELECT "flow.bulk.cc", "dumbbell.queue", "voip.delay_p95_ms" FROM runs'`
     """
-    from tailback.experiment.statistics import StatisticsError
-    from tailback.experiment.store import QueryError, open_store
-
     try:
         opened = open_store(store)
         frame = opened.query(sql) if sql else opened.columns()
         if intervals:
-            from tailback.experiment.statistics import fold
-            from tailback.experiment.store.query import settings
-
             frame = fold(frame, settings=settings(opened.frame(), sql))
-    except (QueryError, StatisticsError) as error:
+    except (kept.QueryError, statistics.StatisticsError) as error:
         raise BadInput(str(error)) from None
     if as_json:
         emit({"rows": frame.to_dicts()})
@@ -228,10 +225,6 @@ def results_verify(
 
     For example `tailback results verify results/seven`
     """
-    from dataclasses import asdict
-
-    from tailback.verifying import verify
-
     found = verify(folder, tables_at=tables_at)
     if as_json:
         emit(asdict(found) | {"ok": found.ok})
@@ -259,10 +252,6 @@ def results_merge(
 
     For example `tailback results merge results/store results/store-*-of-8`
     """
-    from dataclasses import asdict
-
-    from tailback.experiment.store import Store, open_store
-
     others = [open_store(folder) for folder in stores]
     done = Store(into, tables_at=tables_at).merge(*others)
     if as_json:
@@ -288,10 +277,6 @@ def results_gc(
 
     For example `tailback results gc --store results/store`
     """
-    from dataclasses import asdict
-
-    from tailback.experiment.store import open_store
-
     done = open_store(store).gc(other_engines=other_engines, failed=failed, dry_run=dry_run)
     if as_json:
         emit(asdict(done) | {"dry_run": dry_run})

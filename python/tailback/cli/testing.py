@@ -16,6 +16,12 @@ from tailback.cli._app import app
 from tailback.cli._common import BAD_INPUT, CANDIDATE, FAILED, INTERRUPTED, AsJson, BadInput, console, emit, say
 from tailback.cli.reading import AllowCode, Own, Set, own, setting
 from tailback.files import write_text
+from tailback.lazy import lazy
+
+with lazy():
+    from tailback import suites
+    from tailback.expect import Testing, output
+    from tailback.expect import testing as judging
 
 UNDECIDED, BROKEN = 3, 4
 
@@ -74,9 +80,6 @@ def test(
 
     - `tailback test tests/scenarios --algorithm mine=mine.py:Mine --set flow.bulk.cc=mine --junit report.xml`
     """
-    from tailback.expect import Testing
-    from tailback.expect.testing import NotApplicable
-
     if as_declared and (candidate is not None or settings):
         raise BadInput("--as-declared is about the scenarios as they are. Leave --candidate and --set out.")
     try:
@@ -89,7 +92,7 @@ def test(
             workers=workers,
             options=[word for each in algorithm or () for word in ("--algorithm", each)],
         )
-    except NotApplicable as error:
+    except judging.NotApplicable as error:
         raise BadInput(str(error)) from None
     if show or write:
         _write(testing.scenarios(), write, as_json)
@@ -114,8 +117,6 @@ def test(
 
 def _write(scenarios: dict[str, Any], folder: Path | None, as_json: bool) -> None:
     """Print the names of scenarios, and write them into a folder if there is one."""
-    from tailback import suites
-
     if folder is not None:
         files = {folder / Path(name).name: scenario for name, scenario in scenarios.items()}
         if len(files) < len(scenarios):
@@ -134,9 +135,6 @@ def _write(scenarios: dict[str, Any], folder: Path | None, as_json: bool) -> Non
 
 
 def _print_outcome(tested: Any, junit: Path | None, as_json: bool, as_declared: bool) -> None:
-    from tailback import suites
-    from tailback.expect import output
-
     if as_json:
         emit(tested.to_json())
     else:
@@ -169,8 +167,6 @@ def _print_outcome(tested: Any, junit: Path | None, as_json: bool, as_declared: 
 
 
 def _print(rows: list[Any], colour: Callable[[str], str]) -> None:
-    from tailback import suites
-
     table = Table(box=None, pad_edge=False)
     for head in ("scenario", "condition", "measured", "bound", "seeds", "verdict"):
         table.add_column(head, overflow="fold", justify="right" if head == "seeds" else "left")

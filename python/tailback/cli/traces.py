@@ -13,6 +13,10 @@ from tailback import trace_sources, traces
 from tailback.cli._app import app
 from tailback.cli._common import AsJson, BadInput, emit, say
 from tailback.files import whole_file
+from tailback.lazy import lazy
+
+with lazy():
+    from tailback import _core
 
 trace = typer.Typer(name="trace", no_args_is_help=True, help="Make links that change, for a scenario's `schedule`.")
 app.add_typer(trace)
@@ -47,15 +51,13 @@ def generate(
 
     - `tailback trace generate lte --out lte.trace`
     """
-    from tailback import __version__
-
     if out.exists() and not force:
         raise BadInput(f"{out} is there already. Give another name, or --force to replace it")
     steps = (traces.lte if kind is _Kind.LTE else traces.low_orbit)(seconds, seed)
     is_csv = out.suffix.lower() == ".csv"
     if not is_csv and any("delay" in step for step in steps):
         raise BadInput(f"--out {out}: mahimahi's format has no delays, and this path has. Write a .csv")
-    made_by = f"tailback {__version__}: tailback trace generate {kind.value} --seconds {seconds:g} --seed {seed}"
+    made_by = f"tailback {_core.version()}: tailback trace generate {kind.value} --seconds {seconds:g} --seed {seed}"
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(out) as partial:

@@ -91,15 +91,6 @@ class StudyResult:
         found = {"format": FORMAT, **asdict(self), "report": self.report_path}
         return cast(dict[str, Any], _plain({name: found[name] for name in ("format", *_KEPT)}))
 
-    def to_markdown(self) -> str:
-        """The claims table as Markdown."""
-        lines = ["| claim | what the paper says | paper | ours | spread | verdict | standing |", "|---" * 7 + "|"]
-        lines += [
-            f"| {c.id} | {c.text} | {c.paper} | {c.ours} | {c.spread} | {c.verdict} | {c.standing} |".replace("\n", " ")
-            for c in self.claims
-        ]
-        return "\n".join(lines) + "\n"
-
     def took(self) -> str:
         """How long this took, the runs that were found left out."""
         return f"{self.wall_s:.1f} s"

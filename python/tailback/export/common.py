@@ -206,14 +206,15 @@ class Flow:
         return self.param("interval") / 1e3
 
 
-def without_own_ways(params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of a queue but those that every target does anyway: headers not counted, averages that decay."""
+def by_row(queue: Mapping[str, Any]) -> dict[str, Any]:
+    """A queue's parameters, but not those that every target does anyway: headers not counted, averages that decay."""
+    params = registry.in_units(queue["discipline"], queue["params"])
     return {key: value for key, value in params.items() if (key, value) not in (("header", 0), ("idle_decay", True))}
 
 
 def token_bucket(params: dict[str, Any], link_bps: int) -> tuple[int, int, int]:
     """Rate, burst and limit of a token bucket, in bits a second and bytes, taken out of its parameters."""
-    rate = int(params.pop("rate_bps", link_bps))
+    rate = int(params.pop("rate", link_bps))
     # The card's own defaults: a burst of 4 ms, and 50 ms more in its queue.
     burst = int(params.pop("burst", max(rate // 2000, 3000)))
     return rate, burst, int(params.pop("limit_bytes", burst + rate // 160))

@@ -20,13 +20,13 @@ from tailback.export.common import (
     Export,
     Flow,
     Source,
+    by_row,
     comment_lines,
     filled,
     next_hops,
     pairs,
     plain,
     token_bucket,
-    without_own_ways,
 )
 from tailback.scenario import Scenario
 
@@ -40,35 +40,35 @@ KERNEL = (
 _MS, _PLAIN, _BYTES = "{:g}ms", "{:g}", "{:.0f}"
 WORDS: dict[str, dict[str, tuple[str, str]]] = {
     "codel": {
-        "limit_packets": ("limit", _PLAIN), "target_ms": ("target", _MS), "interval_ms": ("interval", _MS),
-        "ce_threshold_ms": ("ce_threshold", _MS),
+        "limit_packets": ("limit", _PLAIN), "target": ("target", _MS), "interval": ("interval", _MS),
+        "ce_threshold": ("ce_threshold", _MS),
     },
     "fq_codel": {
         "limit_packets": ("limit", _PLAIN), "flows": ("flows", _PLAIN), "quantum": ("quantum", _PLAIN),
-        "memory_limit": ("memory_limit", _BYTES), "drop_batch": ("drop_batch", _PLAIN), "target_ms": ("target", _MS),
-        "interval_ms": ("interval", _MS), "ce_threshold_ms": ("ce_threshold", _MS),
+        "memory_limit": ("memory_limit", _BYTES), "drop_batch": ("drop_batch", _PLAIN), "target": ("target", _MS),
+        "interval": ("interval", _MS), "ce_threshold": ("ce_threshold", _MS),
     },
-    "pie": {"limit_packets": ("limit", _PLAIN), "target_ms": ("target", _MS), "t_update_ms": ("tupdate", _MS)},
+    "pie": {"limit_packets": ("limit", _PLAIN), "target": ("target", _MS), "t_update": ("tupdate", _MS)},
     "fq_pie": {
         "limit_packets": ("limit", _PLAIN), "flows": ("flows", _PLAIN), "quantum": ("quantum", _PLAIN),
-        "memory_limit": ("memory_limit", _BYTES), "target_ms": ("target", _MS), "t_update_ms": ("tupdate", _MS),
+        "memory_limit": ("memory_limit", _BYTES), "target": ("target", _MS), "t_update": ("tupdate", _MS),
     },
     "fq": {
         "limit_packets": ("limit", _PLAIN), "flow_limit": ("flow_limit", _PLAIN), "flows": ("buckets", _PLAIN),
         "quantum": ("quantum", _PLAIN), "initial_quantum": ("initial_quantum", _PLAIN),
-        "maxrate_bps": ("maxrate", "{:.0f}bit"),
+        "maxrate": ("maxrate", "{:.0f}bit"),
     },
     # The limit of each band is the device's txqueuelen.
     "pfifo_fast": {},
     "prio": {},
     "dualpi2": {
-        "limit_packets": ("limit", _PLAIN), "target_ms": ("target", _MS), "t_update_ms": ("tupdate", _MS),
+        "limit_packets": ("limit", _PLAIN), "target": ("target", _MS), "t_update": ("tupdate", _MS),
         "alpha": ("alpha", _PLAIN), "beta": ("beta", _PLAIN), "coupling": ("coupling_factor", _PLAIN),
-        "step_ms": ("step_thresh", _MS), "c_share": ("classic_protection", _PLAIN),
+        "step": ("step_thresh", _MS), "c_share": ("classic_protection", _PLAIN),
     },
     "cake": {
-        "rate_bps": ("bandwidth", "{:.0f}bit"), "overhead": ("overhead", _PLAIN), "mpu": ("mpu", _PLAIN),
-        "rtt_ms": ("rtt", _MS), "memory_limit": ("memlimit", _BYTES),
+        "rate": ("bandwidth", "{:.0f}bit"), "overhead": ("overhead", _PLAIN), "mpu": ("mpu", _PLAIN),
+        "rtt": ("rtt", _MS), "memory_limit": ("memlimit", _BYTES),
     },
     "sfq": {
         "limit_packets": ("limit", _PLAIN), "depth": ("depth", _PLAIN), "flows": ("divisor", _PLAIN),
@@ -275,7 +275,7 @@ class _Writer:
     def queue(
         self, near: str, device: str, index: int, queue: Mapping[str, Any], parent: str, handle: int
     ) -> list[str]:
-        kind, params = queue["discipline"], dict(queue["params"])
+        kind, params = queue["discipline"], by_row(queue)
         inner = queue.get("inner")
         if kind == "drr" or queue.get("bands"):
             why = "its classes need filters, which this script does not write"
@@ -295,7 +295,6 @@ class _Writer:
             value = params.pop(key)
             self.source.leave(f"{place}.{key}", value, why, instead)
 
-        params = without_own_ways(params)
         variant = params.pop("variant", None)
         if variant == "ns-3.27":
             self.source.leave(f"{place}.variant", variant, "a kernel has its own", "It is Linux's")

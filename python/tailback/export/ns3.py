@@ -13,13 +13,13 @@ from tailback.export.common import (
     Export,
     Flow,
     Source,
+    by_row,
     comment_lines,
     filled,
     next_hops,
     pairs,
     plain,
     token_bucket,
-    without_own_ways,
 )
 from tailback.scenario import Scenario
 
@@ -35,16 +35,16 @@ ALGORITHMS = {
 _MS, _PLAIN = "{:g}ms", "{:g}"
 DISCS: dict[str, tuple[str, tuple[tuple[str, str, str, Any], ...]]] = {
     "codel": ("CoDelQueueDisc", (
-        ("target_ms", "Target", _MS, 5), ("interval_ms", "Interval", _MS, 100), ("mtu", "MinBytes", _PLAIN, 1500),
-        ("ecn", "UseEcn", "{}", False), ("ce_threshold_ms", "CeThreshold", _MS, None))),
+        ("target", "Target", _MS, 5), ("interval", "Interval", _MS, 100), ("mtu", "MinBytes", _PLAIN, 1500),
+        ("ecn", "UseEcn", "{}", False), ("ce_threshold", "CeThreshold", _MS, None))),
     "fq_codel": ("FqCoDelQueueDisc", (
-        ("target_ms", "Target", _MS, 5), ("interval_ms", "Interval", _MS, 100), ("flows", "Flows", _PLAIN, 1024),
+        ("target", "Target", _MS, 5), ("interval", "Interval", _MS, 100), ("flows", "Flows", _PLAIN, 1024),
         ("drop_batch", "DropBatchSize", _PLAIN, 64), ("ecn", "UseEcn", "{}", True),
-        ("ce_threshold_ms", "CeThreshold", _MS, None))),
+        ("ce_threshold", "CeThreshold", _MS, None))),
     "pie": ("PieQueueDisc", (
-        ("target_ms", "QueueDelayReference", _MS, 15), ("t_update_ms", "Tupdate", _MS, 15),
+        ("target", "QueueDelayReference", _MS, 15), ("t_update", "Tupdate", _MS, 15),
         ("alpha", "A", _PLAIN, 0.125),
-        ("beta", "B", _PLAIN, 1.25), ("max_burst_ms", "MaxBurstAllowance", _MS, 150), ("ecn", "UseEcn", "{}", False))),
+        ("beta", "B", _PLAIN, 1.25), ("max_burst", "MaxBurstAllowance", _MS, 150), ("ecn", "UseEcn", "{}", False))),
     "red": ("RedQueueDisc", (
         ("min", "MinTh", _PLAIN, 5), ("max", "MaxTh", _PLAIN, None), ("weight", "QW", _PLAIN, 0.002),
         ("gentle", "Gentle", "{}", True), ("mean_packet", "MeanPktSize", _PLAIN, 500), ("ecn", "UseEcn", "{}", False),
@@ -184,7 +184,7 @@ class _Writer:
         inner = queue.get("inner")
         if kind != "TbfQueueDisc":
             return _root(device, kind, attributes)
-        limit = token_bucket(dict(queue["params"]), link["rate_bps"])[2]
+        limit = token_bucket(by_row(queue), link["rate_bps"])[2]
         below = self.disc(index, inner, link) if inner else ("FifoQueueDisc", [("MaxSize", f"{limit}B")])
         return [
             "{",
@@ -197,7 +197,7 @@ class _Writer:
         ]
 
     def disc(self, index: int, queue: Mapping[str, Any], link: Mapping[str, Any]) -> tuple[str, list[tuple[str, str]]]:
-        kind, params = queue["discipline"], without_own_ways(queue["params"])
+        kind, params = queue["discipline"], by_row(queue)
         place = self.source.place(index, "queue")
         size = _size(params, LIMITS.get(kind))
         if "limit_bytes" in params and "limit_packets" in params:

@@ -14,8 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tailback.errors import ResultError
+from tailback.lazy import lazy
 
 from . import schema
+
+with lazy():
+    import pyarrow as pa
 
 Array = npt.NDArray[Any]
 #: The names that a column counts in, by the list that its schema says.
@@ -34,8 +38,6 @@ def stored(name: str, columns: Mapping[str, Array], names: Names) -> Any:
 
 def columns(name: str, loaded: Any, names: Names) -> dict[str, Array]:
     """A table's columns from what `stored` made: words are codes again."""
-    import pyarrow as pa
-
     out = {}
     for key in loaded.column_names:
         column, stated = loaded[key], schema.known(name, key)
@@ -49,8 +51,6 @@ def columns(name: str, loaded: Any, names: Names) -> dict[str, Array]:
 
 def _values(array: Any, none: int | None) -> Array:
     """An array's values, what is missing as NaN or as `none`."""
-    import pyarrow as pa
-
     kind, count, at = array.type, len(array), int(array.offset)
     is_float = pa.types.is_floating(kind)
     is_plain = is_float or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
@@ -75,8 +75,6 @@ def _bits(buffer: Any, at: int, count: int) -> Array:
 
 def _array(values: Array, mask: Array | None = None) -> Any:
     """Numbers or flags as an array over the same memory; missing where `mask` says so."""
-    import pyarrow as pa
-
     if values.dtype.kind == "f" and mask is None:
         mask = np.isnan(values)
     valid, nulls = None, 0
@@ -90,16 +88,12 @@ def _array(values: Array, mask: Array | None = None) -> Any:
 
 
 def _texts(words: Sequence[str]) -> Any:
-    import pyarrow as pa
-
     data = [word.encode() for word in words]
     ends = np.cumsum([0, *map(len, data)], dtype=np.int32)
     return pa.StringArray.from_buffers(len(data), pa.py_buffer(ends), pa.py_buffer(b"".join(data)))
 
 
 def _table(name: str, columns: Mapping[str, Array], names: Names | None, labelled: Callable[..., Any]) -> Any:
-    import pyarrow as pa
-
     arrays, fields = [], []
     for key, column in columns.items():
         stated = schema.known(name, key)
@@ -134,14 +128,10 @@ def _missing(column: Array, none: int | None) -> Array | None:
 
 
 def _labelled(codes: Array, labels: Sequence[str], none: int | None) -> Any:
-    import pyarrow as pa
-
     return pa.DictionaryArray.from_arrays(_array(codes, _missing(codes, none)), _texts(labels))
 
 
 def _compact(codes: Array, labels: Sequence[str], none: int | None) -> Any:
-    import pyarrow as pa
-
     mask = _missing(codes, none)
     known = codes if mask is None else np.where(mask, 0, codes)
     used = np.bincount(known if mask is None else codes[~mask])

@@ -22,8 +22,13 @@ from tailback.algorithms import Source
 from tailback.checksums import KeptWarning, Verified, digest, digest_of_file, seal
 from tailback.errors import ResultError
 from tailback.files import cannot_write, demand_replaceable, is_link, is_plain, open_plain, read_plain
+from tailback.lazy import lazy
 
 from . import arrow
+
+with lazy():
+    import pyarrow as pa
+    from pyarrow import parquet as pq
 
 if TYPE_CHECKING:
     from tailback.result import Result
@@ -66,8 +71,6 @@ class Kept:
 
 def _unreadable() -> tuple[type[Exception], ...]:
     """What a damaged Parquet file makes its reader say."""
-    import pyarrow as pa
-
     return (OSError, pa.ArrowException, ValueError, KeyError, IndexError, OverflowError)
 
 
@@ -219,8 +222,6 @@ def read(path: Path) -> Kept:
 
 def _demand_rows(path: Path, rows: Mapping[str, int]) -> None:
     """Every table is there, with as many rows as it should have."""
-    import pyarrow.parquet as pq
-
     for name, count in rows.items():
         file = path / f"{name}.parquet"
         try:
@@ -303,9 +304,6 @@ def damaged(path: Path, error: Exception) -> ResultError:
 
 def table(folder: Path, name: str, files: Mapping[str, str] | None, names: arrow.Names) -> dict[str, Any]:
     """A table's columns, from its file, which is compared with its digest."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     path = folder / f"{_checked_table(name)}.parquet"
     try:
         # The very bytes that were compared are those that are read.
@@ -489,9 +487,6 @@ def _write_table(name: str, result: Result, path: Path) -> None:
 
 
 def _writer(path: Path, schema: Any) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     floats = [field.name for field in schema if pa.types.is_floating(field.type)]
     others = [field.name for field in schema if not pa.types.is_floating(field.type)]
     return pq.ParquetWriter(

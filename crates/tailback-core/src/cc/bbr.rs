@@ -9,7 +9,7 @@ use super::parts::clock::span_us;
 use super::parts::maximum::WindowedMax;
 use super::registry::Registered;
 use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Resume};
-use crate::params::{Card, Checked, ParamSpec};
+use crate::params::{Card, Checked, ParamSpec, ms, s};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Rate, Time};
@@ -31,8 +31,8 @@ const CARD: Card = Card {
     live_twin: Some("linux:bbr"),
     params: &[
         ParamSpec::number("window_gain", "", 2.0, (1.0, 10.0), "Window in empty-path windows."),
-        ParamSpec::number("rtt_window", "s", 10.0, (0.5, 1_000.0), "How long RTprop is believed."),
-        ParamSpec::number("probe_rtt", "ms", 200.0, (1.0, 10_000.0), "How long RTprop is probed for."),
+        ParamSpec::time("rtt_window", s(10), (ms(500), s(1000)), "How long RTprop is believed.").in_seconds(),
+        ParamSpec::time("probe_rtt", ms(200), (ms(1), s(10)), "How long RTprop is probed for."),
         ParamSpec::flag("policer_detection", true, "Recognise token-bucket policers."),
     ],
 };
@@ -159,8 +159,8 @@ impl Registered for Bbr {
             full_bandwidth: 0,
             rtt_us: 0,
             rtt_at: Time::ZERO,
-            probe_rtt_us: (given.number("probe_rtt") * 1_000.0) as u64,
-            rtt_window: Duration::from_secs_f64(given.number("rtt_window")),
+            probe_rtt_us: given.time("probe_rtt").as_us(),
+            rtt_window: given.time("rtt_window"),
             probe_rtt_until: None,
             cycle_at: Time::ZERO,
             prior_window: 0,

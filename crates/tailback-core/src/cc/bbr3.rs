@@ -20,7 +20,7 @@ use super::parts::clock::span_us;
 use super::parts::maximum::WindowedMax;
 use super::registry::Registered;
 use super::{Ack, Congestion, CongestionControl, Control, Departure, Fates, Phase, PhaseChange, Resume};
-use crate::params::{Card, Checked, ParamSpec};
+use crate::params::{Card, Checked, ParamSpec, ms, s};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Rate, Time};
@@ -50,11 +50,13 @@ const CARD: Card = Card {
     ],
     live_twin: None,
     params: &[
-        ParamSpec::number("beta", "", 0.7, (0.1, 0.99), "Share kept of the short-term bounds at loss."),
-        ParamSpec::number("headroom", "", 0.15, (0.0, 0.9), "Share of inflight_hi left free while cruising."),
-        ParamSpec::number("loss_threshold", "", 0.02, (0.0001, 0.5), "Loss that means too much in flight."),
-        ParamSpec::number("rtt_window", "s", 10.0, (0.5, 1_000.0), "How long min_rtt is believed."),
-        ParamSpec::number("probe_rtt_interval", "s", 5.0, (0.5, 1_000.0), "How often min_rtt is probed for."),
+        ParamSpec::share("beta", 0.7, (0.1, 0.99), "Share kept of the short-term bounds at loss."),
+        ParamSpec::share("headroom", 0.15, (0.0, 0.9), "Share of inflight_hi left free while cruising."),
+        ParamSpec::share("loss_threshold", 0.02, (0.0001, 0.5), "Loss that means too much in flight."),
+        ParamSpec::time("rtt_window", s(10), (ms(500), s(1000)), "How long min_rtt is believed.")
+            .in_seconds(),
+        ParamSpec::time("probe_rtt_interval", s(5), (ms(500), s(1000)), "How often min_rtt is probed for.")
+            .in_seconds(),
     ],
 };
 
@@ -237,8 +239,8 @@ impl Registered for Bbr3 {
             beta_percent: (given.number("beta") * 100.0 + 0.5) as u64,
             headroom_percent: (given.number("headroom") * 100.0 + 0.5) as u64,
             loss_ppm: (given.number("loss_threshold") * 1e6 + 0.5) as u64,
-            rtt_window: Duration::from_secs_f64(given.number("rtt_window")),
-            probe_rtt_interval: Duration::from_secs_f64(given.number("probe_rtt_interval")),
+            rtt_window: given.time("rtt_window"),
+            probe_rtt_interval: given.time("probe_rtt_interval"),
             stream: Stream::named(seed, "bbr3"),
         };
         Ok(Bbr3 { state: Box::new(state) })

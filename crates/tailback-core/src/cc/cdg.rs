@@ -10,7 +10,7 @@ use super::parts::growth::Growth;
 use super::registry::Registered;
 use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
 use crate::math;
-use crate::params::{Card, Checked, ParamSpec};
+use crate::params::{Card, Checked, ParamSpec, ms, s, us};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
@@ -33,10 +33,10 @@ const CARD: Card = Card {
     live_twin: Some("linux:cdg"),
     params: &[
         ParamSpec::choice("variant", &["linux", "freebsd"], "Whose rules; freebsd is CDG v0.1."),
-        ParamSpec::number("backoff_beta", "", 0.7, (0.1, 1.0), "Share kept on a delay backoff.")
+        ParamSpec::share("backoff_beta", 0.7, (0.1, 1.0), "Share kept on a delay backoff.")
             .depends("linux 724/1024, freebsd 0.7"),
-        ParamSpec::number("loss_beta", "", 0.5, (0.1, 1.0), "Share kept on loss."),
-        ParamSpec::number("scale", "ms", 3.0, (0.05, 1_000.0), "G: gradient of 63 % backoff probability.")
+        ParamSpec::share("loss_beta", 0.5, (0.1, 1.0), "Share kept on loss."),
+        ParamSpec::time("scale", ms(3), (us(50), s(1)), "G: gradient of 63 % backoff probability.")
             .depends("linux 1000/(42*8) = 2.976, freebsd 3 ticks"),
         UNIT,
         ParamSpec::flag("shadow", true, "Loss uses the shadow window."),
@@ -136,7 +136,7 @@ impl Registered for Cdg {
 
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {
         let is_freebsd = given.choice("variant") == "freebsd";
-        let ertt = Ertt::new(given.number(UNIT.name));
+        let ertt = Ertt::new(given.time(UNIT.name));
         let scale = if is_freebsd { 3.0 * ertt.unit_ms() } else { 1_000.0 / (42.0 * WINDOW as f64) };
         let beta = if is_freebsd { 0.7 } else { 724.0 / 1024.0 };
         let state = State {
@@ -158,7 +158,7 @@ impl Registered for Cdg {
             increment: 1,
             backoff_beta: given.given_number("backoff_beta").unwrap_or(beta),
             loss_beta: given.number("loss_beta"),
-            scale_ms: given.given_number("scale").unwrap_or(scale),
+            scale_ms: given.given_time("scale").map_or(scale, |scale| scale.as_ps() as f64 / 1e9),
             ertt,
             backoff_end: 0,
             shadow: 0,

@@ -29,7 +29,7 @@ const CARD: Card = Card {
     params: &[
         ParamSpec::choice("variant", &["paper", "ns2"], "Real arithmetic, or the ns-2.35 module's."),
         ParamSpec::number("alpha", "", 0.125, (0.001, 10.0), "Scale of the delay window's growth."),
-        ParamSpec::number("beta", "", 0.5, (0.05, 0.95), "Share given up on loss."),
+        ParamSpec::share("beta", 0.5, (0.05, 0.95), "Share given up on loss."),
         ParamSpec::number("k", "", 0.75, (0.1, 1.0), "Exponent of the delay window's growth."),
         ParamSpec::number("gamma", "segments", 30.0, (1.0, 10_000.0), "Backlog at which dwnd retreats."),
         ParamSpec::number("zeta", "", 1.0, (0.01, 100.0), "Speed of the retreat."),

@@ -47,7 +47,7 @@ const CARD: Card = Card {
             &["linux", "linux-2.6.25", "rfc9438", "freebsd"],
             "Linux 6.x, Linux 2.6.22 to 2.6.25 (v2.1), the RFC in real arithmetic, or FreeBSD 9.",
         ),
-        ParamSpec::number("beta", "", 0.7, (0.1, 0.95), "Share of the window kept on congestion.")
+        ParamSpec::share("beta", 0.7, (0.1, 0.95), "Share of the window kept on congestion.")
             .depends("linux 717/1024, linux-2.6.25 819/1024, rfc9438 0.7, freebsd 204/256"),
         ParamSpec::number("c", "segments/s3", 0.4, (0.001, 10.0), "Steepness of the curve.")
             .depends("linux and linux-2.6.25 410/1024, rfc9438 0.4, freebsd 102/256"),

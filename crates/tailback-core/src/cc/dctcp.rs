@@ -24,7 +24,7 @@ const CARD: Card = Card {
     live_twin: Some("linux:dctcp"),
     params: &[
         ParamSpec::whole("shift_g", "", 4, (1, 10), "g = 2^-shift_g."),
-        ParamSpec::number("initial_alpha", "", 1.0, (0.0, 1.0), "Alpha before the first window."),
+        ParamSpec::share("initial_alpha", 1.0, (0.0, 1.0), "Alpha before the first window."),
     ],
 };
 

@@ -5,7 +5,7 @@ use super::parts::decrease::half;
 use super::parts::growth::Growth;
 use super::registry::Registered;
 use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
-use crate::params::{Card, Checked, ParamSpec};
+use crate::params::{Card, Checked, ParamSpec, ms, s};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
 
@@ -24,7 +24,7 @@ const CARD: Card = Card {
     live_twin: Some("linux:hybla"),
     params: &[
         ParamSpec::choice("variant", &["linux", "linux-2.6.25"], "Whether large windows stop growing."),
-        ParamSpec::number("rtt0", "ms", 25.0, (1.0, 1_000.0), "The reference path's RTT."),
+        ParamSpec::time("rtt0", ms(25), (ms(1), s(1)), "The reference path's RTT."),
     ],
 };
 
@@ -57,7 +57,7 @@ impl Registered for Hybla {
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         Ok(Hybla {
-            rtt0_us: (given.number("rtt0") * 1_000.0) as u32,
+            rtt0_us: given.time("rtt0").as_us() as u32,
             stalls: given.choice("variant") == "linux-2.6.25",
             active: true,
             rho_8: 8,

@@ -8,7 +8,7 @@ use super::parts::decrease::{half, landing};
 use super::parts::growth::{Fraction, Growth};
 use super::registry::Registered;
 use super::{Ack, Congestion, CongestionControl, Control};
-use crate::params::{Card, Checked, ParamSpec};
+use crate::params::{Card, Checked, ParamSpec, ms, s};
 use crate::scenario::ScenarioError;
 
 const CARD: Card = Card {
@@ -25,13 +25,7 @@ const CARD: Card = Card {
     ],
     live_twin: None,
     params: &[
-        ParamSpec::number(
-            "target",
-            "ms",
-            100.0,
-            (1.0, 1_000.0),
-            "Queueing delay to hold; at most 100 in the RFC.",
-        ),
+        ParamSpec::time("target", ms(100), (ms(1), s(1)), "Queueing delay to hold; at most 100 in the RFC."),
         ParamSpec::number("gain", "", 1.0, (0.01, 16.0), "Segments a round trip at zero queueing delay."),
         ParamSpec::flag("slow_start", false, "Begin with slow start; the RFC has none."),
     ],
@@ -67,7 +61,7 @@ impl Registered for Ledbat {
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         Ok(Ledbat {
-            target_us: (given.number("target") * 1_000.0) as u32,
+            target_us: given.time("target").as_us() as u32,
             gain: given.number("gain") as f32,
             slow_start: given.flag("slow_start"),
             next_sample: 0,
@@ -160,7 +154,7 @@ mod tests {
             let mut lab = Lab::avoiding(start, Counting::PerSegment);
             for _ in 0..600 {
                 lab.rtt = Duration::from_ms(100 + 2 * lab.window().saturating_sub(50));
-                lab.now = crate::time::Time::from_ms(1_000);
+                lab.now = crate::time::Time::from_ms(1000);
                 lab.round(&mut ledbat);
             }
             assert!((96..=101).contains(&lab.window()), "from {start}: {}", lab.window());

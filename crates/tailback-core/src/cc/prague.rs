@@ -6,7 +6,7 @@
 use super::parts::decrease::landing;
 use super::registry::Registered;
 use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Signal};
-use crate::params::{Card, Checked, ParamSpec};
+use crate::params::{Card, Checked, ParamSpec, ms, s};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Rate, Time};
 
@@ -29,12 +29,11 @@ const CARD: Card = Card {
     live_twin: None,
     params: &[
         ParamSpec::whole("shift_g", "", 4, (1, 10), "g = 2^-shift_g."),
-        ParamSpec::number("initial_alpha", "", 1.0, (0.0, 1.0), "Alpha at the first mark."),
-        ParamSpec::number(
+        ParamSpec::share("initial_alpha", 1.0, (0.0, 1.0), "Alpha at the first mark."),
+        ParamSpec::time(
             "reference_rtt",
-            "ms",
-            25.0,
-            (0.0, 1_000.0),
+            ms(25),
+            (ms(0), s(1)),
             "Flows of a shorter RTT share as if it were this; 0: each by its own.",
         ),
         ParamSpec::whole(
@@ -96,7 +95,7 @@ impl Registered for Prague {
         let shift = given.whole("shift_g") as u32;
         Ok(Prague {
             shift,
-            reference: Duration::from_secs_f64(given.number("reference_rtt") / 1000.0),
+            reference: given.time("reference_rtt"),
             transition: given.whole("transition_rounds") as u32,
             scaled_alpha: ((given.number("initial_alpha") * ONE as f64) as u64) << shift,
             window: 0,

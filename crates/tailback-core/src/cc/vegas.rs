@@ -85,7 +85,7 @@ impl Registered for Vegas {
             diff: 0,
             round: RoundRtt::default(),
             old_window: 0,
-            ertt: Ertt::new(given.number(UNIT.name)),
+            ertt: Ertt::new(given.time(UNIT.name)),
             growth: Growth::default(),
         })
     }

@@ -15,7 +15,7 @@ use super::registry::{Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::framing::{Framing, LinkLayer};
 use crate::packet::{Acknowledgement, Packet};
-use crate::params::{Card, Checked, ParamSpec};
+use crate::params::{Card, Checked, ParamSpec, ms, us};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Rate, Time};
@@ -46,14 +46,8 @@ const CARD: Card = Card {
     ],
     live_twin: Some("linux:cake"),
     params: &[
-        ParamSpec::whole(
-            "rate_bps",
-            "bit/s",
-            0,
-            (1, 1_000_000_000_000_000),
-            "Rate of the shaper (tc: bandwidth).",
-        )
-        .depends("no shaper"),
+        ParamSpec::rate("rate", 0, (1, 1_000_000_000_000_000), "Rate of the shaper (tc: bandwidth).")
+            .depends("no shaper"),
         ParamSpec::number(
             "overhead",
             "B",
@@ -61,9 +55,8 @@ const CARD: Card = Card {
             (Framing::OVERHEAD.0 as f64, Framing::OVERHEAD.1 as f64),
             "Bytes that the shaper adds to each IP packet.",
         ),
-        ParamSpec::whole(
+        ParamSpec::size(
             "mpu",
-            "B",
             0,
             (0, Framing::LARGEST_MPU as u64),
             "Least size of a packet with its overhead, for the shaper.",
@@ -73,11 +66,10 @@ const CARD: Card = Card {
             &["none", "atm", "ptm"],
             "What the shaper counts beyond: cells of 53 bytes for each 48, or 65 for each 64.",
         ),
-        ParamSpec::number(
-            "rtt_ms",
-            "ms",
-            100.0,
-            (0.01, 1_000_000.0),
+        ParamSpec::time(
+            "rtt",
+            ms(100),
+            (us(10), ms(1_000_000)),
             "COBALT's interval; its target is a twentieth.",
         ),
         ParamSpec::choice(
@@ -106,7 +98,7 @@ const CARD: Card = Card {
             "Drop acknowledgements that later ones in the same queue replace.",
         ),
         dscp::PARAM,
-        ParamSpec::whole("memory_limit", "B", 0, (3000, 1 << 40), "Most bytes held.")
+        ParamSpec::size("memory_limit", 0, (3000, 1 << 40), "Most bytes held.")
             .depends("four intervals of the rate, at least 4 MiB; without a shaper 10,240 full packets"),
     ],
 };
@@ -137,8 +129,8 @@ impl Registered for Cake {
     const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
-        let rate = given.given_whole("rate_bps").map(Rate::from_bps);
-        let rtt = Duration::from_secs_f64(given.number("rtt_ms") / 1000.0);
+        let rate = given.given_rate("rate");
+        let rtt = given.time("rtt");
         let layout = layout(given.choice("tins"));
         let (known, hosts) = flows_known(given, around.context.flows, &layout)?;
         let tin = |(share, quantum): &(u64, i64)| {

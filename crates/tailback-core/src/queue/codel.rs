@@ -7,7 +7,7 @@ use super::parts::Line;
 use super::registry::{Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::{Ecn, Packet};
-use crate::params::{Card, Checked, ParamSpec};
+use crate::params::{Card, Checked, ParamSpec, ms, s, us};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
 
@@ -28,28 +28,20 @@ const CARD: Card = Card {
     live_twin: Some("linux:codel"),
     params: &[
         ParamSpec::choice("variant", &["rfc8289", "linux", "ns-3.27"], "Whose CoDel."),
-        ParamSpec::number("target_ms", "ms", 5.0, (0.001, 10_000.0), "Acceptable standing delay."),
-        ParamSpec::number("interval_ms", "ms", 100.0, (0.01, 100_000.0), "A worst-case round-trip time."),
-        ParamSpec::whole(
+        ParamSpec::time("target", ms(5), (us(1), s(10)), "Acceptable standing delay."),
+        ParamSpec::time("interval", ms(100), (us(10), s(100)), "A worst-case round-trip time."),
+        ParamSpec::size(
             "mtu",
-            "B",
             1500,
             (1, 65_536),
             "No drops while no more than this is queued behind the head.",
         ),
         ParamSpec::flag("ecn", false, "Mark ECN-capable packets instead of dropping them."),
-        ParamSpec::number(
-            "ce_threshold_ms",
-            "ms",
-            0.0,
-            (0.0, 10_000.0),
-            "Mark every capable packet above this delay.",
-        )
-        .depends("off"),
+        ParamSpec::time("ce_threshold", ms(0), (ms(0), s(10)), "Mark every capable packet above this delay.")
+            .depends("off"),
         ParamSpec::whole("limit_packets", "packets", 0, (1, 1 << 31), "Most packets held.")
             .depends("1000; ns-3.27 none"),
-        ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.")
-            .depends("none; ns-3.27 1500000"),
+        ParamSpec::size("limit_bytes", 0, (1, 1 << 40), "Most bytes held.").depends("none; ns-3.27 1500000"),
         ParamSpec::whole(
             "device_packets",
             "packets",
@@ -111,16 +103,16 @@ impl Waiting<'_> {
 }
 
 impl Law {
-    /// From parameters `target_ms`, `interval_ms`, `ecn` and `ce_threshold_ms`; no drops up to `mtu`.
+    /// From parameters `target`, `interval`, `ecn` and `ce_threshold`; no drops up to `mtu`.
     pub fn new(variant: Variant, mtu: Bytes, given: &Checked<'_>) -> Self {
-        let time = |ms: f64| clock(variant, Duration::from_secs_f64(ms / 1000.0).as_ps());
+        let time = |time: Duration| clock(variant, time.as_ps());
         Law {
             variant,
-            target: time(given.number("target_ms")),
-            interval: time(given.number("interval_ms")),
+            target: time(given.time("target")),
+            interval: time(given.time("interval")),
             mtu,
             marks: given.flag("ecn"),
-            ce_threshold: given.given_number("ce_threshold_ms").map_or(u64::MAX, time),
+            ce_threshold: given.given_time("ce_threshold").map_or(u64::MAX, time),
         }
     }
 

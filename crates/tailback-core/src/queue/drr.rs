@@ -27,9 +27,8 @@ const CARD: Card = Card {
     ],
     live_twin: Some("linux:drr"),
     params: &[
-        ParamSpec::whole(
+        ParamSpec::size(
             "quantum",
-            "B",
             1500,
             (1, 1 << 31),
             "Bytes that a band gains a round; a band may state its own.",

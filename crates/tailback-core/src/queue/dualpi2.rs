@@ -5,7 +5,7 @@ use super::parts::{Line, Period};
 use super::registry::{Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::{Ecn, Packet};
-use crate::params::{Card, Checked, ParamSpec};
+use crate::params::{Card, Checked, ParamSpec, ms, s, us};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
@@ -23,21 +23,15 @@ const CARD: Card = Card {
     ],
     live_twin: Some("linux:dualpi2"),
     params: &[
-        ParamSpec::number("target_ms", "ms", 15.0, (0.001, 10_000.0), "Delay of the classic queue to hold."),
-        ParamSpec::number("t_update_ms", "ms", 16.0, (0.1, 10_000.0), "Time between updates of p'."),
+        ParamSpec::time("target", ms(15), (us(1), s(10)), "Delay of the classic queue to hold."),
+        ParamSpec::time("t_update", ms(16), (us(100), s(10)), "Time between updates of p'."),
         ParamSpec::number("alpha", "1/s", 0.16, (0.0, 100.0), "Weight of the distance to the target (Hz)."),
         ParamSpec::number("beta", "1/s", 3.2, (0.0, 100.0), "Weight of the change of delay (Hz)."),
         ParamSpec::number("coupling", "", 2.0, (0.0, 100.0), "k: L4S marks with k p'."),
-        ParamSpec::number(
-            "step_ms",
-            "ms",
-            1.0,
-            (0.0, 10_000.0),
-            "L4S packets that waited longer are marked.",
-        ),
+        ParamSpec::time("step", ms(1), (ms(0), s(10)), "L4S packets that waited longer are marked."),
         ParamSpec::whole("c_share", "%", 10, (1, 99), "Share of the classic queue while both wait."),
         ParamSpec::whole("limit_packets", "packets", 10_000, (1, 1 << 31), "Most packets held in both."),
-        ParamSpec::whole("mtu", "B", 1500, (1, 65_536), "No drops while less than two of these are queued."),
+        ParamSpec::size("mtu", 1500, (1, 65_536), "No drops while less than two of these are queued."),
     ],
 };
 
@@ -82,10 +76,9 @@ impl Registered for DualPi2 {
     const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
-        let time = |name: &str| Duration::from_secs_f64(given.number(name) / 1000.0);
         let law = Law {
-            target: time("target_ms"),
-            step: time("step_ms"),
+            target: given.time("target"),
+            step: given.time("step"),
             alpha: given.number("alpha"),
             beta: given.number("beta"),
             coupling: given.number("coupling"),
@@ -99,7 +92,7 @@ impl Registered for DualPi2 {
             probability: 0.0,
             delay_old: Duration::ZERO,
             owed: law.owed_at_start(),
-            updates: Period::new(time("t_update_ms")),
+            updates: Period::new(given.time("t_update")),
             random: Stream::named(around.seed, "dualpi2"),
             law,
         })

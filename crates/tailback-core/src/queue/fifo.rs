@@ -32,7 +32,7 @@ const CARD: Card = Card {
     params: &[
         ParamSpec::whole("limit_packets", "packets", 0, (1, 1 << 31), "Most packets held.")
             .depends("no limit"),
-        ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.").depends("no limit"),
+        ParamSpec::size("limit_bytes", 0, (1, 1 << 40), "Most bytes held.").depends("no limit"),
         ParamSpec::choice(
             "accept",
             &["fits", "below", "ns2"],

@@ -13,7 +13,7 @@ const CARD: Card = Card {
     name: "fq",
     title: "Fair queue with pacing",
     law: "every flow with packets sends until its credit is spent, and gets `quantum` bytes more a round; one that was \
-          empty goes ahead of the others. With `maxrate_bps` a flow whose credit is spent by a packet of L bytes \
+          empty goes ahead of the others. With `maxrate` a flow whose credit is spent by a packet of L bytes \
           rests for max(L, quantum)/maxrate, less what it came late after its last rest, at most by half. A flow with `flow_limit` packets drops arrivals, and so does a full queue",
     source: "tc-fq(8); Linux 6.1 sch_fq.c",
     differs: &[
@@ -30,30 +30,17 @@ const CARD: Card = Card {
             (1, 65_536),
             "Hash buckets (Linux: buckets of a hash without collisions).",
         ),
-        ParamSpec::whole(
-            "quantum",
-            "B",
-            3028,
-            (1, 1 << 20),
-            "Bytes a flow may send a round: two full packets.",
-        ),
-        ParamSpec::whole(
-            "initial_quantum",
-            "B",
-            15_140,
-            (1, 1 << 20),
-            "Bytes at once for a flow that was empty.",
-        ),
-        ParamSpec::whole(
+        ParamSpec::size("quantum", 3028, (1, 1 << 20), "Bytes a flow may send a round: two full packets."),
+        ParamSpec::size("initial_quantum", 15_140, (1, 1 << 20), "Bytes at once for a flow that was empty."),
+        ParamSpec::size(
             "header",
-            "B",
             14,
             (0, 256),
             "Link-layer header that is counted for each packet beside its IP bytes (Ethernet: 14).",
         ),
         ParamSpec::whole("flow_limit", "packets", 100, (1, 1 << 31), "Most packets held of one flow."),
         ParamSpec::whole("limit_packets", "packets", 10_000, (1, 1 << 31), "Most packets held."),
-        ParamSpec::number("maxrate_bps", "bit/s", 0.0, (1.0, 1e15), "Most that one flow may send.")
+        ParamSpec::rate("maxrate", 0, (1, 1_000_000_000_000_000), "Most that one flow may send.")
             .depends("no bound"),
     ],
 };
@@ -98,7 +85,7 @@ impl Registered for Fq {
             header,
             flow_limit: given.whole("flow_limit") as u32,
             limit: given.whole("limit_packets") as u32,
-            rate: given.given_number("maxrate_bps").map(|bps| Rate::from_bps(bps as u64)),
+            rate: given.given_rate("maxrate"),
             held: Backlog::default(),
         })
     }

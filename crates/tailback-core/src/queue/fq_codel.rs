@@ -6,7 +6,7 @@ use super::registry::{Registered, Surroundings};
 use super::rotation::Rotation;
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::Packet;
-use crate::params::{Card, Checked, ParamSpec};
+use crate::params::{Card, Checked, ParamSpec, ms, s, us};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Time};
 
@@ -34,23 +34,21 @@ const CARD: Card = Card {
             "Whose CoDel, and what overload does to it.",
         ),
         ParamSpec::whole("flows", "", 1024, (1, 65_536), "Hash buckets."),
-        ParamSpec::whole("quantum", "B", 1514, (1, 1 << 20), "Bytes a queue may send a round."),
-        ParamSpec::whole(
+        ParamSpec::size("quantum", 1514, (1, 1 << 20), "Bytes a queue may send a round."),
+        ParamSpec::size(
             "header",
-            "B",
             0,
             (0, 256),
             "Link-layer header that the round counts for each packet beside its IP bytes.",
         )
         .depends("0; linux 14 (Ethernet)"),
         ParamSpec::whole("limit_packets", "packets", 10_240, (1, 1 << 31), "Most packets held."),
-        ParamSpec::whole("memory_limit", "B", 32 << 20, (1, 1 << 40), "Most bytes held."),
+        ParamSpec::size("memory_limit", 32 << 20, (1, 1 << 40), "Most bytes held."),
         ParamSpec::whole("drop_batch", "packets", 64, (1, 65_536), "Most packets shed at once when full."),
-        ParamSpec::number("target_ms", "ms", 5.0, (0.001, 10_000.0), "Acceptable standing delay."),
-        ParamSpec::number("interval_ms", "ms", 100.0, (0.01, 100_000.0), "A worst-case round-trip time."),
-        ParamSpec::whole(
+        ParamSpec::time("target", ms(5), (us(1), s(10)), "Acceptable standing delay."),
+        ParamSpec::time("interval", ms(100), (us(10), s(100)), "A worst-case round-trip time."),
+        ParamSpec::size(
             "mtu",
-            "B",
             1514,
             (1, 65_536),
             "No drops while a flow has no more IP bytes than this behind its head; linux: while all flows together have \
@@ -58,11 +56,8 @@ const CARD: Card = Card {
         )
         .depends("1514; linux 1500"),
         ParamSpec::flag("ecn", true, "Mark ECN-capable packets instead of dropping them."),
-        ParamSpec::number(
-            "ce_threshold_ms",
-            "ms",
-            0.0,
-            (0.0, 10_000.0),
+        ParamSpec::time(
+            "ce_threshold", ms(0), (ms(0), s(10)),
             "Mark every capable packet above this delay.",
         )
         .depends("off"),

@@ -5,7 +5,7 @@ use super::registry::{Registered, Surroundings};
 use super::rotation::Rotation;
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::Packet;
-use crate::params::{Card, Checked, ParamSpec};
+use crate::params::{Card, Checked, ParamSpec, ms, s, us};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Time};
 
@@ -25,22 +25,20 @@ const CARD: Card = Card {
     live_twin: Some("linux:fq_pie"),
     params: &[
         ParamSpec::whole("flows", "", 1024, (1, 65_536), "Hash buckets."),
-        ParamSpec::whole("quantum", "B", 1514, (1, 1 << 20), "Bytes a queue may send a round."),
-        ParamSpec::whole(
+        ParamSpec::size("quantum", 1514, (1, 1 << 20), "Bytes a queue may send a round."),
+        ParamSpec::size(
             "header",
-            "B",
             14,
             (0, 256),
             "Link-layer header that the round counts for each packet beside its IP bytes (Ethernet: 14).",
         ),
         ParamSpec::whole("limit_packets", "packets", 10_240, (1, 1 << 31), "Most packets held."),
-        ParamSpec::whole("memory_limit", "B", 32 << 20, (1, 1 << 40), "Most bytes held."),
-        ParamSpec::number("target_ms", "ms", 15.0, (0.001, 10_000.0), "Delay to hold in each queue."),
-        ParamSpec::number(
-            "t_update_ms",
-            "ms",
-            15.0,
-            (0.1, 10_000.0),
+        ParamSpec::size("memory_limit", 32 << 20, (1, 1 << 40), "Most bytes held."),
+        ParamSpec::time("target", ms(15), (us(1), s(10)), "Delay to hold in each queue."),
+        ParamSpec::time(
+            "t_update",
+            ms(15),
+            (us(100), s(10)),
             "Time between updates of p; Linux makes 15 to 20.",
         ),
         ParamSpec::number("alpha", "1/s", 0.125, (0.0, 100.0), "Weight of the distance to the target."),

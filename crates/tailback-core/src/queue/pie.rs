@@ -4,7 +4,7 @@ use super::parts::{Line, Period};
 use super::registry::{Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::{Ecn, Packet};
-use crate::params::{Card, Checked, ParamSpec};
+use crate::params::{Card, Checked, ParamSpec, ms, s, us};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
@@ -27,17 +27,16 @@ const CARD: Card = Card {
     live_twin: Some("linux:pie"),
     params: &[
         ParamSpec::choice("variant", &["rfc8033", "linux", "ns-3.27"], "Whose defaults."),
-        ParamSpec::number("target_ms", "ms", 15.0, (0.001, 10_000.0), "Delay to hold.")
-            .depends("15; ns-3.27 20"),
-        ParamSpec::number("t_update_ms", "ms", 15.0, (0.1, 10_000.0), "Time between updates of p.")
+        ParamSpec::time("target", ms(15), (us(1), s(10)), "Delay to hold.").depends("15; ns-3.27 20"),
+        ParamSpec::time("t_update", ms(15), (us(100), s(10)), "Time between updates of p.")
             .depends("15, which linux makes 20; ns-3.27 30"),
         ParamSpec::number("alpha", "1/s", 0.125, (0.0, 100.0), "Weight of the distance to the target."),
         ParamSpec::number("beta", "1/s", 1.25, (0.0, 100.0), "Weight of the change of delay."),
-        ParamSpec::number("max_burst_ms", "ms", 150.0, (0.0, 100_000.0), "Burst let through untouched.")
+        ParamSpec::time("max_burst", ms(150), (ms(0), s(100)), "Burst let through untouched.")
             .depends("150; ns-3.27 100"),
         ParamSpec::whole("limit_packets", "packets", 1000, (1, 1 << 31), "Most packets held.")
             .depends("1000 (Linux); ns-3.27 25"),
-        ParamSpec::whole("mtu", "B", 1500, (1, 65_536), "No drops while less than two of these are queued."),
+        ParamSpec::size("mtu", 1500, (1, 65_536), "No drops while less than two of these are queued."),
         ParamSpec::flag(
             "ecn",
             false,
@@ -101,21 +100,18 @@ impl Registered for Pie {
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let is_ns3 = given.choice("variant") == "ns-3.27";
         let is_linux = given.choice("variant") == "linux";
-        let (target, t_update, burst, limit) =
-            if is_ns3 { (20.0, 30.0, 100.0, 25) } else { (15.0, 15.0, 150.0, 1000) };
-        let time = |name: &str, default: f64| {
-            Duration::from_secs_f64(given.given_number(name).unwrap_or(default) / 1000.0)
-        };
-        let mut t_update = time("t_update_ms", t_update);
+        let (target, t_update, burst, limit) = if is_ns3 { (20, 30, 100, 25) } else { (15, 15, 150, 1000) };
+        let time = |name: &str, default: u64| given.given_time(name).unwrap_or(ms(default));
+        let mut t_update = time("t_update", t_update);
         if is_linux {
             t_update = linux_period(t_update);
         }
         let law = Law {
-            target: time("target_ms", target),
+            target: time("target", target),
             alpha: given.number("alpha"),
             beta: given.number("beta"),
             t_update,
-            max_burst: time("max_burst_ms", burst),
+            max_burst: time("max_burst", burst),
             limit: given.given_whole("limit_packets").map_or(limit, |n| n as u32),
             mtu: given.whole("mtu"),
             marks: given.flag("ecn"),
@@ -178,15 +174,14 @@ impl Pie {
         }
     }
 
-    /// Linux's PIE of one flow's queue, without a limit of its own: parameters `target_ms`, `t_update_ms`, `alpha`,
+    /// Linux's PIE of one flow's queue, without a limit of its own: parameters `target`, `t_update`, `alpha`,
     /// `beta` and `ecn`.
     pub(super) fn of_flow(given: &Checked<'_>, seed: u64) -> Self {
-        let time = |name: &str| Duration::from_secs_f64(given.number(name) / 1000.0);
         let law = Law {
-            target: time("target_ms"),
+            target: given.time("target"),
             alpha: given.number("alpha"),
             beta: given.number("beta"),
-            t_update: linux_period(time("t_update_ms")),
+            t_update: linux_period(given.time("t_update")),
             max_burst: Duration::from_ms(150),
             limit: u32::MAX,
             mtu: 1500,

@@ -8,7 +8,7 @@ use super::registry::{Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::math;
 use crate::packet::{Ecn, Packet};
-use crate::params::{Card, Checked, ParamSpec};
+use crate::params::{Card, Checked, ParamSpec, ms, s, us};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Rate, Time};
@@ -53,21 +53,13 @@ const CARD: Card = Card {
             .depends("3 min; equal to min it is a step"),
         ParamSpec::number("weight", "", 0.002, (1e-9, 1.0), "Weight of a new sample in the average.")
             .depends("0.002; adaptive 1 - exp(-1/C), C in packets a second"),
-        ParamSpec::number("max_p", "", 0.1, (0.0, 1.0), "Drop probability at max.")
-            .depends("0.1; ns-3.27 0.02"),
+        ParamSpec::share("max_p", 0.1, (0.0, 1.0), "Drop probability at max.").depends("0.1; ns-3.27 0.02"),
         ParamSpec::flag("gentle", true, "Let the probability rise to 1 at 2 max instead of jumping at max.")
             .depends("on; off if min = max, and in linux"),
         ParamSpec::flag("adaptive", false, "Move max_p to hold the average.").depends("variant adaptive: on"),
-        ParamSpec::number(
-            "target_ms",
-            "ms",
-            5.0,
-            (0.001, 10_000.0),
-            "Delay that automatic thresholds aim at.",
-        ),
-        ParamSpec::whole(
+        ParamSpec::time("target", ms(5), (us(1), s(10)), "Delay that automatic thresholds aim at."),
+        ParamSpec::size(
             "mean_packet",
-            "B",
             500,
             (1, 65_536),
             "Typical packet, for automatic values, idle decay and bytes.",
@@ -82,7 +74,7 @@ const CARD: Card = Card {
             .depends("off, as in Linux; ns-3.27 on"),
         ParamSpec::whole("limit_packets", "packets", 0, (1, 1 << 31), "Most packets held.")
             .depends("none; ns-3.27 25"),
-        ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.").depends("none"),
+        ParamSpec::size("limit_bytes", 0, (1, 1 << 40), "Most bytes held.").depends("none"),
     ],
 };
 
@@ -188,7 +180,7 @@ impl Registered for Red {
         let capacity = around.rate.map(|rate| rate.as_bps() as f64 / (8.0 * mean_packet as f64));
         let (min, weight) = match (variant, capacity) {
             ("adaptive", Some(capacity)) => {
-                let target = given.number("target_ms") / 1000.0;
+                let target = given.time("target").as_secs_f64();
                 ((capacity * target / 2.0).max(5.0), 1.0 - math::exp(-1.0 / capacity))
             }
             _ => (5.0, 0.002),

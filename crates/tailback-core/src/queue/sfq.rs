@@ -26,10 +26,9 @@ const CARD: Card = Card {
         ParamSpec::whole("limit_packets", "packets", 127, (1, 1 << 31), "Most packets held."),
         ParamSpec::whole("depth", "packets", 127, (1, 1 << 31), "Most packets held of one flow."),
         ParamSpec::whole("flows", "", 1024, (1, 65_536), "Hash buckets (Linux: divisor)."),
-        ParamSpec::whole("quantum", "B", 1514, (1, 1 << 20), "Bytes a flow may send a round."),
-        ParamSpec::whole(
+        ParamSpec::size("quantum", 1514, (1, 1 << 20), "Bytes a flow may send a round."),
+        ParamSpec::size(
             "header",
-            "B",
             14,
             (0, 256),
             "Link-layer header that the round counts for each packet beside its IP bytes (Ethernet: 14).",

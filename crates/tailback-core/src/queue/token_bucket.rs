@@ -28,24 +28,17 @@ const CARD: Card = Card {
     ],
     live_twin: Some("linux:tbf"),
     params: &[
-        ParamSpec::whole(
-            "rate_bps",
-            "bit/s",
-            0,
-            (1, 1_000_000_000_000_000),
-            "Rate at which the bucket fills.",
-        )
-        .depends("the link's rate"),
-        ParamSpec::whole("burst", "B", 0, (1, 1 << 40), "Bucket size; larger packets are dropped.")
+        ParamSpec::rate("rate", 0, (1, 1_000_000_000_000_000), "Rate at which the bucket fills.")
+            .depends("the link's rate"),
+        ParamSpec::size("burst", 0, (1, 1 << 40), "Bucket size; larger packets are dropped.")
             .depends("4 ms of the rate (HZ 250), at least 3000"),
-        ParamSpec::whole(
+        ParamSpec::size(
             "header",
-            "B",
             0,
             (0, 256),
             "Link-layer header that rate, burst and limit count for each packet; Linux on Ethernet: 14.",
         ),
-        ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.")
+        ParamSpec::size("limit_bytes", 0, (1, 1 << 40), "Most bytes held.")
             .depends("burst and 50 ms of the rate; with a queue inside, that one's"),
     ],
 };
@@ -81,8 +74,8 @@ impl Registered for TokenBucket {
     const IS_SHAPER: bool = true;
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
-        let Some(rate) = given.given_whole("rate_bps").map(Rate::from_bps).or(around.rate) else {
-            return Err(given.refuse("rate_bps", "neither it nor the link's rate is known", "Give rate_bps"));
+        let Some(rate) = given.given_rate("rate").or(around.rate) else {
+            return Err(given.refuse("rate", "neither it nor the link's rate is known", "Give rate"));
         };
         let burst = given.given_whole("burst").unwrap_or(rate.bytes_in(Duration::from_ms(4)).max(3000));
         let limit = given.given_whole("limit_bytes").unwrap_or(burst + rate.bytes_in(Duration::from_ms(50)));

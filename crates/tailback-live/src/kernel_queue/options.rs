@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tailback_core::params::{Card, Checked};
+use tailback_core::params::{Card, Checked, Kind, ParamSpec};
 use tailback_core::queue::DropReason;
 use tailback_core::queue::red::IdleTable;
 use tailback_core::scenario::{QueueSpec, Value};
@@ -38,20 +38,20 @@ type Numbers = &'static [(&'static str, u16, f64)];
 
 const MS: f64 = 1000.0;
 const CODEL: Numbers = &[
-    ("target_ms", 1, MS),
+    ("target", 1, MS),
     ("limit_packets", 2, 1.0),
-    ("interval_ms", 3, MS),
+    ("interval", 3, MS),
     ("ecn", 4, 1.0),
-    ("ce_threshold_ms", 5, MS),
+    ("ce_threshold", 5, MS),
 ];
 const FQ_CODEL: Numbers = &[
-    ("target_ms", 1, MS),
+    ("target", 1, MS),
     ("limit_packets", 2, 1.0),
-    ("interval_ms", 3, MS),
+    ("interval", 3, MS),
     ("ecn", 4, 1.0),
     ("flows", 5, 1.0),
     ("quantum", 6, 1.0),
-    ("ce_threshold_ms", 7, MS),
+    ("ce_threshold", 7, MS),
     ("drop_batch", 8, 1.0),
     ("memory_limit", 9, 1.0),
 ];
@@ -59,8 +59,8 @@ const FQ_CODEL: Numbers = &[
 const FQ_PIE: Numbers = &[
     ("limit_packets", 1, 1.0),
     ("flows", 2, 1.0),
-    ("target_ms", 3, MS),
-    ("t_update_ms", 4, MS),
+    ("target", 3, MS),
+    ("t_update", 4, MS),
     ("alpha", 5, 16.0),
     ("beta", 6, 16.0),
     ("quantum", 7, 1.0),
@@ -73,13 +73,13 @@ const FQ: Numbers = &[
     ("flow_limit", 2, 1.0),
     ("quantum", 3, 1.0),
     ("initial_quantum", 4, 1.0),
-    ("maxrate_bps", 7, 0.125),
+    ("maxrate", 7, 0.125),
 ];
 /// Weights count in sixteenths.
 const PIE: Numbers = &[
-    ("target_ms", 1, MS),
+    ("target", 1, MS),
     ("limit_packets", 2, 1.0),
-    ("t_update_ms", 3, MS),
+    ("t_update", 3, MS),
     ("alpha", 4, 16.0),
     ("beta", 5, 16.0),
     ("ecn", 6, 1.0),
@@ -88,11 +88,11 @@ const PIE: Numbers = &[
 /// Weights count in 256ths of a hertz.
 const DUALPI2: Numbers = &[
     ("limit_packets", 1, 1.0),
-    ("target_ms", 3, MS),
-    ("t_update_ms", 4, MS),
+    ("target", 3, MS),
+    ("t_update", 4, MS),
     ("alpha", 5, 256.0),
     ("beta", 6, 256.0),
-    ("step_ms", 8, MS),
+    ("step", 8, MS),
 ];
 /// Those that are a byte each.
 const DUALPI2_BYTES: Numbers = &[("coupling", 10, 1.0), ("c_share", 13, 1.0)];
@@ -168,16 +168,22 @@ impl Given<'_> {
         LiveError::Refused(self.checked.refuse(key, &problem, &fix.into()))
     }
 
+    /// The row that a key names.
+    fn row(&self, key: &str) -> &'static ParamSpec {
+        self.checked.card().spelled(key).expect("keys were checked").0
+    }
+
     /// An error for the first parameter that the kernel has no word for.
     fn only(&self, known: &[&str]) -> Result<(), LiveError> {
         let stranger = self.spec.params.iter().find(|(key, value)| {
             // A kernel's own is what is asked for.
             let is_kernels = key.as_str() == "variant" && **value == Value::Name("linux".into());
-            !is_kernels && !known.contains(&key.as_str())
+            !is_kernels && !known.contains(&self.row(key).name)
         });
         match stranger {
             None => Ok(()),
             Some((key, _)) => {
+                let key = self.row(key).name;
                 let problem = format!("the kernel's {} has no such parameter", self.name);
                 let names = if known.is_empty() { "none".into() } else { known.join(", ") };
                 Err(self.refuse(key, problem, format!("Leave it out; it has {names}")))
@@ -244,13 +250,14 @@ impl Given<'_> {
     fn values(&self, table: Numbers) -> Result<Vec<(u16, u32)>, LiveError> {
         let mut out = Vec::new();
         for (key, kind, units) in table {
-            let value = match self.spec.params.get(*key) {
-                None => continue,
-                Some(Value::Flag(is_on)) => f64::from(u8::from(*is_on)),
-                Some(Value::Number(value)) => value * units,
-                Some(Value::Name(_)) => unreachable!("these are numbers and flags"),
+            let is_flag = self.row(key).kind == Kind::Flag;
+            let value = match is_flag {
+                true => self.checked.given_flag(key).map(|is_on| f64::from(u8::from(is_on))),
+                false => self.checked.given_number(key).map(|value| value * units),
             };
-            out.push((*kind, self.whole(key, value, *units)?));
+            if let Some(value) = value {
+                out.push((*kind, self.whole(key, value, *units)?));
+            }
         }
         Ok(out)
     }
@@ -300,8 +307,8 @@ impl Given<'_> {
             ),
             ("ack_filter", 16, &["none", "filter", "aggressive"]),
         ];
-        const NUMBERS: Numbers = &[("rtt_ms", 7, MS), ("memory_limit", 10, 1.0), ("mpu", 14, 1.0)];
-        const OTHERS: [&str; 4] = ["rate_bps", "overhead", "ingress", "dscp"];
+        const NUMBERS: Numbers = &[("rtt", 7, MS), ("memory_limit", 10, 1.0), ("mpu", 14, 1.0)];
+        const OTHERS: [&str; 4] = ["rate", "overhead", "ingress", "dscp"];
         let known = CHOICES.iter().map(|(key, _, _)| *key).chain(NUMBERS.iter().map(|(key, _, _)| *key));
         self.only(&known.chain(OTHERS).collect::<Vec<_>>())?;
         let mut out = Vec::new();
@@ -322,8 +329,8 @@ impl Given<'_> {
         }
         // The card counts from IP on; the kernel does so once it is given an overhead.
         put(6, self.checked.number("overhead") as i32 as u32);
-        if let Some(rate) = self.checked.given_whole("rate_bps") {
-            out.extend(attribute(2, &(rate / 8).to_ne_bytes()));
+        if let Some(rate) = self.checked.given_rate("rate") {
+            out.extend(attribute(2, &(rate.as_bps() / 8).to_ne_bytes()));
         }
         Ok(out)
     }

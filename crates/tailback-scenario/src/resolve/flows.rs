@@ -1,12 +1,13 @@
 //! Flows of the engine's form: application, congestion control, stack, route.
 
 use tailback_core::cc;
+use tailback_core::params::is_spelled;
 use tailback_core::scenario::IpVersion;
 use tailback_core::tcp::stack::{self, Stack};
 
 use super::graph::{Graph, Routes};
 use super::links::MTU;
-use super::{Own, Resolver, applications, matching, optional, sends_datagrams, set};
+use super::{Own, Resolver, applications, optional, sends_datagrams, set};
 use crate::har;
 use crate::node::{Node, Value};
 use crate::part::{Params, Span};
@@ -234,7 +235,7 @@ fn stack_fields(resolver: &mut Resolver<'_>, stack: &Named, place: &str) -> Para
     let fields: Vec<&str> = profile.stack.fields().into_iter().map(|(name, _)| name).collect();
     for (key, value) in &stack.params.0 {
         let place = format!("{place}.{key}");
-        let Some(name) = matching(key, &fields) else {
+        let Some(name) = fields.iter().find(|name| is_spelled(key, name, Stack::unit(name))) else {
             let found = fault(format!("a stack has no field {key}"), choices(key, &fields));
             resolver.problem_with(&place, value, found);
             continue;

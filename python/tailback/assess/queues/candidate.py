@@ -180,7 +180,7 @@ def _declared(name: str, table: dict[str, Any], limits: str) -> dict[str, Any]:
     """What a discipline declares by its card, with these parameters."""
     card = registry.card("queues", name)
     limits = "" if any(key.startswith("limit") or key == "memory_limit" for key in table) else limits
-    declared = {param.name: _default(param, table) for param in card.params}
+    declared = {_in_ms_named(param): _default(param, table) for param in card.params}
     rtt_ms = _in_ms(table, "rtt_ms", declared)
     target = rtt_ms / 20.0 if rtt_ms is not None else _first(table, _TARGETS, declared)
     burst = _first(table, _BURSTS, declared)
@@ -193,6 +193,11 @@ def _declared(name: str, table: dict[str, Any], limits: str) -> dict[str, Any]:
         "limits": limits,
         "takes_ecn": card.param("ecn") is not None and "ecn" not in table,
     }
+
+
+def _in_ms_named(param: registry.Param) -> str:
+    """As what users write declares the like: a time's name says that it is in milliseconds."""
+    return f"{param.name}_{param.unit}" if param.kind == "time" else param.name
 
 
 def _default(param: registry.Param, table: Mapping[str, Any]) -> float | None:

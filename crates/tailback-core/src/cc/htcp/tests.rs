@@ -134,7 +134,7 @@ fn reordering_restarts_the_clock_in_2_6_25_only() {
     for (variant, restarted) in [("linux-2.6.25", true), ("linux", false)] {
         let mut htcp = build::<Htcp>(&[("variant", named(variant))]);
         let mut lab = Lab::avoiding(100, Counting::PerSegment);
-        lab.now = Time::from_ms(4_000);
+        lab.now = Time::from_ms(4000);
         lab.change(Phase::Disorder, &mut htcp);
         lab.change(Phase::Open, &mut htcp);
         assert_eq!(htcp.last_congestion, if restarted { 1000 } else { 0 });
@@ -220,7 +220,7 @@ fn freebsd_is_newreno_while_alpha_is_one() {
     lab.now = Time::from_ms(0);
     assert_eq!(lab.windows(&mut htcp, 5), [20, 21, 22, 23, 24]);
     // 2 s after the start α is 11, so the next round trips add 11 and more.
-    lab.now = Time::from_ms(2_000);
+    lab.now = Time::from_ms(2000);
     let before = lab.window();
     lab.round(&mut htcp);
     assert!((before + 10..before + 14).contains(&lab.window()), "{}", lab.window());

@@ -9,18 +9,17 @@
 //! Differs from the source: segments sent more than once are not timed.
 
 use crate::cc::Ack;
-use crate::params::ParamSpec;
+use crate::params::{ParamSpec, ms, us};
 use crate::time::Duration;
 
 /// ACKs of several segments that make it sure of delayed ACKs (DLYACK_SMOOTH).
 const DELACKS: u8 = 5;
 
 /// The parameter that algorithms with this helper share.
-pub const UNIT: ParamSpec = ParamSpec::number(
+pub const UNIT: ParamSpec = ParamSpec::time(
     "tick",
-    "ms",
-    1.0,
-    (0.01, 100.0),
+    ms(1),
+    (us(10), ms(100)),
     "Unit of RTTs (freebsd): 1 ms since 2012; before, a tick of kern.hz.",
 );
 
@@ -39,9 +38,9 @@ pub struct Ertt {
 }
 
 impl Ertt {
-    /// `unit_ms`: see [`UNIT`].
-    pub fn new(unit_ms: f64) -> Self {
-        Ertt { unit: Duration::from_ns((unit_ms * 1e6) as u64), latest: 0, least: 0, delayed: 0, end: 0 }
+    /// `unit`: see [`UNIT`].
+    pub fn new(unit: Duration) -> Self {
+        Ertt { unit, latest: 0, least: 0, delayed: 0, end: 0 }
     }
 
     /// Milliseconds of a unit.
@@ -91,7 +90,7 @@ mod tests {
 
     #[test]
     fn no_rtt_is_learnt_from_acks_that_may_be_delayed() {
-        let mut ertt = Ertt::new(1.0);
+        let mut ertt = Ertt::new(ms(1));
         let mut lab = Lab::avoiding(20, Counting::Bytes { limit: 2 });
         // Two pairs at 100 ms; then two single ACKs, of which the second is trusted again.
         for (segments, rtt_ms, least) in [(2, 100, 101), (2, 100, 101), (1, 60, 101), (1, 60, 61)] {
@@ -105,8 +104,8 @@ mod tests {
     #[test]
     fn a_short_rtt_reads_one_or_two_ticks_or_else_one_or_eleven_milliseconds() {
         // A tick of 10 ms began in between, or none did, whatever the span.
-        for (read_ms, unit_ms, reads) in [(0, 10.0, 1), (10, 10.0, 2), (0, 1.0, 1), (10, 1.0, 11)] {
-            let mut ertt = Ertt::new(unit_ms);
+        for (read_ms, unit_ms, reads) in [(0, 10, 1), (10, 10, 2), (0, 1, 1), (10, 1, 11)] {
+            let mut ertt = Ertt::new(ms(unit_ms));
             let mut lab = Lab::avoiding(20, Counting::Bytes { limit: 2 });
             let ack = Ack { rtt_read: Some(Duration::from_ms(read_ms)), ..lab.ack(2) };
             ertt.sample(&ack);
