@@ -49,6 +49,17 @@ def test_one_algorithm_has_the_paths_of_the_design_a_folder_and_a_page_of_its_ow
     assert sampled_page.study(["k"], 2, tmp_path, out, seconds=0)["The simulator against k"]["cells"] == 0
 
 
+def test_dctcp_has_marks_in_each_cell_and_linux_7_its_own_profile() -> None:
+    cells = sampled.design(64, "dctcp")
+    assert len(cells) == 64
+    assert {cell.queue.partition("+")[2] for cell in cells} == {"ecn"}
+    (sender,) = cells[0].scenario().resolve(live=True)["flows"]
+    assert sender["tcp"]["stack_params"] == {"ecn": True, "accurate_echo": True}
+    assert [sampled.profile_of(kernel) for kernel in ("debian-6.1*4", "debian-7.3")] == ["linux", "linux-7"]
+    # What the kernel runs does not depend on the profile that the simulator has.
+    assert sampled.drawn(cells[0], 1, "linux-7").seed == sampled.drawn(cells[0], 1).seed
+
+
 def test_an_unknown_algorithm_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(tb.ScenarioError, match=r'"bbr4".*"bbr"'):
         sampled_page.study(["k"], 2, tmp_path, tmp_path / "page.md", algorithm="bbr4")

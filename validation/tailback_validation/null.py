@@ -37,11 +37,14 @@ NOISES = (
 )
 
 
-def nulls(cells: Sequence[Cell], own: Mapping[int, Sequence[Measures]]) -> dict[str, list[Error]]:
+def nulls(
+    cells: Sequence[Cell], own: Mapping[int, Sequence[Measures]], profile: str = "linux"
+) -> dict[str, list[Error]]:
     """For each noise: the errors of the simulator (`own`, of `sampled.simulated`) against itself, disturbed."""
     out = {}
     for noise in NOISES:
-        runs = tb.run_many([cell.scenario().with_(randomness=dict(noise.randomness)) for cell in cells], then=measure)
+        scenarios = [cell.scenario(profile).with_(randomness=dict(noise.randomness)) for cell in cells]
+        runs = tb.run_many(scenarios, then=measure)
         out[noise.name] = [error_of(cell, truth, own[cell.number]) for cell, truth in zip(cells, runs, strict=True)]
     return out
 
