@@ -34,12 +34,12 @@ __all__ = [
     "errors",
     "errors_between",
     "measure",
-    "profile_of",
     "relative",
     "rows_of",
     "run_again",
     "run_cells",
     "simulated",
+    "stack_of",
 ]
 
 Measures = dict[str, float]
@@ -99,8 +99,8 @@ class Cell:
     reorder: bool
     traffic: str
 
-    def scenario(self, profile: str = "linux") -> tb.Scenario:
-        """What both engines run; the simulator with the stack `profile` that stands for the kernel (`profile_of`)."""
+    def scenario(self, of: Mapping[str, Any] | None = None) -> tb.Scenario:
+        """What both engines run; the simulator with the stack that stands for the kernel (`stack_of`)."""
         kind, _, ecn = self.queue.partition("+")
         bdp_packets = self.rate_mbps * 1e6 * self.rtt_ms * 1e-3 / 12_000
         # A queue of less than four packets is no queue.
@@ -110,7 +110,7 @@ class Cell:
             queue["limit"] = f"{1500 * packets}B"
         else:
             queue |= {"limit_packets": packets, "ecn": bool(ecn)}
-        stack: dict[str, Any] = {"name": profile, "ecn": bool(ecn)}
+        stack: dict[str, Any] = {"name": "linux", "ecn": bool(ecn), **(of or {})}
         if ecn and self.algorithm in NEED_MARKS:
             stack["accurate_echo"] = True
         if self.traffic == "short":
@@ -196,23 +196,26 @@ def measure(result: Result) -> dict[str, float]:
     }
 
 
-def profile_of(kernel: str) -> str:
-    """The stack profile that stands for a kernel, given by name and perhaps with a dilation."""
-    return "linux-7" if kernel.startswith("debian-7.") else "linux"
+def stack_of(kernel: str) -> dict[str, Any]:
+    """The stack that stands for a kernel, given by name and perhaps with a dilation.
+
+    Debian's cloud kernels and those that `tailback vm build` makes have no Wi-Fi, and so less room for headers.
+    """
+    return {"name": "linux-7" if kernel.startswith("debian-7.") else "linux", "header_room": 256}
 
 
-def drawn(cell: Cell, draw: int, profile: str = "linux") -> tb.Scenario:
+def drawn(cell: Cell, draw: int, of: Mapping[str, Any] | None = None) -> tb.Scenario:
     """The scenario of a draw: 0 is the cell's own, later ones have other seeds and starts."""
-    plain = cell.scenario(profile)
+    plain = cell.scenario(of)
     if draw == 0:
         return plain
     return plain.with_(seed=plain.seed + CELLS * draw, randomness={"start_spread": DRAW_SPREAD})
 
 
-def simulated(cells: Sequence[Cell], profile: str = "linux") -> dict[int, list[dict[str, float]]]:
+def simulated(cells: Sequence[Cell], of: Mapping[str, Any] | None = None) -> dict[int, list[dict[str, float]]]:
     """What the simulator measures in each cell: in its own run first, then in `DRAWS` others."""
     draws = range(DRAWS + 1)
-    runs = tb.run_many([drawn(cell, draw, profile) for cell in cells for draw in draws], then=measure)
+    runs = tb.run_many([drawn(cell, draw, of) for cell in cells for draw in draws], then=measure)
     measures = iter(runs)
     return {cell.number: [next(measures) for _ in draws] for cell in cells}
 

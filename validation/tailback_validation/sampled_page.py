@@ -51,10 +51,6 @@ _MECHANISMS = {
         "one packet more. The simulator has both in one instant, and lets the departure come first. Here that is the "
         "eleventh packet of a queue of ten, and six packets are dropped a round trip earlier."
     ),
-    40: (
-        "After a mark one ACK comes a packet earlier on the kernel (seen in both runs' packets). From then on the two "
-        "send in other pairs, and here the transfer's last segment, which asks no window, meets a full queue."
-    ),
     131: (
         "Seen with Reno on this path without reordering, not in this cell itself: a transfer's last segment leaves "
         "with the pair before it in both. Here it is dropped at the full queue; on the kernel it is queued."
@@ -99,28 +95,29 @@ def study(
             changed = sampled.run_cells(design[:again], kernel, folder, report=report, again=True)
             report(f"{again} cells of {kernel} run again: {', '.join(changed) or 'none'} came out otherwise")
         sampled.run_cells(design, kernel, folder, report=report, seconds=until - time.monotonic())
-    profiles = dict.fromkeys(map(sampled.profile_of, kernels))
+    profiles = {kernel: str(sampled.stack_of(kernel)["name"]) for kernel in kernels}
+    stacks = {profiles[kernel]: sampled.stack_of(kernel) for kernel in kernels}
     there = {
         profile: [
             cell
             for cell in design
-            if any(_has_row(cell, kernel, folder) for kernel in kernels if sampled.profile_of(kernel) == profile)
+            if any(_has_row(cell, kernel, folder) for kernel in kernels if profiles[kernel] == profile)
         ]
-        for profile in profiles
+        for profile in stacks
     }
-    own = {profile: sampled.simulated(cells, profile) for profile, cells in there.items()}
+    own = {profile: sampled.simulated(cells, stacks[profile]) for profile, cells in there.items()}
 
     def errors(kernel: str, cells: Sequence[Cell] | None = None) -> tuple[list[Error], list[str]]:
-        profile = sampled.profile_of(kernel)
+        profile = profiles[kernel]
         return sampled.errors(folder, kernel, there[profile] if cells is None else cells, own[profile])
 
     for kernel in kernels:
         found, _ = errors(kernel)
         sampled.run_again(found, kernel, folder, report=report, seconds=until - time.monotonic())
-    disturbed = {profile: nulls(cells, own[profile], profile) for profile, cells in there.items()}
+    disturbed = {profile: nulls(cells, own[profile], stacks[profile]) for profile, cells in there.items()}
     against = []
     for kernel in kernels:
-        profile = sampled.profile_of(kernel)
+        profile = profiles[kernel]
         found, refused = errors(kernel)
         numbers = {error.cell.number for error in found}
         here = {
@@ -138,7 +135,7 @@ def study(
         pair = compared(found) | {"beside": {name: each.get("within_both") for name, each in beside.items()}}
         between.append((f"{other} against {kernels[0]}", pair))
     if all(pair["cells"] for _, pair in (*against, *between)):
-        kinds = Counter(cell.queue.partition("+")[0] for cell in there[sampled.profile_of(kernels[0])])
+        kinds = Counter(cell.queue.partition("+")[0] for cell in there[profiles[kernels[0]]])
         run_so_far = ", ".join(f"{count} of {queue}" for queue, count in sorted(kinds.items()))
         rows = [sampled.rows_of(folder, kernel) for kernel in kernels]
         guests = sorted({guest for each in rows for guest in each.guests()})
