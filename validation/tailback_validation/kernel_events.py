@@ -297,9 +297,11 @@ def _mean(numbers: Sequence[float]) -> str:
 
 
 def judged(rows: Mapping[str, Any]) -> list[tuple[Expected, str]]:
-    """Each expected event with where it is seen: the kernels, in their order."""
+    """Each expected event with where it is seen: the kernels, in their order. Paths that wait for runs have none."""
     found = [*settings_that_changed(rows), *turns(rows)]
-    return [(each, ", ".join(turn.seen for turn in found if turn.where == each.where)) for each in EXPECTED]
+    waiting = {path.name for path in PATHS if len(values(rows, path)) < len(KERNELS)}
+    there = [each for each in EXPECTED if each.where not in waiting]
+    return [(each, ", ".join(turn.seen for turn in found if turn.where == each.where)) for each in there]
 
 
 def page(rows: Mapping[str, Any]) -> str:
@@ -342,10 +344,11 @@ def page(rows: Mapping[str, Any]) -> str:
         ),
         "## Every path",
         "Bold: it turned here.",
-        _table(("path", "number", *KERNELS), [_path_row(rows, path) for path in PATHS]),
+        _table(("path", "number", *KERNELS), [_path_row(rows, path) for path in PATHS if values(rows, path)]),
         "What was not expected, and is not explained here: ACKs for each segment over lossy paths change in every "
         "release. The most that a receive buffer may take is a share of the memory that the kernel leaves free, so "
-        "each has its own.",
+        "each has its own. Where the round trip is 20 ms, at 10 Mbit/s, CUBIC repeated 31 segments in 12 s on 6.1 and "
+        "16 on 6.12.",
         *_late(rows),
         "Several changes lie between two neighbours, and a path shows that one of them matters, not which. Find the "
         "commit with `tailback vm bisect` ([kernel module](tutorials/kernel-module.md)).",
@@ -354,11 +357,12 @@ def page(rows: Mapping[str, Any]) -> str:
 
 
 def late(rows: Mapping[str, Any]) -> dict[str, list[float]]:
-    """What BBR repeats in `DISTURBED` starts, sorted, by kernel; of kernels whose starts are all there."""
-    keys = {kernel: [f"{kernel} {_LATE} {start}" for start in range(DISTURBED)] for kernel in KERNELS}
-    return {
-        kernel: sorted(rows[key]["value"] for key in names) for kernel, names in keys.items() if rows.keys() >= {*names}
+    """What BBR repeats in those of `DISTURBED` starts that are kept, sorted, by kernel; of kernels that have any."""
+    kept = {
+        kernel: sorted(rows[key]["value"] for start in range(DISTURBED) if (key := f"{kernel} {_LATE} {start}") in rows)
+        for kernel in KERNELS
     }
+    return {kernel: own for kernel, own in kept.items() if own}
 
 
 def _late(rows: Mapping[str, Any]) -> list[str]:
@@ -373,9 +377,9 @@ def _late(rows: Mapping[str, Any]) -> list[str]:
     wide = [kernel for kernel, own in found.items() if own[-1] - own[0] >= APART]
     return [
         "## BBR's Startup, a microsecond apart",
-        f"What BBR repeats in its first 1.5 s on the path above, in {DISTURBED} starts a microsecond apart. The rule "
-        f"was written before the first: a kernel differs if its median is {APART} from each other's; the difference is "
-        f"phase if any kernel's own starts spread by as much. Differing: {', '.join(differ) or 'none'}. Spread: "
+        f"What BBR repeats in its first 1.5 s on the path above, in up to {DISTURBED} starts a microsecond apart. The "
+        f"rule was written before the first: a kernel differs if its median is {APART} from each other's; the difference "
+        f"is phase if any kernel's own starts spread by as much. Differing: {', '.join(differ) or 'none'}. Spread: "
         f"{', '.join(wide) or 'none'}.",
         _table(
             ("kernel", "segments sent again", "median"),
@@ -401,7 +405,7 @@ def main(seconds: float = math.inf) -> None:
     """Run what is missing, write the page."""
     rows = run_missing(seconds, report=lambda text: print(text, flush=True))
     write_text(PAGE, page(rows))
-    print(f"{sum(seen == each.seen for each, seen in judged(rows))} of {len(EXPECTED)} as expected")
+    print(f"{sum(seen == each.seen for each, seen in judged(rows))} of {len(judged(rows))} as expected")
 
 
 if __name__ == "__main__":
