@@ -379,8 +379,8 @@ def _late(rows: Mapping[str, Any]) -> list[str]:
         "## BBR's Startup, a microsecond apart",
         f"What BBR repeats in its first 1.5 s on the path above, in up to {DISTURBED} starts a microsecond apart. The "
         f"rule was written before the first: a kernel differs if its median is {APART} from each other's; the "
-        f"difference is phase if any kernel's own starts spread by as much. Differing: {', '.join(differ) or 'none'}. Spread: "
-        f"{', '.join(wide) or 'none'}.",
+        f"difference is phase if any kernel's own starts spread by as much. Differing: {', '.join(differ) or 'none'}. "
+        f"Spread: {', '.join(wide) or 'none'}.",
         _table(
             ("kernel", "segments sent again", "median"),
             [(kernel, ", ".join(f"{it:g}" for it in own), f"{median(own):g}") for kernel, own in found.items()],

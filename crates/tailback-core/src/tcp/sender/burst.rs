@@ -12,10 +12,9 @@
 //! The send buffer counts each of these pieces with its bookkeeping, so it holds less payload the smaller they are.
 //!
 //! Differs from the source: what is repaired leaves by segments; the bookkeeping of pieces cut by a repair or joined
-//! by a SACK is left out, as is PSH after half of the peer's window. Each write is a call of its own, which takes back the push
-//! of the wait before it. The buffer grows where its writer finds room, and not at
-//! each ACK while it waits. Newer kernels (`tcp_grow_skb`) fill the unit at the head again as it leaves, so that its size
-//! bounds no burst.
+//! by a SACK is left out, as is PSH after half of the peer's window. Each write is a call of its own, which takes back
+//! the push of the wait before it. The buffer grows where its writer finds room, and not at each ACK while it waits.
+//! Newer kernels (`tcp_grow_skb`) fill the unit at the head again as it leaves, so that its size bounds no burst.
 
 use std::collections::VecDeque;
 
