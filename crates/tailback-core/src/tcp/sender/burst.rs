@@ -343,7 +343,9 @@ impl Sender {
         let end = written + room;
         if room > 0 {
             // The push that a wait for room asked for is taken back by the next write.
-            self.units.waited_at.pop_back_if(|at| *at == written);
+            if self.units.waited_at.back() == Some(&written) {
+                self.units.waited_at.pop_back();
+            }
             if !is_begun && self.units.last_size() != size {
                 self.units.later.push_back((tail, size));
             }
