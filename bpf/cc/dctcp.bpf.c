@@ -73,8 +73,8 @@ ALWAYS_INLINE void adapt(struct dctcp *dctcp, struct tcp_sock *tp)
 	u32 marked = tp->delivered_ce - dctcp->delivered_ce;
 	u32 decay = dctcp->alpha >> SHIFT;
 
-	/* A share too small to register still decays by one. */
-	dctcp->alpha -= decay ? decay : least(dctcp->alpha, 1);
+	/* What is too small to decay goes (Linux dctcp_update_alpha, min_not_zero). */
+	dctcp->alpha -= decay ? decay : dctcp->alpha;
 	if (marked > 0) {
 		u32 share = ((u64)marked << (10 - SHIFT)) / most(delivered, 1);
 

@@ -41,12 +41,24 @@ def test_one_algorithm_has_the_paths_of_the_design_a_folder_and_a_page_of_its_ow
     )
     assert {cell.scenario().flows[0].cc.name for cell in cells} == {"bbr3"}
     for cell in cells:
-        _keep(tmp_path / "bbr3", cell, **sampled.measure(tb.run(cell.scenario())))
+        _keep(tmp_path / "bbr3", cell, **sampled.measure(tb.run(cell.scenario(sampled.stack_of("k")))))
     out = tmp_path / "page.md"
     (pair,) = sampled_page.study(["k"], 2, tmp_path, out, algorithm="bbr3", seconds=0).values()
     assert (pair["cells"], pair["within_both"]) == (2, 1.0)
     assert out.read_text().startswith("# `bbr3` beside its own code")
     assert sampled_page.study(["k"], 2, tmp_path, out, seconds=0)["The simulator against k"]["cells"] == 0
+
+
+def test_dctcp_has_marks_in_each_cell_and_linux_7_its_own_profile() -> None:
+    cells = sampled.design(64, "dctcp")
+    assert len(cells) == 64
+    assert {cell.queue.partition("+")[2] for cell in cells} == {"ecn"}
+    (sender,) = cells[0].scenario().resolve(live=True)["flows"]
+    assert sender["tcp"]["stack_params"] == {"ecn": True, "accurate_echo": True}
+    stacks = [sampled.stack_of(kernel) for kernel in ("debian-6.1*4", "debian-7.3")]
+    assert [stack["name"] for stack in stacks] == ["linux", "linux-7"]
+    # The simulator's stack is no reason for other draws.
+    assert sampled.drawn(cells[0], 1, stacks[1]).seed == sampled.drawn(cells[0], 1).seed
 
 
 def test_an_unknown_algorithm_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
@@ -142,7 +154,7 @@ def test_a_distance_is_said_in_host_noise(within: float, noise: str) -> None:
 
 def test_a_missed_rule_is_called_missed(tmp_path: Path) -> None:
     cells = sampled.design(4)
-    own = sampled.simulated(cells)
+    own = sampled.simulated(cells, sampled.stack_of("k"))
     for cell in cells:
         plain = own[cell.number][0]
         _keep(tmp_path, cell, **plain | {"goodput": plain["goodput"] * (1.0 if cell.number else 2.0)})

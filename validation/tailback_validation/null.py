@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import tailback as tb
 from tailback_validation.sampled import Cell, Error, Measures, error_of, measure
@@ -37,11 +38,14 @@ NOISES = (
 )
 
 
-def nulls(cells: Sequence[Cell], own: Mapping[int, Sequence[Measures]]) -> dict[str, list[Error]]:
+def nulls(
+    cells: Sequence[Cell], own: Mapping[int, Sequence[Measures]], of: Mapping[str, Any] | None = None
+) -> dict[str, list[Error]]:
     """For each noise: the errors of the simulator (`own`, of `sampled.simulated`) against itself, disturbed."""
     out = {}
     for noise in NOISES:
-        runs = tb.run_many([cell.scenario().with_(randomness=dict(noise.randomness)) for cell in cells], then=measure)
+        scenarios = [cell.scenario(of).with_(randomness=dict(noise.randomness)) for cell in cells]
+        runs = tb.run_many(scenarios, then=measure)
         out[noise.name] = [error_of(cell, truth, own[cell.number]) for cell, truth in zip(cells, runs, strict=True)]
     return out
 

@@ -39,6 +39,7 @@ __all__ = [
     "run_again",
     "run_cells",
     "simulated",
+    "stack_of",
 ]
 
 Measures = dict[str, float]
@@ -59,6 +60,8 @@ ALGORITHMS = (
     "cdg",
     "bbr",
 )
+NEED_MARKS = frozenset({"dctcp"})
+"""Reno where nothing marks: these have cells whose queue marks, and a receiver that echoes each mark."""
 QUEUES = ("fifo", "codel", "codel+ecn", "fq_codel", "fq_codel+ecn", "pie", "pie+ecn")
 LOSSES = (0.0, 0.001, 0.01)
 TRAFFIC = ("one", "two", "short")
@@ -96,8 +99,8 @@ class Cell:
     reorder: bool
     traffic: str
 
-    def scenario(self) -> tb.Scenario:
-        """What both engines run."""
+    def scenario(self, of: Mapping[str, Any] | None = None) -> tb.Scenario:
+        """What both engines run; the simulator with the stack that stands for the kernel (`stack_of`)."""
         kind, _, ecn = self.queue.partition("+")
         bdp_packets = self.rate_mbps * 1e6 * self.rtt_ms * 1e-3 / 12_000
         # A queue of less than four packets is no queue.
@@ -107,7 +110,9 @@ class Cell:
             queue["limit"] = f"{1500 * packets}B"
         else:
             queue |= {"limit_packets": packets, "ecn": bool(ecn)}
-        stack = {"name": "linux", "ecn": bool(ecn)}
+        stack: dict[str, Any] = {"name": "linux", "ecn": bool(ecn), **(of or {})}
+        if ecn and self.algorithm in NEED_MARKS:
+            stack["accurate_echo"] = True
         if self.traffic == "short":
             flows = [
                 tb.flow(
@@ -141,12 +146,16 @@ class Cell:
 def design(cells: int = CELLS, algorithm: str | None = None) -> list[Cell]:
     """The first `cells` points: SciPy's scrambled Sobol sequence over eight quantities, the same on every machine.
 
-    With an `algorithm`, that is in every cell, for one that no kernel of Debian's has.
+    With an `algorithm`, that is in every cell, for one that `ALGORITHMS` lacks. One of `NEED_MARKS` has the first
+    points whose queue marks.
     """
     from scipy.stats import qmc
 
     points = qmc.Sobol(8, scramble=True, seed=SEED).random_base2(int(math.log2(CELLS)))
-    drawn_cells = [_cell(number, point) for number, point in enumerate(points[:cells])]
+    drawn_cells = [_cell(number, point) for number, point in enumerate(points)]
+    if algorithm in NEED_MARKS:
+        drawn_cells = [cell for cell in drawn_cells if cell.queue.endswith("+ecn")]
+    drawn_cells = drawn_cells[:cells]
     return [replace(cell, algorithm=algorithm) for cell in drawn_cells] if algorithm else drawn_cells
 
 
@@ -187,18 +196,26 @@ def measure(result: Result) -> dict[str, float]:
     }
 
 
-def drawn(cell: Cell, draw: int) -> tb.Scenario:
+def stack_of(kernel: str) -> dict[str, Any]:
+    """The stack that stands for a kernel, given by name and perhaps with a dilation.
+
+    Debian's cloud kernels and those that `tailback vm build` makes have no Wi-Fi, and so less room for headers.
+    """
+    return {"name": "linux-7" if kernel.startswith("debian-7.") else "linux", "header_room": 256}
+
+
+def drawn(cell: Cell, draw: int, of: Mapping[str, Any] | None = None) -> tb.Scenario:
     """The scenario of a draw: 0 is the cell's own, later ones have other seeds and starts."""
-    plain = cell.scenario()
+    plain = cell.scenario(of)
     if draw == 0:
         return plain
     return plain.with_(seed=plain.seed + CELLS * draw, randomness={"start_spread": DRAW_SPREAD})
 
 
-def simulated(cells: Sequence[Cell]) -> dict[int, list[dict[str, float]]]:
+def simulated(cells: Sequence[Cell], of: Mapping[str, Any] | None = None) -> dict[int, list[dict[str, float]]]:
     """What the simulator measures in each cell: in its own run first, then in `DRAWS` others."""
     draws = range(DRAWS + 1)
-    runs = tb.run_many([drawn(cell, draw) for cell in cells for draw in draws], then=measure)
+    runs = tb.run_many([drawn(cell, draw, of) for cell in cells for draw in draws], then=measure)
     measures = iter(runs)
     return {cell.number: [next(measures) for _ in draws] for cell in cells}
 

@@ -25,6 +25,7 @@ from tailback_validation.sampled import (
     DURATION_S,
     FLOOR_S,
     KERNELS_DRAWS,
+    NEED_MARKS,
     Cell,
     Error,
 )
@@ -49,10 +50,6 @@ _MECHANISMS = {
         "next ones 7.6. So from the second on each pair comes 1 to 3 µs before the packet ahead has left, and finds "
         "one packet more. The simulator has both in one instant, and lets the departure come first. Here that is the "
         "eleventh packet of a queue of ten, and six packets are dropped a round trip earlier."
-    ),
-    40: (
-        "After a mark one ACK comes a packet earlier on the kernel (seen in both runs' packets). From then on the two "
-        "send in other pairs, and here the transfer's last segment, which asks no window, meets a full queue."
     ),
     131: (
         "Seen with Reno on this path without reordering, not in this cell itself: a transfer's last segment leaves "
@@ -98,29 +95,47 @@ def study(
             changed = sampled.run_cells(design[:again], kernel, folder, report=report, again=True)
             report(f"{again} cells of {kernel} run again: {', '.join(changed) or 'none'} came out otherwise")
         sampled.run_cells(design, kernel, folder, report=report, seconds=until - time.monotonic())
-    there = [cell for cell in design if any(_has_row(cell, kernel, folder) for kernel in kernels)]
-    own = sampled.simulated(there)
+    profiles = {kernel: str(sampled.stack_of(kernel)["name"]) for kernel in kernels}
+    stacks = {profiles[kernel]: sampled.stack_of(kernel) for kernel in kernels}
+    there = {
+        profile: [
+            cell
+            for cell in design
+            if any(_has_row(cell, kernel, folder) for kernel in kernels if profiles[kernel] == profile)
+        ]
+        for profile in stacks
+    }
+    own = {profile: sampled.simulated(cells, stacks[profile]) for profile, cells in there.items()}
+
+    def errors(kernel: str, cells: Sequence[Cell] | None = None) -> tuple[list[Error], list[str]]:
+        profile = profiles[kernel]
+        return sampled.errors(folder, kernel, there[profile] if cells is None else cells, own[profile])
+
     for kernel in kernels:
-        found, _ = sampled.errors(folder, kernel, there, own)
+        found, _ = errors(kernel)
         sampled.run_again(found, kernel, folder, report=report, seconds=until - time.monotonic())
-    disturbed = nulls(there, own)
+    disturbed = {profile: nulls(cells, own[profile], stacks[profile]) for profile, cells in there.items()}
     against = []
     for kernel in kernels:
-        found, refused = sampled.errors(folder, kernel, there, own)
+        profile = profiles[kernel]
+        found, refused = errors(kernel)
         numbers = {error.cell.number for error in found}
-        here = {name: [error for error in errors if error.cell.number in numbers] for name, errors in disturbed.items()}
+        here = {
+            name: [error for error in noisy if error.cell.number in numbers]
+            for name, noisy in disturbed[profile].items()
+        }
         whose = f"The simulator's {algorithm}" if algorithm else "The simulator"
         title = f"{whose} against {kernel}"
-        against.append((title, compared(found, refused, here)))
+        against.append((title, compared(found, refused, here) | {"profile": profile}))
     between = []
     for other in kernels[1:]:
-        found = sampled.errors_between(folder, kernels[0], other, there)
+        found = sampled.errors_between(folder, kernels[0], other, design)
         both = [error.cell for error in found]
-        beside = {kernel: compared(sampled.errors(folder, kernel, both, own)[0]) for kernel in (kernels[0], other)}
+        beside = {kernel: compared(errors(kernel, both)[0]) for kernel in (kernels[0], other)}
         pair = compared(found) | {"beside": {name: each.get("within_both") for name, each in beside.items()}}
         between.append((f"{other} against {kernels[0]}", pair))
     if all(pair["cells"] for _, pair in (*against, *between)):
-        kinds = Counter(cell.queue.partition("+")[0] for cell in there)
+        kinds = Counter(cell.queue.partition("+")[0] for cell in there[profiles[kernels[0]]])
         run_so_far = ", ".join(f"{count} of {queue}" for queue, count in sorted(kinds.items()))
         rows = [sampled.rows_of(folder, kernel) for kernel in kernels]
         guests = sorted({guest for each in rows for guest in each.guests()})
@@ -233,6 +248,7 @@ def write(
     parts = [
         head.format(
             algorithm=algorithm,
+            which=" whose queue marks; elsewhere it is Reno" if algorithm in NEED_MARKS else "",
             cells=CELLS,
             duration=f"{DURATION_S:g}",
             lead=_lead(first),
@@ -288,7 +304,7 @@ _HEAD_OF_ONE = """# `{algorithm}` beside its own code, on sampled paths
 
 `tailback validate --engine vm --algorithms {algorithm}` writes this page, with `--kernel` of one that has it. Cells,
 bounds, null and chance are those of [the sampled comparison](validation-sampled.md). They were written before a cell
-here was run. Only the algorithm is another: `{algorithm}` in each of the first cells of {cells}.
+here was run. Only the algorithm is another: `{algorithm}` in each of the first cells of {cells}{which}.
 
 Each cell lasts {duration} s. A delay's error is relative to the kernel's or to {floor} ms. The simulator's own spread
 is that of {draws} runs that start up to {spread} later, and the kernel has {kernels} more tries."""
@@ -371,10 +387,12 @@ def _headline(pair: dict[str, Any]) -> list[str]:
         return lines
     as_far = equivalent(within, {name: null["within_both"] for name, null in pair["nulls"].items()})
     verdict = f"The rule of 95 % is {rule(within >= ASKED)}."
+    profile = pair.get("profile", "linux")
+    stack = "" if profile == "linux" else f" The simulator's stack is `{profile}`."
     return [
         "**Kernel and simulator are as far apart as the simulator is from itself "
         f"with {as_far} of noise on every packet.** "
-        f"{pair['cells']} cells; {_share(within)} are within both bounds. {verdict}",
+        f"{pair['cells']} cells; {_share(within)} are within both bounds. {verdict}{stack}",
         "",
         "| in the kernel's place | within both | chance | beyond | beyond, of those that part |",
         "| --- | ---: | ---: | ---: | ---: |",

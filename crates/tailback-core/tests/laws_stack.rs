@@ -303,11 +303,13 @@ fn l4s_waits_less_than_a_millisecond_and_shares_evenly_with_classic_traffic() {
 #[test]
 fn dctcp_with_classic_marks_waits_and_starves_newreno_in_the_same_queue() {
     // ECT(0) goes to the classic queue: both meet p. DCTCP's window is 2/p, NewReno's sqrt(1.5/p); together they
-    // fill 40 Mbit/s times 35 ms, or 117 packets. So p = 0.019, and the ratio is 12.
+    // fill 40 Mbit/s times 35 ms, or 117 packets. So p = 0.019, and the ratio is 12; more with Linux's α, which is 20 of
+    // 1024 there, and zero where it falls below 16.
     let [dctcp, reno] = shares(&beside_classic("reno", Value::Flag(true), 1));
     let ratio = dctcp.rate / reno.rate;
     assert!(ratio > 6.0 && ratio < 24.0, "{} and {} bit/s", dctcp.rate, reno.rate);
-    assert!((dctcp.mean - reno.mean).abs() < 1.0, "{} and {} ms in one queue", dctcp.mean, reno.mean);
+    // It sends most while its window is large, and then the queue is long: its packets wait no less than the others.
+    assert!(dctcp.mean > reno.mean - 1.0, "{} and {} ms in one queue", dctcp.mean, reno.mean);
 }
 
 /// A Prague flow with AccECN feedback that sends no bursts.

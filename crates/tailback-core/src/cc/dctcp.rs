@@ -15,7 +15,7 @@ const CARD: Card = Card {
           halves",
     source: "RFC 8257 section 3.3; Linux `tcp_dctcp` (6.1)",
     differs: &[
-        "As in Linux, α in 1/1024 and g a power of two; a share too small to register still decays by one",
+        "As in Linux, α in 1/1024 and g a power of two; an α below 1/g is zero after a window without marks",
         "As in Linux, F is of segments acknowledged or SACKed, each with the echo of the ACK that reports it, where \
               the RFC counts bytes acknowledged",
         "As in Linux, SYNs, retransmissions and ACKs without data are ECN capable too, which RFC 3168 forbids: \
@@ -106,8 +106,9 @@ impl CongestionControl for Dctcp {
 
 impl Dctcp {
     fn close_window(&mut self, snd_nxt: u64) {
+        // As Linux does (`dctcp_update_alpha`): an α of which g times rounds to zero goes at once.
         let decay = self.alpha >> self.shift;
-        self.alpha -= if decay == 0 { self.alpha.min(1) } else { decay };
+        self.alpha -= if decay == 0 { self.alpha } else { decay };
         if self.marked > 0 {
             let share = (self.marked << (10 - self.shift)) / self.delivered.max(1);
             self.alpha = (self.alpha + share as u32).min(ONE);
@@ -180,6 +181,12 @@ mod tests {
     #[test]
     fn alpha_dies_out_without_marks() {
         let mut dctcp = build::<Dctcp>(&[]);
+        for (before, after) in [(16, 15), (15, 0)] {
+            dctcp.alpha = before;
+            dctcp.close_window(0);
+            assert_eq!(dctcp.alpha, after);
+        }
+        dctcp.alpha = ONE;
         (0..200).for_each(|_| dctcp.close_window(0));
         assert_eq!(dctcp.alpha, 0);
     }

@@ -71,7 +71,8 @@ impl Receiver {
             return brings_cwr && segment.len > 0;
         }
         if segment.ce == self.ecn.is_echoed {
-            return false;
+            // tcp_ecn_accept_cwr, before the mark: the segment with CWR is acknowledged at once by this receiver, too.
+            return segment.flags.has(Flags::CWR) && segment.len > 0 && stack.adapts_acks();
         }
         if self.delay.unacknowledged > 0 {
             self.ecn.early = Some(EarlyAck { ack: self.next, echo: self.ecn.is_echoed });

@@ -12,9 +12,9 @@
 //! The send buffer counts each of these pieces with its bookkeeping, so it holds less payload the smaller they are.
 //!
 //! Differs from the source: what is repaired leaves by segments; the bookkeeping of pieces cut by a repair or joined
-//! by a SACK is left out, as is PSH after half of the peer's window. The buffer grows where its writer finds room, and not at
-//! each ACK while it waits. Newer kernels (`tcp_grow_skb`) fill the unit at the head again as it leaves, so that its size
-//! bounds no burst.
+//! by a SACK is left out, as is PSH after half of the peer's window. Each write is a call of its own, which takes back
+//! the push of the wait before it. The buffer grows where its writer finds room, and not at each ACK while it waits.
+//! Newer kernels (`tcp_grow_skb`) fill the unit at the head again as it leaves, so that its size bounds no burst.
 
 use std::collections::VecDeque;
 
@@ -22,8 +22,8 @@ use super::Sender;
 use crate::cc::{CongestionControl, Phase};
 use crate::time::{Bytes, Duration, Time};
 
-/// Payload of a unit: 64 KiB less the room Linux keeps for headers (GSO_LEGACY_MAX_SIZE − MAX_TCP_HEADER − 1).
-const UNIT: Bytes = 65_215;
+/// Payload of a unit and the room Linux keeps for headers (GSO_LEGACY_MAX_SIZE − 1).
+const UNIT_AND_HEADER: Bytes = 65_535;
 /// A burst is sent in 1/1024 s at the pacing rate (sk_pacing_shift = 10).
 pub(super) const PER_SECOND: u64 = 1024;
 /// A burst waits only while the last one left less than this ago.
@@ -31,9 +31,9 @@ const RECENT: Duration = Duration::from_ms(1);
 /// A burst waits only for an ACK that is due within this. Linux 6.18, and 6.1, 6.6 and 6.12 since their updates of
 /// October 2025; half a round trip before, which on long paths is no sign that one is coming.
 const NEAR: Duration = Duration::from_ms(1);
-/// What Linux adds to a segment's payload for its buffer, before it takes the next power of two, and after: options of
-/// 12 B, MAX_TCP_HEADER and `skb_shared_info`, 320 B each; `sk_buff`.
-const SEGMENT_HEAD: Bytes = 12 + 320 + 320;
+/// What Linux adds to a segment's payload for its buffer, beside the room for headers, before it takes the next power of
+/// two, and after: options of 12 B and `skb_shared_info`; `sk_buff`.
+const SEGMENT_HEAD: Bytes = 12 + 320;
 const SEGMENT_RECORD: Bytes = 256;
 /// A send buffer holds what this many segments take at least (TCP_INIT_CWND), twice over.
 const LEAST_WINDOW: u64 = 10;
@@ -98,6 +98,14 @@ impl Units {
     /// Of those written last.
     fn last_size(&self) -> Bytes {
         self.later.back().map_or(self.size, |(_, size)| *size)
+    }
+
+    /// Where the unit begins that ends at `written`; the one before it ends at `from` at the earliest.
+    fn start_of_last(&self, from: u64, written: u64) -> u64 {
+        let of_its_size = self.later.iter().rev().copied().find(|(at, _)| *at < written);
+        let (at, size) = of_its_size.unwrap_or((from, self.size));
+        let from = from.max(at);
+        from + (written - 1 - from) / size * size
     }
 
     /// Those of `unsent` bytes, written last.
@@ -269,7 +277,8 @@ impl Sender {
     /// for as large as it may become; three for BBR.
     pub(super) fn grown_buffer(&self) -> Bytes {
         let windows = if self.algorithm.owns_window() { 3 } else { 2 };
-        let segment = (u64::from(self.control.mss) + SEGMENT_HEAD).next_power_of_two() + SEGMENT_RECORD;
+        let head = SEGMENT_HEAD + self.stack.header_room;
+        let segment = (u64::from(self.control.mss) + head).next_power_of_two() + SEGMENT_RECORD;
         let segments =
             self.control.cwnd_segments().max(LEAST_WINDOW).max(u64::from(self.reordering.degree) + 1);
         windows * segments * segment
@@ -300,23 +309,51 @@ impl Sender {
             // A writer who had to wait for room has left the window unused (Linux looks at each `sendmsg`).
             self.look_for_app_limit();
         }
-        let size = (UNIT.min(self.peer.widest / 2) / mss * mss).max(mss);
-        if self.units.size == 0 {
-            self.units.size = size;
-        } else if self.units.last_size() != size {
-            self.units.later.push_back((self.bursts.written, size));
-        }
-        let full = match bookkeeping {
-            0 => self.snd_una + self.send_buffer,
+        let size = (self.unit().min(self.peer.widest / 2) / mss * mss).max(mss);
+        let (start, full) = match bookkeeping {
+            0 => (self.bursts.written, self.snd_una + self.send_buffer),
             _ => {
-                let units = (self.send_buffer - held).div_ceil(size + bookkeeping);
-                self.bursts.written.max(self.snd_una) + units * size
+                let (start, held) = self.fill_tail(size, held);
+                let units = self.send_buffer.saturating_sub(held).div_ceil(size + bookkeeping);
+                (start, start + units * size)
             }
         };
+        if self.units.size == 0 {
+            self.units.size = size;
+        } else if full > start && self.units.last_size() != size {
+            self.units.later.push_back((start, size));
+        }
         self.bursts.written = self.write_end.min(full);
         if full < self.write_end {
             self.units.waited_at.push_back(full);
         }
+    }
+
+    /// The writer fills the unit written last up to `size` before it begins another, if any of it is left to send (Linux
+    /// `tcp_sendmsg_locked`). Returns where the next one begins, and what the buffer, which counted `held`, then counts.
+    fn fill_tail(&mut self, size: Bytes, held: Bytes) -> (u64, Bytes) {
+        let (next, written) = (self.snd_nxt, self.bursts.written.max(self.snd_una));
+        if next >= written {
+            self.bursts.unit_end = next;
+            return (written, held);
+        }
+        let is_begun = written <= self.bursts.unit_end;
+        let tail = if is_begun { next } else { self.units.start_of_last(self.bursts.unit_end, written) };
+        let room = size.saturating_sub(written - tail);
+        let end = written + room;
+        if room > 0 {
+            // The push that a wait for room asked for is taken back by the next write.
+            if self.units.waited_at.back() == Some(&written) {
+                self.units.waited_at.pop_back();
+            }
+            if !is_begun && self.units.last_size() != size {
+                self.units.later.push_back((tail, size));
+            }
+        }
+        if is_begun {
+            self.bursts.unit_end = end;
+        }
+        (end, held + room)
     }
 
     /// What the buffer counts: payload, and bookkeeping for each burst that has left and each unit that has not.
@@ -355,7 +392,7 @@ impl Sender {
         let mss = u64::from(self.control.mss);
         let with_one_more = limit + mss;
         self.control.pacing.is_none()
-            && with_one_more <= UNIT
+            && with_one_more <= self.unit()
             && limit < u64::from(self.stack.burst_segments) * mss
             && self.has_window_rate(with_one_more * PER_SECOND)
     }
@@ -366,6 +403,11 @@ impl Sender {
         let srtt = self.rtt.srtt();
         let near = (srtt / 2).min(NEAR);
         self.board.head_sent().is_some_and(|at| at + srtt <= now + near)
+    }
+
+    /// The largest payload of a unit.
+    fn unit(&self) -> Bytes {
+        UNIT_AND_HEADER - self.stack.header_room
     }
 
     fn most_bytes(&self) -> Bytes {
@@ -385,8 +427,8 @@ impl Sender {
         }
         let round_trip = self.rtt.min().as_us() >> 9;
         // Short paths afford longer bursts (tcp_tso_rtt_log).
-        let near = if round_trip < 32 { UNIT >> round_trip } else { 0 };
-        let bytes = (self.rate_bytes() / PER_SECOND + near).min(UNIT);
+        let near = if round_trip < 32 { self.unit() >> round_trip } else { 0 };
+        let bytes = (self.rate_bytes() / PER_SECOND + near).min(self.unit());
         (bytes / u64::from(self.control.mss)).max(self.least_of_most()).min(u64::from(most)) as u32
     }
 }
@@ -483,12 +525,14 @@ mod tests {
 
     #[test]
     fn units_are_cut_by_the_window_of_their_time_as_the_buffer_grows() {
-        // Linux: 2 · 10 · (4096 + 256) B at first. The peer's window of 64 KB bounds the units written into that at 22
-        // segments, and 64 KiB those written later.
+        // Linux: 2 · 10 · (4096 + 256) B at first, and 2 · 10 · (2048 + 256) with less room for headers. The peer's window of
+        // 64 KB bounds the units written into that at 22 segments, and 64 KiB those written later.
         const MSS: u64 = 1448;
-        for (grows, first, later) in [(true, 87_040, 45), (false, 1 << 22, 22)] {
+        for (grows, header_room, first, later) in
+            [(true, 320, 87_040, 45), (true, 256, 46_080, 45), (false, 320, 1 << 22, 22)]
+        {
             let mut stack = Stack::named("linux", "stack").unwrap();
-            stack.send_buffer_grows = grows;
+            (stack.send_buffer_grows, stack.header_room) = (grows, header_room);
             let algorithm = crate::cc::registry::build("reno", &Default::default(), "tcp", 1).unwrap();
             let mut sender = Sender::new(Arc::new(stack), algorithm, MSS as u32, 1 << 22);
             let mut now = Time::from_ms(100);
@@ -506,7 +550,7 @@ mod tests {
                 sender.settle(now);
             }
             assert_eq!(sender.units.last_size(), later * MSS);
-            let windows = 2 * sender.control.cwnd_segments() * (4096 + 256);
+            let windows = sender.control.cwnd_segments() * first / 10;
             assert!(!grows || (windows / 2..=windows).contains(&sender.send_buffer()));
         }
     }

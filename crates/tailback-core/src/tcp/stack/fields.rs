@@ -250,6 +250,9 @@ fields! {
     /// The send buffer begins with what ten segments take twice over, and grows with the congestion window up to its
     /// size (Linux `tcp_sndbuf_expand`); one that a flow names stays as it is.
     send_buffer_grows: bool, Switch, free;
+    /// Room for headers before each segment, of which the size of a growing send buffer and of a unit follows (Linux
+    /// `MAX_TCP_HEADER`).
+    header_room: Bytes, Whole(0, 4_096, "B"), free;
     /// Send buffer when the scenario names none.
     send_buffer: Bytes, Whole(1, 1_000_000_000_000, "B"), free;
     /// Receive buffer when the scenario names none.

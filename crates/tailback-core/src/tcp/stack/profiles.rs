@@ -134,6 +134,7 @@ profiles! {
         reassembly_limit: None, "reass.maxqlen is 48 by default; unlimited here, as every study raises it";
         send_bookkeeping: 0, "sbspace 7.3: sb_cc counts payload";
         send_buffer_grows: false, "net.inet.tcp.sendbuf_auto; taken as if grown at once";
+        header_room: 0, "its buffer does not grow";
         send_buffer: 262_144, "sendbuf_max 256 KiB";
         receive_buffer: 262_144, "recvbuf_max 256 KiB";
         window_share: 100, "sbspace: the whole buffer is offered";
@@ -257,6 +258,7 @@ profiles! {
         reassembly_limit: None, "bounded by the receive buffer only";
         send_bookkeeping: 0, "the buffer is taken as of payload";
         send_buffer_grows: false, "autotuned; taken as if grown at once";
+        header_room: 0, "its buffer does not grow";
         send_buffer: 4_194_304, "autotuning maximum min(4 MiB, tcp_mem/128); taken as if grown at once";
         receive_buffer: 4_194_304, "autotuning maximum for 1 GiB of memory: 4 MiB; taken as if grown at once";
         window_share: 75, "tcp_adv_win_scale = 2: three quarters";
@@ -348,6 +350,7 @@ profiles! {
         send_bookkeeping: 1_280,
             "tcp_stream_alloc_skb: SKB_TRUESIZE of 1,024 B less skb_shared_info, for MAX_TCP_HEADER on 64-bit machines";
         send_buffer_grows: true, "tcp_init_buffer_space, tcp_new_space: tcp_sndbuf_expand";
+        header_room: 320, "MAX_TCP_HEADER with Wi-Fi (CONFIG_WLAN); 256 without, as in Debian's cloud kernels";
         send_buffer: 4_194_304, "tcp_wmem[2] = 4 MiB";
         receive_buffer: 6_291_456, "tcp_rmem[2] = 6 MiB";
         window_share: 50, "tcp_adv_win_scale = 1: one half";
@@ -446,6 +449,7 @@ profiles! {
         reassembly_limit: None, "unlimited";
         send_bookkeeping: 0, "it counts payload";
         send_buffer_grows: false, "no send buffer";
+        header_room: 0, "its buffer does not grow";
         send_buffer: 67_108_864, "no send buffer; large here";
         receive_buffer: 67_108_864, "window_ 20 packets by default, which every study raises; large here";
         window_share: 100, "no sharing";
@@ -528,6 +532,7 @@ profiles! {
         reassembly_limit: None, "bounded by the receive buffer only";
         send_bookkeeping: 0, "it counts payload";
         send_buffer_grows: false, "tcp-socket.cc 3.27: SndBufSize is fixed";
+        header_room: 0, "its buffer does not grow";
         send_buffer: 131_072, "tcp-socket.cc 3.27: SndBufSize 131072";
         receive_buffer: 131_072, "tcp-socket.cc 3.27: RcvBufSize 131072";
         window_share: 100, "the whole buffer is offered";
@@ -652,6 +657,7 @@ profiles! {
         reassembly_limit: None, "unknown; unlimited";
         send_bookkeeping: 0, "unknown";
         send_buffer_grows: false, "unknown; off";
+        header_room: 0, "its buffer does not grow";
         send_buffer: 1_048_576, "the application's; 1 MiB here";
         receive_buffer: 16_777_216, "autotuning maximum 16 MiB; taken as if grown at once";
         window_share: 100, "the whole buffer is offered";
