@@ -29,7 +29,7 @@ CARGO_FLAGS := --locked --workspace
 SCRIPTS = $(shell grep -slE "^\#!.*python" scripts/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test outputs fuzz hunt suites audit coverage instructions bench bench-peers figures validate identify pages docs explorer record explorer-test lint fmt env fast wheel journey release-check lock version clean check-rust check-python demo-takes test-takes
+.PHONY: help demo test outputs fuzz hunt suites audit coverage instructions bench bench-peers figures validate identify pages docs explorer record explorer-test lint fmt env fast wheel journey release-check lock version clean rust-tests check-rust check-python demo-takes test-takes
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -39,7 +39,7 @@ demo: demo-takes $(VENV)/.built ## Run the voip-latency study in full; prints th
 	$(BIN)/tailback study voip-latency
 
 test: PROFILE := local
-test: test-takes lint check-rust check-python ## Lint, then every test that is not slow; CI runs it, and the slow ones
+test: test-takes lint rust-tests check-rust check-python ## Lint, then every test that is not slow; CI runs it, and the slow ones
 
 # First of all, so that one knows before the compiler starts.
 demo-takes:
@@ -136,11 +136,14 @@ lint: $(VENV)/.built ## Formatting, clippy, ruff, mypy and spelling; a warning i
 	scripts/check_licences
 
 # By the extension module's profile: its crates are not compiled again, and the laws run at full speed.
-check-rust: $(VENV)/.built
-	cargo test --profile local $(CARGO_FLAGS)
+rust-tests: $(VENV)/.built
+	cargo test --profile local $(CARGO_FLAGS) --quiet --no-run
 
 # With --jobs too they begin when all else is over: kernels in them run by the clock.
-check-python: $(VENV)/.built | $(filter explorer-test instructions journey suites,$(MAKECMDGOALS)) $(if $(filter test,$(MAKECMDGOALS)),lint check-rust)
+check-rust: rust-tests | $(if $(filter test,$(MAKECMDGOALS)),lint) $(filter explorer-test instructions journey suites,$(MAKECMDGOALS))
+	cargo test --profile local $(CARGO_FLAGS)
+
+check-python: $(VENV)/.built | $(if $(filter test,$(MAKECMDGOALS)),check-rust)
 	$(BIN)/pytest -n auto --dist loadgroup
 
 fmt: $(VENV)/.installed ## Format all sources and fix what the linters can

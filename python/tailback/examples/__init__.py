@@ -54,7 +54,7 @@ def _below(folder: Traversable, prefix: str) -> list[str]:
     for each in folder.iterdir():
         if each.is_dir():
             out += _below(each, f"{prefix}{each.name}/")
-        elif each.name.endswith(".toml"):
+        elif each.name.endswith(".toml") and each.name != "Cargo.toml":
             out.append(prefix + each.name.removesuffix(".toml"))
     return out
 

@@ -478,7 +478,7 @@ mod tests {
     fn what_the_kernel_cannot_take_is_refused_by_name() {
         for (name, params, part) in [
             ("codel", ("mtu", Value::Number(1000.0)), "q.params.mtu"),
-            ("pie", ("max_burst_ms", Value::Number(10.0)), "q.params.max_burst_ms"),
+            ("pie", ("max_burst", Value::Number(10.0)), "q.params.max_burst"),
             ("pie", ("alpha", Value::Number(0.1)), "0.125"),
             ("red", ("gentle", Value::Flag(true)), "gentle = false"),
             ("red", ("weight", Value::Number(0.0027)), "0.001953125"),
