@@ -12,6 +12,8 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(VIRTUAL_ENV)/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport CONDA_PREFIX
+# Kernels and crates that tests build do not share our jobs.
+unexport MAKEFLAGS
 unexport PYTHONHOME
 unexport PYTHONPATH
 

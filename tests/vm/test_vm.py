@@ -306,6 +306,14 @@ def test_a_guest_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not _machines()
 
 
+def test_the_hosts_clock_stands_for_a_machine(tmp_path: Path) -> None:
+    letter.prepare(tmp_path / "memory")
+    looks = "import ctypes, sys; at = (ctypes.c_long * 2)(); ctypes.CDLL(None).gettimeofday(at, None); "
+    looks += "sys.exit(str(at[:]))"
+    with pytest.raises(vm.LostRun, match=r"\[1577836800, 0\]"):
+        machine.boot([sys.executable, "-c", looks], tmp_path / "memory", tmp_path / "console", None, None)
+
+
 _STOPS = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
 
 
