@@ -36,7 +36,7 @@ def tried_with(crate: str, scenario: Scenario, cc: str, expect: str) -> Callable
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "scenario.toml"
             write_text(file, text)
-            words = [program, file, cc]
+            words = [str(program), str(file), cc]
             try:
                 done = subprocess.run(
                     words, capture_output=True, text=True, timeout=_PATIENCE_S, check=False, errors="replace"

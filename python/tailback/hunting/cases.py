@@ -129,8 +129,8 @@ class Case:
     def _answers(self, given: Mapping[str, Any]) -> Any:
         # Responses travel against the flow's direction.
         params = {"request_bytes": 200, "response_bytes": self.answer_bytes, "think": f"{self.think_ms:g}ms"}
-        ends = {"from": "right", "to": "left", "params": params}
-        return flow("request-response", **given | ends)
+        ends: dict[str, Any] = {"from": "right", "to": "left", "params": params}
+        return flow("request-response", **{**given, **ends})
 
     @property
     def limit(self) -> str:
