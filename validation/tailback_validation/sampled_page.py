@@ -140,7 +140,7 @@ def study(
         rows = [sampled.rows_of(folder, kernel) for kernel in kernels]
         guests = sorted({guest for each in rows for guest in each.guests()})
         about = list(dict.fromkeys(name for each in rows for name in each.about()))
-        about += [f"guests {', '.join(guests)}", f"simulator {engine_fingerprint()}", f"cells so far: {run_so_far}"]
+        about += [f"guests {', '.join(guests)}", f"simulator {engine_fingerprint()}. Cells so far: {run_so_far}"]
         write(against, between, about, out, algorithm)
     return dict((*against, *between))
 
