@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import Any
 
 import numpy as np
@@ -169,7 +170,7 @@ def test_framing_survives_the_way_to_the_engine_and_back() -> None:
 
 
 def test_a_receiver_drops_what_a_wire_damaged_and_no_link_does() -> None:
-    result = tb.run(_dumbbell(tb.flow("udp-cbr", params={"rate": "1mbit"}), tb.bulk("cubic"), wire={"corrupt": 0.01}))
+    result = tb.run(_dumbbell(tb.flow("udp-cbr", params={"rate": "10mbit"}), tb.bulk("cubic"), wire={"corrupt": 0.01}))
     rows = result.polars("receiver_drops", labels=True)
     assert set(rows["reason"].cast(pl.String)) == {"corrupt"}
     assert rows["reverse"].to_list() == [False, False]
@@ -218,9 +219,9 @@ def test_marks_that_vanish_leave_a_standing_queue_and_those_that_become_drops_do
 # -- jitter
 
 
-def _jittered(wire: dict[str, Any], **how: Any) -> float:
+def _jittered(wire: dict[str, Any], seed: int = 1, **how: Any) -> float:
     flow = tb.bulk("cubic", **how)
-    return _goodput_mbps(tb.run(_dumbbell(flow, duration="5s", wire=wire)))
+    return _goodput_mbps(tb.run(_dumbbell(flow, duration="5s", wire=wire).with_(seed=seed)))
 
 
 def test_a_stack_with_a_fixed_reordering_threshold_pays_for_netems_jitter_and_not_for_the_ordered_one() -> None:
@@ -230,9 +231,13 @@ def test_a_stack_with_a_fixed_reordering_threshold_pays_for_netems_jitter_and_no
 
 
 def test_what_netems_jitter_costs_linux_is_the_refusal_of_old_timestamps() -> None:
-    ordered, drawn = _jittered({"jitter": "10ms"}), {"netem_jitter": "5ms"}
-    assert _jittered(drawn) < 0.8 * ordered
-    assert _jittered(drawn, stack={"name": "linux", "paws": False}) > 0.9 * ordered
+    def median(wire: dict[str, Any], **how: Any) -> float:
+        # One run may be lucky: slow start's end is a matter of chance.
+        return statistics.median(_jittered(wire, seed=seed, **how) for seed in range(1, 6))
+
+    ordered, drawn = median({"jitter": "10ms"}), {"netem_jitter": "5ms"}
+    assert median(drawn) < 0.8 * ordered
+    assert median(drawn, stack={"name": "linux", "paws": False}) > 0.9 * ordered
 
 
 def test_netems_delays_are_seen_by_packets_and_have_their_distribution() -> None:

@@ -151,6 +151,6 @@ def test_bad_input_is_reported(lossy: Path, tailback: Any, arguments: list[str],
 def test_a_scenario_that_records_more_than_is_compared(tmp_path: Path, tailback: Any) -> None:
     path = tmp_path / "polled.toml"
     path.write_text(LOSSY + '[instruments]\npolls = "all"\ninternals = true\n')
-    code, out, err = tailback("compare", path, "--cc", "reno", "--cc", "cubic", "--pairs", "2")
+    code, out, err = tailback("compare", path, "--cc", "reno", "--cc", "cubic", "--pairs", "2", "--all")
     assert code == 0, err
     assert "goodput_mbps" in out

@@ -249,6 +249,7 @@ class Case:
         self.maybe(out, 0.2, "ip", lambda: self.random.choice((4, 6)))
         self.maybe(out, 0.1, "bytes", lambda: self.random.choice(_SIZES))
         self.maybe(out, 0.2, "access_delay", self.span)
+        self.maybe(out, 0.1, "access_schedule", lambda: [{"at": self.span(), "delay": self.span()}])
         self.maybe(out, 0.05, "route", lambda: self.random.sample(self.link_names, 1))
         self.maybe(out, 0.05, "back_route", lambda: self.random.sample(self.link_names, 1))
         self.times(out)
