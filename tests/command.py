@@ -30,8 +30,8 @@ class Ran(NamedTuple):
         return json.loads(self.out)
 
 
-def tailback(*words: object, cwd: Path | None = None) -> Ran:
-    """Call it in this process, perhaps in another folder."""
+def tailback(*words: object, cwd: Path | None = None, shows_traceback: bool = False) -> Ran:
+    """Call it in this process, perhaps in another folder. A traceback is shown of the user's code alone."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.ExitStack() as stack:
         if cwd is not None:
@@ -42,10 +42,13 @@ def tailback(*words: object, cwd: Path | None = None) -> Ran:
         try:
             cli.main()
         except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else 0
+            # A text is an error's, and nothing is success.
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         else:
             raise AssertionError("a command ends with its exit code")
-    return Ran(code, out.getvalue(), err.getvalue())
+    ran = Ran(code, out.getvalue(), err.getvalue())
+    assert ("Traceback" in ran.out + ran.err) == shows_traceback
+    return ran
 
 
 def process(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:

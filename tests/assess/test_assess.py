@@ -476,7 +476,8 @@ def own(tmp_path: Path) -> Any:
 
 
 def test_a_candidate_that_crashes_is_reported_with_its_traceback(own: Any, tailback: Any, tmp_path: Path) -> None:
-    code, out, err = tailback("assess", own("raise RuntimeError('no idea')"), "--allow-code", "--out", tmp_path / "d")
+    words = ["assess", own("raise RuntimeError('no idea')"), "--allow-code", "--out", tmp_path / "d"]
+    code, out, err = tailback(*words, shows_traceback=True)
     assert (code, out) == (1, "")
     assert "no idea" in err
     assert "it was not assessed" in err

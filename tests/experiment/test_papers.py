@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tailback as tb
-from command import PROCESS
+from command import process
 from tailback import cli
 from tailback.experiment import studies
 
@@ -32,9 +32,10 @@ def test_the_package_of_the_documents_is_found_and_its_claims_are_judged(tmp_pat
     subprocess.run([sys.executable, "-m", *install, "--target", tmp_path / "site", source], check=True)
     paths = os.pathsep.join([str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": paths}
-    call = {"env": environment, "cwd": tmp_path, "check": True, "capture_output": True, "text": True}
-    assert "router-buffers" in subprocess.run([*PROCESS, "study", "--list"], **call).stdout  # type: ignore[call-overload]
-    subprocess.run([*PROCESS, "study", "router-buffers", "--seeds", "2"], **call)  # type: ignore[call-overload]
+    listed = process("study", "--list", env=environment, cwd=tmp_path)
+    assert "router-buffers" in listed.stdout, listed.stderr
+    ran = process("study", "router-buffers", "--seeds", "2", env=environment, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
     result = studies.load(tmp_path / "results" / "router-buffers")
     assert [(claim.id, claim.verdict) for claim in result.claims] == [("RB-1", "reproduced"), ("RB-2", "reproduced")]
     assert all(len(claim.values) == 2 for claim in result.claims)

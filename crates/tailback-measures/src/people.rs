@@ -17,7 +17,7 @@ pub struct Segment {
     pub asked_s: f64,
     /// When its last byte arrived.
     pub arrived_s: f64,
-    /// Size of it.
+    /// Payload of the segment or object.
     pub bytes: f64,
 }
 
