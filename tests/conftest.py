@@ -23,6 +23,8 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Before pytest-xdist, which reads groups in the same hook.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run a failed test of a real kernel up to twice more; the summary names each rerun.
 
