@@ -31,7 +31,7 @@ CARGO_FLAGS := --locked --workspace
 SCRIPTS = $(shell grep -slE "^\#!.*python" scripts/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test outputs fuzz hunt suites audit coverage instructions bench bench-peers figures validate identify pages docs explorer record explorer-test lint fmt env fast wheel journey release-check lock version clean rust-tests check-rust check-python demo-takes test-takes
+.PHONY: help demo test outputs fuzz long suites audit coverage instructions bench bench-peers figures validate identify pages docs explorer record explorer-test lint fmt env fast wheel journey release-check lock version clean rust-tests check-rust check-python demo-takes test-takes
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -41,7 +41,7 @@ demo: demo-takes $(VENV)/.built ## Run the voip-latency study in full; prints th
 	$(BIN)/tailback study voip-latency
 
 test: PROFILE := local
-test: test-takes lint rust-tests check-rust check-python ## Lint, then every test that is not slow; CI runs it, and the slow ones
+test: test-takes lint rust-tests check-rust check-python ## Lint, then every test that is not marked long
 
 # First of all, so that one knows before the compiler starts.
 demo-takes:
@@ -158,8 +158,8 @@ env: $(VENV)/.built ## Only make the environment .venv, with tailback in it
 wheel: explorer $(VENV)/.built ## A wheel for this kind of machine in dist/, with the explorer, compiled by its own profile as `make fast` does
 	@scripts/optimise --wheel dist
 
-hunt: $(VENV)/.built ## The searches that take longer: the low-rate attack on Reno, a window that overflows, and the same found again
-	$(BIN)/pytest -m 'slow or long' tests/test_hunt.py
+long: $(VENV)/.built ## The tests that `make test` leaves out: whole searches, and variants of what a quicker test sees
+	$(BIN)/pytest -n auto --dist loadgroup -m long
 
 suites: $(VENV)/.built ## The suites that take up to a minute, two minutes in all: red if anything comes out other than declared
 	@names=$$($(BIN)/python scripts/quick_suites) && $(BIN)/tailback test --as-declared $$names

@@ -10,7 +10,7 @@ import pytest
 import command
 
 #: Seconds of processor time that a test may take, with what it starts and waits for. A busy machine does not change it
-#: much; what takes longer is marked slow, or made shorter.
+#: much; what takes longer is marked long, or made shorter.
 MOST_CPU_S = 60.0
 
 # Folders whose tests run real kernels by the machine's clock.
@@ -23,6 +23,8 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Before pytest-xdist, which reads groups in the same hook.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run a failed test of a real kernel up to twice more; the summary names each rerun.
 
@@ -38,12 +40,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
 
 
-def over_budget(seconds: float, is_slow: bool) -> str | None:
+def over_budget(seconds: float, is_long: bool) -> str | None:
     """Why a test fails that takes too long."""
-    if is_slow or seconds <= MOST_CPU_S:
+    if is_long or seconds <= MOST_CPU_S:
         return None
     return (
-        f"it took {seconds:.0f} s of processor time, and a test may take {MOST_CPU_S:.0f}: shorten it, or mark it slow"
+        f"it took {seconds:.0f} s of processor time, and a test may take {MOST_CPU_S:.0f}: shorten it, or mark it long"
     )
 
 
@@ -52,7 +54,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Fail a test that takes more processor time than it may."""
     before = sum(os.times()[:4])
     result = yield
-    said = over_budget(sum(os.times()[:4]) - before, any(item.get_closest_marker(name) for name in ("slow", "long")))
+    said = over_budget(sum(os.times()[:4]) - before, item.get_closest_marker("long") is not None)
     if said is not None:
         pytest.fail(said, pytrace=False)
     return result

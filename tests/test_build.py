@@ -101,7 +101,7 @@ def test_ci_compiles_by_the_quick_profile_and_once() -> None:
     assert "--release" not in recipe
 
 
-def test_a_test_that_takes_too_long_fails_unless_it_is_marked_slow() -> None:
+def test_a_test_that_takes_too_long_fails_unless_it_is_marked_long() -> None:
     over = runpy.run_path(str(ROOT / "tests/conftest.py"))["over_budget"]
     assert over(59.0, False) is None
     assert over(600.0, True) is None

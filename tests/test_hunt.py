@@ -18,7 +18,7 @@ from tailback.hunting.cases import simpler
 GENTLE = Path(__file__).parents[1] / "bpf" / "examples" / "gentle.bpf.c"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_low_rate_attack_on_reno_is_found(tmp_path: Path) -> None:
     """Kuzmanovic and Knightly, SIGCOMM 2003: short bursts at a low average rate keep Reno in its timeouts."""
     (found,) = tb.hunt("reno", weaknesses=["lockout"], out=tmp_path)
@@ -84,7 +84,7 @@ def test_a_broken_expectation_is_found(tmp_path: Path) -> None:
     assert tb.test(tmp_path).verdict == "failed"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_same_seed_finds_the_same_with_any_number_of_threads() -> None:
     one, other = (tb.hunt("bbr", weaknesses=["loss"], runs=60, seed=5, workers=workers) for workers in (1, 3))
     assert [each.to_json() for each in one] == [each.to_json() for each in other]
@@ -152,7 +152,7 @@ def test_a_window_that_collapses_uses_little_of_a_path_that_needs_more(tmp_path:
         assert (underuse.badness(case, mine) >= 1.0 and underuse.is_well(case, mine, reno)) is is_bad
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_window_that_collapses_above_1024_segments_is_found(tmp_path: Path) -> None:
     (tmp_path / "over.py").write_text(OVERFLOW)
     (found,) = tb.hunt(f"{tmp_path}/over.py:Overflow", weaknesses=["underuse"], runs=60, allow_code=True, out=tmp_path)
@@ -224,7 +224,7 @@ def test_a_hunt_of_400_runs_for_all_weaknesses_finds_the_jitter_of_quinns_bbr() 
     assert found["jitter"].scenario.resolve()["links"][0]["wire"]["jitter_ps"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_answers_that_noqs_bbr3_sends_unpaced_are_found_and_its_cubic_has_no_such_weakness() -> None:
     """noq's issue 800: while the application limits it, its pacing rate stays that of a round trip of a millisecond."""
     (found,) = tb.hunt("noq,cc=bbr3", weaknesses=["answers"], runs=100)
@@ -252,7 +252,7 @@ def test_the_overflow_of_noqs_bbr3_is_found_in_the_version_that_has_it() -> None
     assert found["1.2.0"] == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["reno", "cubic", "bbr", "bbr3", "quinn,cc=cubic", "noq,cc=bbr3", "s2n-quic,cc=bbr2"])
 def test_jitter_costs_no_other_control_its_packets(name: str) -> None:
     assert tb.hunt(name, weaknesses=["jitter"], runs=100) == []

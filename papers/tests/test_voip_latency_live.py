@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import pictures
 import tailback as tb
 from tailback import cli, live
 from tailback.experiment import studies
@@ -30,9 +31,8 @@ def test_live_cells_are_a_linux_of_todays_and_keep_their_names() -> None:
         assert cell.factors == whole[cell.key].factors
 
 
-# Figures of many senders have little to show of three.
-@pytest.mark.filterwarnings("ignore:constrained_layout not applied")
 def test_a_live_study_judges_what_it_can_and_says_what_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pictures.undrawn(monkeypatch)
     seen = []
 
     def run(scenario: tb.Scenario, **options: Any) -> tb.Result:

@@ -82,7 +82,7 @@ class Jittered:
             yield row["scenario"], row["seed"] - self._offset, row["error"] or values
 
 
-@pytest.mark.slow if NO_OPS > 20 else lambda test: test
+@pytest.mark.long if NO_OPS > 20 else lambda test: test
 def test_no_op_changes_raise_no_alarm() -> None:
     given = [Given(name, f"{name}.toml", text) for name, text in SCENARIOS.items()]
     alarms, examined = [], 0

@@ -89,6 +89,7 @@ def test_tshark_finds_the_same_repetitions_in_them(taken: tuple[tb.Result, Path,
     assert len(lines) == capture.flows(near)["retransmitted"].sum() > 0
 
 
+@pytest.mark.long
 def test_congestion_controls_of_the_real_kernel_are_identified_from_tcpdump(tmp_path: Path) -> None:
     """Reno, CUBIC and BBR at once, each between hosts of its own, from tcpdump at the receiver and at the sender."""
     dump = "tcpdump -i any -s 128 -Z root -U -w -"

@@ -57,11 +57,12 @@ def test_the_compilers_first_error_is_at_the_users_line(kernel: kernels.Kernel, 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (('.id = "short"', '.id = "pfifo_fast"'), r"File exists.*another \.id"),
+        pytest.param(('.id = "short"', '.id = "pfifo_fast"'), r"File exists.*another \.id", marks=pytest.mark.long),
         (("sch->limit = most;", "return -ENODEV;"), r"\.init function of your short returned"),
-        (
+        pytest.param(
             ("return register_qdisc(&short_ops);", "return most < 0 ? register_qdisc(&short_ops) : 0;"),
             "registered no queue discipline short",
+            marks=pytest.mark.long,
         ),
     ],
 )
@@ -74,6 +75,7 @@ def test_what_the_guests_kernel_refuses_is_named(
         vm.run(path(f"module:{source}"), kernel=kernel.name, allow_code=True)
 
 
+@pytest.mark.long
 @boots
 def test_a_queue_that_oopses_shows_its_stack(kernel: kernels.Kernel, tmp_path: Path) -> None:
     source = tmp_path / "sch_oops.c"

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,6 +92,7 @@ def busy() -> Iterator[None]:
         other.wait()
 
 
+@pytest.mark.long
 @boots
 @pytest.mark.usefixtures("busy")
 def test_a_loaded_machine_gives_the_same_bytes(first: tb.Result, tmp_path: Path) -> None:
@@ -114,7 +116,9 @@ def test_kernel_and_simulator_carry_the_same(first: tb.Result) -> None:
 
 
 @boots
-def test_a_dilated_clock_makes_the_hosts_faster_and_leaves_the_path_as_it_is(first: tb.Result, tmp_path: Path) -> None:
+def test_a_dilated_clock_makes_the_hosts_faster_and_leaves_the_path_as_it_is(
+    first: tb.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slowed = vm.run(scenario(), dilation=4)
     assert slowed.meta["dilation"] == 4
     assert "dilation" not in first.meta
@@ -123,10 +127,15 @@ def test_a_dilated_clock_makes_the_hosts_faster_and_leaves_the_path_as_it_is(fir
     assert late[1] < late[0] / 2
     sent = [float(of.numpy("flows")["bytes_received"][0]) for of in (first, slowed)]
     assert sent[1] == pytest.approx(sent[0], rel=0.02)
-    again = tb.repeat(tb.open_result(slowed.save(tmp_path / "slowed")))
-    for table in slowed.tables:
-        for column, values in slowed.numpy(table).items():
-            assert again.numpy(table)[column].tobytes() == values.tobytes(), f"{table}.{column}"
+    jobs: list[Any] = []
+
+    def instead(job: Any, *rest: object) -> tb.Result:
+        jobs.append(job)
+        return slowed
+
+    monkeypatch.setattr(vm, "_run", instead)
+    tb.repeat(tb.open_result(slowed.save(tmp_path / "slowed")))
+    assert [job.dilation for job in jobs] == [4]
 
 
 @pytest.mark.parametrize("wrong", [0, 101, 2.5, True, "4"])
@@ -145,12 +154,12 @@ def test_the_kernels_chance_follows_the_seed() -> None:
                 rtt="20ms",
                 queue={"discipline": "kernel:pie", "target": "2ms"},
                 flows=[tb.bulk("cubic")],
-                duration="3s",
+                duration="1500ms",
                 seed=seed,
                 instruments=tb.Instruments(packets=["bulk"]),
             )
         )
-        return tuple(result.numpy("packets")["sent_s"][:1000])
+        return tuple(result.numpy("packets")["sent_s"])
 
     assert carried(1) != carried(2)
 

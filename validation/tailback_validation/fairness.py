@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,16 +63,16 @@ def _goodputs(result: tb.Result) -> tuple[float, float]:
     return out[0], out[1]
 
 
-def measure(names: Iterable[str], *, workers: int | None = None) -> list[Sharing]:
+def measure(names: Iterable[str], *, seeds: Sequence[int] = SEEDS, workers: int | None = None) -> list[Sharing]:
     """Run and measure the algorithms called `names`."""
     names = list(names)
-    grid = [(name, rtt, seed) for name in names for rtt in (SHORT_MS, LONG_MS) for seed in SEEDS]
+    grid = [(name, rtt, seed) for name in names for rtt in (SHORT_MS, LONG_MS) for seed in seeds]
     pairs = tb.run_many((_scenario(*cell) for cell in grid), workers=workers, then=_goodputs)
     found = dict(zip(grid, pairs, strict=True))
     rate = int(tb.Rate(RATE))
 
     def median(name: str, rtt: int, of: str) -> float:
-        cells = np.array([found[name, rtt, seed] for seed in SEEDS])
+        cells = np.array([found[name, rtt, seed] for seed in seeds])
         each = {
             "equal": cells.min(axis=1) / cells.max(axis=1),
             "ratio": cells[:, 0] / np.maximum(cells[:, 1], 1.0),

@@ -1,11 +1,12 @@
 //! A BPF program of ours from source to object: compiled by clang, here or where there is one.
 
+use std::collections::HashMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 
 use crate::error::{Doing, LiveError};
 
@@ -18,6 +19,9 @@ const LICENCE: &str = "LICENSE(\"Dual MIT/GPL\");\n";
 
 /// The folder of objects that were compiled elsewhere.
 static COMPILED: OnceLock<PathBuf> = OnceLock::new();
+
+/// What this process has compiled: its runs have the same programs, and clang takes a second of processor time for them.
+static MADE: LazyLock<Mutex<HashMap<Recipe, Vec<u8>>>> = LazyLock::new(Mutex::default);
 
 /// From now on take every object from `folder`, by its [`Recipe::key`]: this machine has no compiler.
 pub fn take_from(folder: PathBuf) {
@@ -37,7 +41,7 @@ pub fn compiled(key: &str, name: &str) -> Option<Result<Vec<u8>, LiveError>> {
 }
 
 /// What a program is made of.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Recipe {
     /// Its name, for people.
     pub name: String,
@@ -67,8 +71,18 @@ impl Recipe {
         compiled(&self.key(), &self.name).unwrap_or_else(|| self.compile())
     }
 
-    /// Compiles the source.
+    /// Its object, compiled here, once in a process.
     pub fn compile(&self) -> Result<Vec<u8>, LiveError> {
+        let made = || MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(object) = made().get(self) {
+            return Ok(object.clone());
+        }
+        let object = self.by_clang()?;
+        made().insert(self.clone(), object.clone());
+        Ok(object)
+    }
+
+    fn by_clang(&self) -> Result<Vec<u8>, LiveError> {
         let fail = |why: String| LiveError::Failed(format!("compiling the BPF program {}: {why}", self.name));
         let mut clang = Command::new("clang");
         clang.args(["-x", "c", "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Werror", "-Wall"]);
