@@ -298,7 +298,7 @@ class Picky(NewReno):
         ({}, "python:no_such_module:Vegas", "no_such_module cannot be imported: ModuleNotFoundError"),
         ({}, "python:NewReno", "names no class"),
         ({}, "python:subprocess:getoutput", "subprocess:getoutput is no class"),
-        ({}, "python:subprocess:Popen", "Popen has no on_ack"),
+        ({}, "python:subprocess:Popen", "Popen is neither a queue, which has"),
     ],
 )
 def test_what_cannot_be_made_is_refused_before_anything_is_simulated(algorithms, cc, what):

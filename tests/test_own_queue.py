@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import command
 import tailback as tb
 from pairs import assert_same_rows
 from tailback import suites
@@ -187,6 +188,22 @@ def test_a_broken_rule_ends_the_run_with_queue_time_and_rule(made_by, rule):
         assert "packet " in text
 
 
+def test_a_broken_rule_is_printed_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.py").write_text(SOURCE)
+    (tmp_path / "full.toml").write_text(dumbbell("python:my.py:Mute").to_toml())
+    code, _, err = command.tailback("run", "full.toml", "--allow-code")
+    assert code == 1
+    assert err.count("it was kept, and dequeue returns None") == 1
+
+
+@pytest.mark.parametrize("limit", ["limit_packets", "limit_bytes", "LIMIT_PACKETS"])
+def test_a_limit_of_nothing_is_refused_whatever_queue_it_is_of(limit):
+    with pytest.raises(tb.ScenarioError, match="a queue of nothing drops") as raised:
+        run(Short, **{limit: 0})
+    assert raised.value.problems[0].field == f"dumbbell.queue.{limit}"
+
+
 def test_reordering_is_allowed_to_a_class_that_says_so():
     class Last(Reorders):
         reorders = True
@@ -269,6 +286,10 @@ class Mine(tb.OwnQueue):
             return "drop"
         self.packets.append(packet)
 
+class Mute(Mine):
+    def dequeue(self, now):
+        return None
+
 class Half:
     def enqueue(self, packet, now): ...
 """
@@ -303,6 +324,8 @@ def test_a_queue_is_no_congestion_control_nor_the_other_way_round():
 
     with pytest.raises(tb.ScenarioError):
         run(Control)
+    with pytest.raises(tb.TailbackError, match="Neither is neither a queue, which has enqueue and dequeue, nor"):
+        run(type("Neither", (), {}))
 
 
 def test_the_kernel_runs_none(tmp_path):

@@ -361,6 +361,12 @@ def _callable(name: str, made_by: _Class) -> _Class:
     if isinstance(made_by, type) and (queues.is_queue(made_by) or hasattr(made_by, "enqueue")):
         _demand_sound_queue(name, made_by)
         return made_by
+    hooks = ("on_ack", "on_congestion", "dequeue")
+    if isinstance(made_by, type) and not any(hasattr(made_by, hook) for hook in hooks):
+        raise TailbackError(
+            f"{name}: {made_by.__name__} is neither a queue, which has enqueue and dequeue, nor a congestion control, "
+            "which has on_ack and on_congestion."
+        )
     # A class reports what is missing before anything is made from it; any other callable does when it is called.
     for hook in ("on_ack", "on_congestion"):
         if isinstance(made_by, type) and not callable(getattr(made_by, hook, None)):

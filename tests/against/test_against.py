@@ -221,7 +221,7 @@ def test_an_old_base_that_cannot_run_is_not_compared_and_the_rest_goes_on(repo: 
     assert code == 3
     assert list(found["incomparable"]) == ["scenarios/own.toml"]
     assert "the base cannot run it" in found["incomparable"]["scenarios/own.toml"]
-    assert "has no on_ack" in found["incomparable"]["scenarios/own.toml"]
+    assert "is neither a queue" in found["incomparable"]["scenarios/own.toml"]
     assert found["runs"] == 32
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 import command
 import tailback as tb
 from tailback import registry
-from tailback.assess import output, verdicts
+from tailback.assess import output, pictures, verdicts
 from tailback.assess import run as assessed
 from tailback.assess.books import book, book_of
 from tailback.assess.queues.candidate import QueueCandidate, candidate
@@ -240,6 +241,17 @@ def test_a_seed_without_the_number_is_the_reason_that_is_shown() -> None:
     found = verdicts.judge_cell(cell, runs, "pie", ["codel"], QUEUE, candidate("pie"))[0]
     assert found.verdict == "failed"
     assert output.worst(found, {cell.name: cell}).endswith("there is no such number with seed 2")
+
+
+def test_names_below_a_picture_stand_clear_of_its_axis_and_of_its_edge() -> None:
+    labels = ("a-queue-of-ones-own", "drop-tail-bytes", "drop-tail-packets", "codel", "pie", "another-one")
+    svg = pictures._lines("wait", [(label, [1.0, 2.0]) for label in labels], ("0", "20 s"))
+    places = {
+        text: (float(x), float(y)) for x, y, text in re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]+)', svg)
+    }
+    assert all(places[label][1] >= places["20 s"][1] + 16 for label in labels)
+    assert all(places[label][0] + 6.5 * len(label) <= pictures.WIDTH for label in labels)
+    assert float(re.findall(r'viewBox="0 0 560 ([\d.]+)"', svg)[0]) > places["another-one"][1]
 
 
 def test_a_table_of_effects_has_every_baseline() -> None:

@@ -49,6 +49,38 @@ def test_what_its_verifier_refuses_is_named_with_its_words(tmp_path: Path) -> No
         vm.run(path({"discipline": f"bpf:{source}", "limit": "7packets"}), kernel=KERNEL, allow_code=True)
 
 
+GIVES = "\tstruct sk_buff *skb = oldest(sch);\n\n\tif (skb)\n\t\tbpf_qdisc_bstats"
+
+
+@boots
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        (
+            "bpf_list_push_back(&packets",
+            "bpf_list_push_front(&packets",
+            "it came out after a later packet of its connection",
+        ),
+        (
+            GIVES,
+            f"\tstatic u32 calls;\n\n\tif (calls++ > 200)\n\t\treturn NULL;\n{GIVES}",
+            r"dequeue returned nothing from then to the end, with sch->q\.qlen = \d+ and a free wire",
+        ),
+    ],
+    ids=["reorders", "gives-nothing"],
+)
+def test_a_broken_rule_ends_the_run_with_queue_packet_and_time(tmp_path: Path, old: str, new: str, rule: str) -> None:
+    demand_kernel(KERNEL)
+    source = tmp_path / "breaks.bpf.c"
+    text = EXAMPLE.read_text()
+    assert text.count(old) == 1
+    source.write_text(text.replace(old, new))
+    with pytest.raises(
+        tb.ScenarioError, match=rf"dumbbell\.queue.*breaks\.bpf\.c.* at \d\.\d+ s, packet \d+ \(flow 0.*\): {rule}"
+    ):
+        vm.run(path({"discipline": f"bpf:{source}", "limit": "7packets"}), kernel=KERNEL, allow_code=True)
+
+
 def test_a_kernel_without_queues_in_bpf_is_named_with_one_that_has_them() -> None:
     demand_kernel("debian-6.1")
     said = r"debian-6\.1 .*has no queues in BPF.*Linux 6\.16 or later with CONFIG_NET_SCH_BPF: debian-7\.3"

@@ -423,7 +423,7 @@ impl Emulator {
     /// This came out of a kernel's queue.
     fn let_out(&mut self, queue: usize, packet: &[u8], at: Time) {
         let queue = &mut self.buffers.queues[queue];
-        let Some(out) = queue.came_out(packet) else {
+        let Some(out) = queue.came_out(packet, at) else {
             self.punctuality.foreign += 1;
             return;
         };

@@ -8,9 +8,10 @@
 //! The kernel lets no queue in BPF stand in a class. It stands at the device itself, which has room for one packet and is
 //! read when the wire is free. That packet is out of the discipline's sight, as one in a network card is.
 
+mod inside;
 pub mod options;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,6 +23,7 @@ use tailback_core::queue::{dscp, outside};
 use tailback_core::scenario::Scenario;
 use tailback_core::time::{Duration, Time};
 
+use self::inside::{Inside, Waiting};
 use self::options::Discipline;
 use crate::error::{Doing, LiveError};
 use crate::headers::{client_port, codepoint, place_of_number, set_codepoint, set_dscp, set_hosts};
@@ -107,20 +109,6 @@ fn hosts_of(scenario: &Scenario) -> Vec<[u16; 2]> {
     scenario.flows.iter().map(|flow| [number(flow.from.as_str()), number(flow.to.as_str())]).collect()
 }
 
-/// Flow, direction and connection; of some disciplines also whether the packet is of L4S (ECT(1) or CE).
-type Line = (u32, bool, u16, bool);
-
-/// What is in the kernel's queue, as far as is known.
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    number: u16,
-    slot: u32,
-    /// What keeps its order in any discipline.
-    line: Line,
-    /// Marked before.
-    is_marked: bool,
-}
-
 /// What came out of a kernel's queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Out {
@@ -141,7 +129,7 @@ pub struct KernelQueue {
     tun: Tun,
     socket: OwnedFd,
     index: u32,
-    waiting: VecDeque<Waiting>,
+    inside: Inside,
     next: u16,
     /// The packet as the kernel gets it.
     packet: Vec<u8>,
@@ -171,7 +159,7 @@ impl KernelQueue {
             tun,
             socket,
             index,
-            waiting: VecDeque::new(),
+            inside: Inside::new(wanted.discipline.is_one_line),
             next: 0,
             packet: Vec::new(),
             seen: 0,
@@ -223,41 +211,36 @@ impl KernelQueue {
             let hosts = if packet.is_reverse { [to, from] } else { [from, to] };
             set_hosts(&mut self.packet, hosts, packet.flow.0 as u16, packet.is_reverse);
         }
-        if self.waiting.len() + 1 >= NUMBERS || !sys::enqueue(self.socket.as_fd(), self.index, &self.packet)?
-        {
+        if self.inside.len() + 1 >= NUMBERS || !sys::enqueue(self.socket.as_fd(), self.index, &self.packet)? {
             self.seen += 1;
             return Ok(false);
         }
         self.next = number.wrapping_add(1);
         let is_l4s = self.wanted.discipline.splits_by_codepoint && matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce);
         let line = (packet.flow.0, packet.is_reverse, client_port(frame, packet.is_reverse), is_l4s);
-        self.waiting.push_back(Waiting { number, slot: packet.slot, line, is_marked: packet.ecn == Ecn::Ce });
+        let is_marked = packet.ecn == Ecn::Ce;
+        self.inside.went_in(Waiting { number, slot: packet.slot, line, is_marked }, packet.enqueued);
         Ok(true)
     }
 
-    /// `packet` came out; `None` if it never went in.
-    pub fn came_out(&mut self, packet: &[u8]) -> Option<Out> {
+    /// `packet` came out at `at`; `None` if it never went in, or was given up.
+    pub fn came_out(&mut self, packet: &[u8], at: Time) -> Option<Out> {
         // What else comes out, such as a host's own notices, may be shorter than any header.
-        let at = (packet.len() >= 20).then(|| place_of_number(packet))?;
-        let number = u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]);
-        let place = self.waiting.iter().position(|it| it.number == number)?;
-        let out = self.waiting.remove(place)?;
-        let mut lost = Vec::new();
-        let is_one_line = self.wanted.discipline.is_one_line;
-        let mut at = 0;
-        // Those before it have no other way to come out.
-        let mut before = place;
-        while at < before {
-            if is_one_line || self.waiting[at].line == out.line {
-                lost.extend(self.waiting.remove(at).map(|it| it.slot));
-                before -= 1;
-            } else {
-                at += 1;
-            }
-        }
+        let place = (packet.len() >= 20).then(|| place_of_number(packet))?;
+        let number = u16::from_be_bytes([*packet.get(place)?, *packet.get(place + 1)?]);
+        let (out, lost) = self.inside.came_out(number, at)?;
         self.seen += lost.len() as u64;
         let is_marked = codepoint(packet) == Ecn::Ce && !out.is_marked;
         Some(Out { slot: out.slot, is_marked, lost })
+    }
+
+    /// After a run until `end`: the rule that a queue of the user's own broke, with packet and time.
+    pub fn broken_rule(&self, end: Time) -> io::Result<Option<String>> {
+        let discipline = &self.wanted.discipline;
+        match self.inside.out_of_order().filter(|_| discipline.is_own) {
+            None if discipline.is_program => Ok(self.inside.stuck(self.free_at, end, self.count()?.waiting)),
+            rule => Ok(rule),
+        }
     }
 
     /// After the run: what the kernel has dropped more, or less, than was seen. Nothing, unless a packet was treated as
@@ -273,7 +256,7 @@ impl KernelQueue {
             let QueueCount { waiting, dropped } = self.count()?;
             if self.drain()? == 0 {
                 // Of the last drops there is no sign yet: nothing behind them has come out.
-                let unsigned = self.waiting.len() as i64 - i64::from(waiting);
+                let unsigned = self.inside.len() as i64 - i64::from(waiting);
                 return Ok(i64::from(dropped) - self.seen as i64 - unsigned);
             }
         }
@@ -285,7 +268,7 @@ impl KernelQueue {
         let mut packet = vec![0; 1 << 16];
         let mut count = 0;
         while let Some((length, _)) = self.tun.read(&mut packet)? {
-            self.came_out(&packet[..length]);
+            self.came_out(&packet[..length], self.free_at);
             count += 1;
         }
         Ok(count)

@@ -386,7 +386,8 @@ impl<W: Observer> Path<W> {
         self.poll.next += self.poll.interval;
     }
 
-    fn push(&mut self, now: Time, packet: Packet, frames: &mut impl Frames) {
+    fn push(&mut self, now: Time, mut packet: Packet, frames: &mut impl Frames) {
+        packet.enqueued = now;
         let route = &self.routes[packet.flow.0 as usize][usize::from(packet.is_reverse)];
         let link = route[usize::from(packet.hop)];
         self.observer.entered(now, link, packet.hop == 0, &packet);

@@ -455,6 +455,12 @@ fn collect(
         hosts.iter().map(|host| Ok((host.name.clone(), counters::of_host(host)?))).collect();
     let links = links(seen.emulated.path.links());
     for queue in &mut seen.emulated.queues {
+        let broken = queue.broken_rule(plan.end).doing("asking the queue what waits in it")?;
+        if let Some(rule) = broken {
+            let field = format!("links[{}].queue.discipline", queue.wanted.link);
+            let fix = format!("Correct the queue at link {}", queue.wanted.name);
+            return Err(LiveError::refuse(field, format!("{:?}", queue.wanted.discipline.name), rule, fix));
+        }
         let unseen = queue.unseen().doing("asking the kernel's queue what it has counted")?;
         if unseen != 0 {
             let (name, link) = (&queue.wanted.discipline.name, &queue.wanted.name);

@@ -59,15 +59,17 @@ def _lines(title: str, found: Sequence[tuple[str, Sequence[float]]], ends: tuple
             f"{LEFT + step * at:.1f},{TOP + high * (1.0 - value / top):.1f}" for at, value in enumerate(values)
         )
         parts.append(f'<polyline class="line s{min(number, 4)}" points="{points}"/>')
-    at = LEFT + 90.0
+    # Names stand below the ends of the axis, in as many lines as they need.
+    at, base = LEFT, HEIGHT + 6.0
     for number, (label, _) in enumerate(found):
-        parts.append(f'<path class="line s{min(number, 4)}" d="M{at:.0f} {HEIGHT - 16}h16"/>')
-        parts.append(f'<text x="{at + 20:.0f}" y="{HEIGHT - 12}">{escape(label)}</text>')
-        at += 34.0 + 6.5 * len(label)
-    body = "".join(parts)
-    return Markup(
-        f'<svg class="picture" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" aria-label="{escape(title)}">{body}</svg>'
-    )
+        needs = 34.0 + 6.5 * len(label)
+        if at > LEFT and at + needs > WIDTH:
+            at, base = LEFT, base + 16.0
+        parts.append(f'<path class="line s{min(number, 4)}" d="M{at:.0f} {base - 4:g}h16"/>')
+        parts.append(f'<text x="{at + 20:.0f}" y="{base:g}">{escape(label)}</text>')
+        at += needs
+    size, body = f"0 0 {WIDTH:g} {base + 6:g}", "".join(parts)
+    return Markup(f'<svg class="picture" viewBox="{size}" role="img" aria-label="{escape(title)}">{body}</svg>')
 
 
 def gauge(found: Found) -> Markup:

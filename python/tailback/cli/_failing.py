@@ -17,8 +17,8 @@ __all__ = ["fail"]
 def fail(error: BaseException, code: int) -> int:
     """Say what went wrong, for people or as JSON; the exit code."""
     text = str(error) or type(error).__name__
-    if isinstance(error, AlgorithmError) and error.__cause__ is not None:
-        # The user's own code: where it failed is what they need.
+    if isinstance(error, AlgorithmError) and error.__cause__ is not None and error.__cause__.__traceback__:
+        # The user's own code: where it failed is what they need. A broken rule has no place in it, and is in the text.
         text += "\n" + "".join(traceback.format_exception(error.__cause__)).rstrip()
     notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
     if "--json" in sys.argv[1:]:

@@ -193,6 +193,7 @@ pub fn build(
     }
     let rate_bps = around.rate.map(|rate| rate.as_bps());
     let declared = maker.check(&spec.params, rate_bps).map_err(|problem| {
+        let problem = problem.trim_end_matches('.');
         refuse(format!("it cannot be made: {problem}"), "Correct the parameters or the queue")
     })?;
     let recipe = Recipe { maker: maker.clone(), params: spec.params.clone(), seed: around.seed, rate_bps };

@@ -256,8 +256,16 @@ fn one_queue(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Node {
     let card = if own { None } else { discipline(resolver, queue, &format!("{place}.discipline")) };
     let mut params = Params(limit(resolver, queue, site).into_iter().collect());
     if own {
-        // A class of the user's own takes what it is given as it stands.
+        // A class of the user's own takes what it is given as it stands, but for a limit of nothing.
         params.0.extend(queue.params.0.iter().cloned());
+        for (key, value) in &queue.params.0 {
+            let is_limit = ["limit_packets", "limit_bytes"].contains(&key.to_ascii_lowercase().as_str());
+            if is_limit && value.as_whole() == Some(0) {
+                let fix = "Write at least 1, or leave it out".to_string();
+                let found = fault("a queue of nothing drops every packet that has to wait", fix);
+                resolver.problem_with(&format!("{place}.{key}"), value, found);
+            }
+        }
     }
     if let (Some(card), Some((key, _))) = (card, params.0.first()) {
         if card.param(key).is_none() {

@@ -350,7 +350,7 @@ def _drop() -> Iterator[QueueCell]:
     "Signals leave at once",
     NO_WORD,
     "Three seconds after that change: from a drop to when the flow's next packet leaves, which shows the gap.",
-    needs="its law drops arrivals, whose gap waits as long as the queue is",
+    needs="it does not declare to drop at the head; the gap of a dropped arrival waits as long as the queue is",
     not_in_guest=_ONE_RATE,
 )
 def _signals() -> Iterator[QueueCell]:
