@@ -19,6 +19,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import urllib.request
@@ -56,7 +57,11 @@ def build(folder: Path, profile: str) -> Path:
     environment = {**os.environ, "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))}
     call(maturin, "sdist", "--out", folder, cwd=ROOT, env=environment)
     (archive,) = folder.glob("*.tar.gz")
-    shutil.unpack_archive(archive, folder / "source", filter="data")
+    # Files of now: cargo takes the archive's, of 2006, for older than what it has compiled, whatever is in them.
+    with tarfile.open(archive) as packed_source:
+        packed_source.extractall(
+            folder / "source", filter=lambda each, path: tarfile.data_filter(each, path).replace(mtime=time.time())
+        )
     (source,) = (folder / "source").iterdir()
     for place in (
         "bpf",

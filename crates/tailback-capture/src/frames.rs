@@ -104,7 +104,7 @@ const HOPS: u8 = 64;
 const PREFIX: [u16; 6] = [0x2001, 0xdb8, 0, 0, 0, 0];
 
 /// The addresses of a flow, as in live runs: 10.x.y.1 at its sender, 10.x.y.2 at its receiver, x·256 + y its number; over
-/// IPv6 these below [`PREFIX`].
+/// IPv6 these below `PREFIX`.
 pub fn addresses(flow: u32, is_v6: bool) -> [IpAddr; 2] {
     let [_, _, x, y] = flow.to_be_bytes();
     let [a, b, c, d, e, f] = PREFIX;

@@ -64,7 +64,7 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// Each flow's congestion controls, in turn, with whose they are ([`Source::name`]).
     pub controls: Vec<Vec<(String, &'static str)>>,
-    /// The kernel's own counters of each host, with their names ([`counters::of_host`]).
+    /// The kernel's own counters of each host, with their names (`counters::of_host`).
     pub counters: Vec<(String, Vec<(String, i64)>)>,
     /// Was it punctual enough for its result to mean what it says?
     pub is_fit: bool,
