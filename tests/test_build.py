@@ -31,7 +31,7 @@ def declared_python() -> set[str]:
 
 def declared_rust() -> set[str]:
     names: set[str] = set()
-    for manifest in ROOT.glob("crates/*/Cargo.toml"):
+    for manifest in [*ROOT.glob("crates/*/Cargo.toml"), ROOT / "explorer/bindings/Cargo.toml"]:
         tables = tomllib.loads(manifest.read_text())
         for group in (tables, *tables.get("target", {}).values()):
             for kind in ("dependencies", "dev-dependencies", "build-dependencies"):
