@@ -117,9 +117,7 @@ def line(
 _ONE_RATE = "a kernel's queue stands at a rate that does not change"
 
 
-def two_hosts() -> dict[str, Any]:
-    """One flow of a host beside eight of another, at a bottleneck whose queue is left open."""
-
+def _two_hosts() -> dict[str, Any]:
     # Each to a server of its own: with one for both, CAKE's triple isolation counts that server's nine flows for each.
     def link(name: str, start: str, end: str, rate: str = "1gbit", delay: str = "1ms") -> dict[str, Any]:
         return {"name": name, "from": start, "to": end, "rate": rate, "delay": delay, "queue": "1000packets"}
@@ -305,7 +303,7 @@ def _apart() -> Iterator[QueueCell]:
     "One flow of one host beside eight of another: the first gets no less of the link than drop-tail gives it.",
 )
 def _hosts() -> Iterator[QueueCell]:
-    yield QueueCell("hosts", "one flow beside eight of another host", two_hosts(), ("host_share",), quick=True)
+    yield QueueCell("hosts", "one flow beside eight of another host", _two_hosts(), ("host_share",), quick=True)
 
 
 @_experiment(
@@ -317,7 +315,7 @@ def _hosts() -> Iterator[QueueCell]:
     needs="it does not declare to keep hosts apart",
 )
 def _hosts_apart() -> Iterator[QueueCell]:
-    yield QueueCell("hosts", "one flow beside eight of another host", two_hosts(), ("host_half",), quick=True)
+    yield QueueCell("hosts", "one flow beside eight of another host", _two_hosts(), ("host_half",), quick=True)
 
 
 @_experiment(
