@@ -286,7 +286,7 @@ fn a_bad_stack_ends_its_flow_alone_with_a_row_and_its_name() {
     for (fault, words, kind) in [
         (Fault::Panics, "it panicked: attempt to subtract with overflow", 0.0),
         (Fault::PanicsAtBirth, "it panicked: no such thing", 0.0),
-        (Fault::SendsGiants, "a datagram of 5000 bytes over an MTU of 1500", 1.0),
+        (Fault::SendsGiants, "a datagram of 5000 bytes, 5028 with headers, over an MTU of 1500", 1.0),
         (Fault::SendsNothing, "a datagram of 0 bytes", 1.0),
         (Fault::IgnoresItsWindow, "beyond its window: 33 datagrams in a row", 2.0),
         (Fault::WakesWithoutEnd, "without letting time pass", 3.0),

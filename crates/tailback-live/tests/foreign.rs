@@ -104,7 +104,7 @@ fn ended_by(bytes: usize) -> Option<Outcome> {
 fn a_stack_that_panics_or_sends_giants_ends_its_flow_with_its_name() {
     for (bytes, said) in [
         (400, "it panicked: 400 bytes, Ect0"),
-        (1_473, "it sends a datagram of 1473 bytes over an MTU of 1500"),
+        (1_473, "it sends a datagram of 1473 bytes, 1501 with headers, over an MTU of 1500"),
     ] {
         let Some(outcome) = ended_by(bytes) else { return };
         let begins = "faulty 0.1, flow theirs of faulty (seed 3), at 0.";

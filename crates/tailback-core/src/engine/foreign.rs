@@ -172,8 +172,10 @@ impl Half {
         let is_beyond = after.in_flight > before.in_flight && before.in_flight >= before.cwnd;
         self.beyond = if is_beyond { self.beyond + 1 } else { 0 };
         let bytes = datagram.len();
-        if bytes == 0 || bytes as u32 + UDP_HEADERS > mtu {
-            let what = format!("it sends a datagram of {bytes} bytes over an MTU of {mtu}");
+        let packet = bytes as u32 + UDP_HEADERS;
+        if bytes == 0 || packet > mtu {
+            let what =
+                format!("it sends a datagram of {bytes} bytes, {packet} with headers, over an MTU of {mtu}");
             return Err((what, StackFaultKind::BadDatagram));
         }
         if self.beyond > MOST_BEYOND_WINDOW {
