@@ -43,6 +43,6 @@ def judge(relation: str, sides: Mapping[int, Sequence[float]], confidence: float
     if missing:
         # Left out they would hide the worst: a flow that never sent has no delay.
         seeds = ", ".join(map(str, missing[:5])) + (" …" if len(missing) > 5 else "")
-        return Judged(Verdict.FAILED, measured, bounds, f"there is no such number with seed {seeds}", missing[0])
+        return Judged(Verdict.FAILED, measured, bounds, f"nothing to measure it by with seed {seeds}", missing[0])
     verdict, worst = _core.condition_judge(relation, [list(each) for each in sides.values()], confidence)
     return Judged(Verdict(verdict), measured, bounds, worst_seed=list(sides)[worst])
