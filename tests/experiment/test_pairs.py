@@ -132,6 +132,7 @@ def test_seeds_that_change_nothing_are_reported(lossy: Path, tailback: Any) -> N
     ("arguments", "says"),
     [
         (["{file}"], "no pair"),
+        (["household"], "no pair"),
         (["{file}", "{file}", "--cc", "reno"], "no pair"),
         (["{file}", "--cc", "reno", "--cc", "qubic"], 'Did you mean "cubic"'),
         (["{file}", "--cc", "reno", "--cc", "cubic", "--flow", "aa"], "no flow over TCP"),

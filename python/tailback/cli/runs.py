@@ -14,7 +14,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from tailback import registry
+from tailback import examples, registry
 from tailback.algorithms import factories
 from tailback.cli import _tests
 from tailback.cli._app import app
@@ -360,7 +360,7 @@ def compare(
 
     - `tailback compare scenarios/voip-and-bulk.toml --cc reno --cc cubic --set randomness.start_spread=1s`
     """
-    if any(path.is_file() or path.suffix == ".toml" for path in what):
+    if any(examples.located(path).is_file() or path.suffix == ".toml" for path in what):
         for option, given in (("--baseline", baseline), ("--out", out), ("--map", names)):
             if given is not None:
                 raise BadInput(f"{option} is for results, and {what[0]} is a scenario. Leave it out")
