@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tailback as tb
-from tailback import cli, metrics
+from tailback import cli, examples, metrics
 from tailback.explain import explain
 from tailback.metrics import Rows
 
@@ -233,3 +234,12 @@ def test_of_a_capture_nothing_is_said_of_links_that_it_does_not_know() -> None:
     unknown = Rows(rows.tables, {**rows.scenario, "links": links}, {"engine": "capture"})
     assert {"queue", "loss"} <= said(free).keys()
     assert not {"queue", "loss"} & said(unknown).keys()
+
+
+def test_drops_without_congestion_are_counted_in_a_sentence() -> None:
+    found = explain(tb.run(tb.Scenario.from_toml(examples.located("household"))))
+    texts = [each.text for each in found if "met no congestion" in each.text]
+    assert texts
+    assert all(
+        re.search(r", though (one of its packets was|\d+ of its packets were) dropped\.$", text) for text in texts
+    )

@@ -262,7 +262,8 @@ def _growth(rows: Rows) -> Iterator[Finding]:
             continue
         if not len(events.t_s):
             dropped = int(rows.of_flow("flows", flow)["packets_dropped"][0])
-            rest = f", though {_packets(dropped)} of it dropped" if dropped else ", and none of its packets was dropped"
+            some = "one of its packets was" if dropped == 1 else f"{written(dropped)} of its packets were"
+            rest = f", though {some} dropped" if dropped else ", and none of its packets was dropped"
             text = f"{_named(rows, flow)} met no congestion (recovery, timeout or ECN echo){rest}."
             yield Finding("growth", text, "congestion: no row of it")
             continue
