@@ -4,8 +4,8 @@ RFC 9743 gives no thresholds, so nearly every rule is relative: the candidate ma
 judged against by a factor and an allowance. Of several such algorithms the worst in the cell counts, because the
 Internet bears it already. A few rules are absolute: what no algorithm should do, whatever others do. A row judges what
 its title says and nothing else; how much of the link is used is a row of its own. The factors and allowances below were
-written down before the first run; what is changed after results were seen says so in `changed`. The cells are in
-`cells.py`.
+written down before their rule's first run; what is changed after results were seen says so in `changed`. Absolute
+bounds, plain cases and the false discovery rate came when earlier dossiers had been seen. The cells are in `cells.py`.
 """
 
 from __future__ import annotations
@@ -239,8 +239,9 @@ def _trial(mine: Candidate) -> Scenario:
 
 _NOTE = (
     "RFC 9743 sets no thresholds. Each rule here allows a candidate to be worse than a baseline by a factor and an "
-    "allowance, both fixed before the first run; of several baselines the one that allows most counts. Passed and "
-    "failed mean that the margins, taken seed by seed, lie on one side. That is the 95 % interval of their mean, or "
+    "allowance, both fixed before the first run of that rule. The absolute bounds, the plain cases and the false "
+    "discovery rate came when earlier dossiers had been seen. Of several baselines the one that allows most counts. "
+    "Passed and failed mean that the margins, taken seed by seed, lie on one side: the 95 % interval of their mean, or "
     "all of them in six seeds or by a clear factor. Else the verdict is undecided. Over all numbers of the dossier "
     "the false discovery rate is held at 5 %. A special case (a tunnel, an AQM, random loss, …) also passes where "
     "the candidate's change from its own plain case is no worse than the baseline's. Queues of a number of BDP count "
