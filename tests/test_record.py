@@ -51,7 +51,7 @@ def test_a_row_says_what_its_dossier_says(rows: list[record.Row]) -> None:
     assert "**failed**" in line
     assert row.weighs in line
     assert [found.split(": ")[1] in line for found in row.effect.split("; ")] == [True, True]
-    # The cell that is named, not the first of the criterion.
+    # The cell that is named.
     named = re.match(r"(\d+) flows over 1 Mbit/s", row.weighs)
     assert named
     assert f"count = {named[1]}\n" in row.scenario
