@@ -1,7 +1,7 @@
 """P-values of what was judged, and how many of many verdicts may be wrong.
 
 A dossier judges hundreds of numbers, each with an error of 5 %. Benjamini and Hochberg's step-up procedure (JRSS B 57,
-1995) bounds the expected share of wrong ones among all that are decided, passed or failed. It is proven for independent
+1995) bounds the expected share of wrong ones among all that pass, and among all that fail. It is proven for independent
 numbers and for positive dependence (Benjamini and Yekutieli, Annals of Statistics 29, 2001). Numbers of one dossier
 share runs and seeds. That their dependence is positive is plausible and not proven. `scripts/assess_null` measures what
 comes of it.
@@ -20,8 +20,8 @@ from tailback.judge.intervals import CONFIDENCE, Floats, side
 from tailback.judge.verdict import Verdict
 
 __all__ = [
-    "LEVEL", "Share", "Weighed", "combined", "decided", "holm", "of_mean", "of_share", "p_value", "signed_rank",
-    "weigh",
+    "LEVEL", "Share", "Weighed", "combined", "decided", "decided_apart", "holm", "of_mean", "of_share", "p_value",
+    "signed_rank", "weigh",
 ]  # fmt: skip
 
 LEVEL = 0.05
@@ -96,14 +96,18 @@ class Weighed:
     p: float
 
 
-def weigh(margins: Sequence[float], ratios: Sequence[float] = ()) -> Weighed:
+def weigh(margins: Sequence[float], ratios: Sequence[float] = (), looks: int = 1) -> Weighed:
     """The verdict on margins (and ratios) as `side` takes them, with its p-value.
 
-    >>> weigh([-1.0, -1.2, -0.9]).verdict
-    'failed'
+    Who looks several times, and stops where a verdict is sure, has as many chances of being wrong: each of the `looks`
+    takes its part of the error (Bonferroni), and p is of all of them.
+
+    >>> weigh([-1.0, -1.2, -0.9]).verdict, weigh([-1.0, -1.6, -0.9]).verdict, weigh([-1.0, -1.6, -0.9], looks=3).verdict
+    ('failed', 'failed', 'undecided')
     """
-    where = side(margins, ratios)
-    return Weighed(Verdict.of_side(where), 1 if math.fsum(margins) >= 0.0 else -1, p_value(margins, ratios))
+    where = side(margins, ratios, confidence=1.0 - LEVEL / looks)
+    p = min(1.0, looks * p_value(margins, ratios))
+    return Weighed(Verdict.of_side(where), 1 if math.fsum(margins) >= 0.0 else -1, p)
 
 
 def combined(sides: Mapping[str, int], ps: Mapping[str, float]) -> float:
@@ -135,6 +139,18 @@ def decided(ps: Sequence[float], level: float = LEVEL) -> list[bool]:
     for at in order[:last]:
         out[int(at)] = True
     return out
+
+
+def decided_apart(ps: Sequence[float], sides: Sequence[int]) -> list[bool]:
+    """The same for those on the good side (1) and those on the bad one (-1) apart, each of all that were judged.
+
+    Of few failures among many sure passes a rate that is held over both together would let most be wrong.
+
+    >>> decided([0.001, 0.001, 0.001, 0.03]), decided_apart([0.001, 0.001, 0.001, 0.03], [1, 1, 1, -1])
+    ([True, True, True, True], [True, True, True, False])
+    """
+    apart = [decided([p if at == side else 1.0 for p, at in zip(ps, sides, strict=True)]) for side in (1, -1)]
+    return [good or bad for good, bad in zip(*apart, strict=True)]
 
 
 def holm(ps: Sequence[float], level: float) -> list[bool]:

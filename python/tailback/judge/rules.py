@@ -162,6 +162,12 @@ class Beside:
     more: bool
     factor: float
     allowance: float
+    #: The largest value there can be, if less is better; where more is, nothing is the least.
+    most: float
+
+    def can_fail(self, bound: float) -> bool:
+        """Is there a value on the bad side of this bound?"""
+        return bound > 0.0 if self.more else bound < self.most
 
     @property
     def is_absolute(self) -> bool:
