@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tailback.result import Result
 
 __all__ = [
+    "ADVICE",
     "EXPLAIN",
     "GENERAL",
     "L4S",
@@ -43,6 +44,8 @@ __all__ = [
 ]
 
 MUST, SHOULD, EXPLAIN, NO_WORD = "MUST", "SHOULD", "MUST explain", ""
+#: In small letters the RFC's word is advice, and none of RFC 2119's.
+ADVICE = "should"
 GENERAL, L4S = "general", "l4s"
 
 
@@ -67,6 +70,8 @@ class Statistic(Beside):
     own: str = ""
     #: The baselines that count, if not all of them do.
     beside: tuple[str, ...] = ()
+    #: The largest value there can be, if less is better.
+    most: float = math.inf
 
     @property
     def rule(self) -> str:
@@ -150,6 +155,16 @@ class Experiment:
     #: Why it does not apply to a candidate that runs in a guest; empty: it does.
     not_in_guest: str = ""
 
+    @property
+    def is_special(self) -> bool:
+        """Has it cells with a plain case?"""
+        return any(cell.plain for cell in self.cells)
+
+    @property
+    def is_must(self) -> bool:
+        """Does the RFC demand it?"""
+        return self.word.startswith("MUST")
+
 
 @dataclass(frozen=True)
 class Control:
@@ -203,6 +218,8 @@ class Book:
     picture: Callable[[Result], dict[str, list[float]]]
     #: Changes when `measure` does, so that old rows are not read as new ones.
     revision: str
+    #: Why some of these cells cannot be asked of a candidate, whose model lacks what they are about; empty: they can.
+    lacks: Callable[[Sequence[Cell], Candidate | None], str] = lambda cells, candidate: ""
     #: What the candidate's own bound is of, in a cell.
     reference: Callable[[Cell, Statistic, Candidate | None], float] = lambda cell, rule, candidate: math.nan
     #: In a sentence what the candidate is judged as.

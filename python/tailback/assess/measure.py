@@ -18,9 +18,11 @@ from tailback.units import Duration
 __all__ = ["HARMS", "REVISION", "harm", "lowest", "measure", "picture", "transfers"]
 
 #: Changes when `measure` does, so that old rows are not read as new ones.
-REVISION = "assess/3"
+REVISION = "assess/4"
 #: "lowest" is over windows of this many seconds, from the end of the second on.
 WINDOW_S = 5.0
+#: A flow is starved in such a window with less than this part of an even share of the bottleneck.
+STARVED = 0.1
 #: Transfers asked for later than this share of the run may rightly be under way at its end.
 ASKED_BY = 0.8
 BINS = 60
@@ -42,8 +44,12 @@ HARMS: Mapping[str, tuple[str, bool]] = {
 def harm(kind: str, alone: Mapping[str, Any], beside: Mapping[str, Any]) -> float:
     """(x - y)/x where more is better, (y - x)/y where less is: 0 is none, 1 all. Ware et al., HotNets 2019.
 
+    What helps the others does not harm them: a baseline that helps sets no standard that a candidate must reach.
+
     >>> harm("harm_goodput", {"others_goodput": 10.0}, {"others_goodput": 4.0})
     0.6
+    >>> harm("harm_delay", {"call_ms": 10_000.0}, {"call_ms": 400.0})
+    0.0
     """
     name, more = HARMS[kind]
     x, y = _number(alone.get(name)), _number(beside.get(name))
@@ -51,7 +57,7 @@ def harm(kind: str, alone: Mapping[str, Any], beside: Mapping[str, Any]) -> floa
         # It worked alone: that nothing is left of it is all the harm there can be.
         return 1.0 if math.isfinite(x) else math.nan
     whole = x if more else y
-    return ((x - y) if more else (y - x)) / whole if whole else math.nan
+    return max(0.0, (x - y) if more else (y - x)) / whole if whole else math.nan
 
 
 def _number(value: Any) -> float:
@@ -81,6 +87,7 @@ def measure(cell: Cell, result: Result) -> dict[str, float]:
             out["own_goodput"] = out["goodput"]
         out["others_goodput"] = sum(_rate(result, name) for name in others)
         out["others_lowest"] = lowest(result, others)
+        out["starved"] = _starved(result, others, len(long) + len(others))
     mine = [name for name in tested if apps[name] == "transfers"]
     theirs = [name for name in apps if apps[name] == "transfers" and name not in mine]
     if mine:
@@ -147,10 +154,23 @@ def _received(result: Result, flow: str, at: Floats) -> Floats:
 
 def lowest(result: Result, flows: Sequence[str]) -> float:
     """The least that one of them got in a window, in Mbit/s."""
+    got = _windows(result, flows)
+    return float(np.min(got)) if got.size else math.nan
+
+
+def _windows(result: Result, flows: Sequence[str]) -> Floats:
+    """Mbit/s of each flow in each window, from the end of the second on; empty of a run of fewer than three."""
     edges = np.arange(2 * WINDOW_S, result.duration_s + 1e-9, WINDOW_S)
     if len(edges) < 2:
-        return math.nan
-    return min(float(np.min(np.diff(_received(result, flow, edges)))) for flow in flows) * 8e-6 / WINDOW_S
+        return np.zeros(0)
+    return np.array([np.diff(_received(result, flow, edges)) for flow in flows]) * 8e-6 / WINDOW_S
+
+
+def _starved(result: Result, flows: Sequence[str], count: int) -> float:
+    """Of the windows of these flows the share in which one is starved; `count` long flows share the bottleneck."""
+    got = _windows(result, flows)
+    rate = result.link_spec(result.link_index(result.bottleneck)).get("rate_bps")
+    return float(np.mean(got < STARVED * float(rate) / 1e6 / count)) if rate and got.size else math.nan
 
 
 def transfers(result: Result, flows: Sequence[str]) -> tuple[Floats, float]:

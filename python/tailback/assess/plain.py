@@ -1,8 +1,8 @@
 """The plain case of a special one: the same flows on the same path, without what is special about it.
 
-A candidate that is worse than CUBIC on a plain path is worse in a tunnel too, and that is one fact and not two. What a
-row of special cases judges is what the special adds: the candidate's change from plain to special beside the
-baseline's change, a difference of differences.
+A candidate that is worse than CUBIC on a plain path is worse over a satellite too, and that is one fact and not two.
+What a row of special cases judges is what the special adds: the candidate's change from plain to special beside the
+baseline's change, a difference of differences. `verdicts.py` says when that may excuse a number.
 """
 
 from __future__ import annotations

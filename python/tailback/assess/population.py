@@ -417,12 +417,13 @@ class Population:
         return quantiles(list(self.harms[kind, label].values()))
 
     @property
-    def ps(self) -> list[float]:
-        """Of each rule, the p-value over its baselines, in the order of `rules`."""
-        return [
-            combined({each.against: each.direction for each in found}, {each.against: each.p for each in found})
-            for found in self.rules().values()
-        ]
+    def ps(self) -> list[tuple[float, int]]:
+        """Of each rule, the p-value over its baselines and the side on which it lies, in the order of `rules`."""
+        out = []
+        for found in self.rules().values():
+            sides = {each.against: each.direction for each in found}
+            out.append((combined(sides, {each.against: each.p for each in found}), max(sides.values())))
+        return out
 
     @property
     def verdicts(self) -> list[str]:

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from tailback.assess.verdicts import (
     Checked,
     Criterion,
     adjusted,
+    counted_plainly,
     judge_controls,
     judge_experiment,
     with_covered,
@@ -48,7 +49,8 @@ __all__ = ["Assessment", "UnfitCandidate", "assess"]
 
 #: Seeds of the first round, and after each round of the cells that are still undecided.
 ROUNDS = Rounds((5, 10, 20))
-QUICK = Rounds((3, 6))
+#: Of two looks each takes half of the error, and the sign test then needs seven.
+QUICK = Rounds((3, 7))
 #: How long the trial may take before a candidate counts as one that does not come back.
 PATIENCE_S = 30.0
 
@@ -175,7 +177,7 @@ def assess(
     `what` is what `candidate` takes, or names a queue: "fq_codel", "pie,target=20ms", "my.py:MyQueue" or a class.
     Without `against` a congestion control is judged beside CUBIC and Reno, a queue beside drop-tail by bytes and by
     packets, CoDel and PIE. Runs are kept in `store`, where the same call finds them again, and where another
-    candidate finds the baselines'. `quick` takes a few cells and three seeds, six where
+    candidate finds the baselines'. `quick` takes a few cells and three seeds, seven where
     three leave a verdict open; else there are five to twenty. `seeds` gives every cell that many instead. `only` names
     experiments. `scope` says what the candidate is meant for, so that rows that do not apply are left out: "general",
     "scavenger", "l4s", "data-centre" or "slow-start"; None takes what a built-in algorithm declares, else "general".
@@ -188,8 +190,8 @@ def assess(
 
     >>> import tailback as tb, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     found = tb.assess("reno", against=["cubic"], quick=True, only=["rto-backoff"], store=folder)
-    ...     [each.verdict for each in found.criteria if each.experiment.name == "rto-backoff"]
+    ...     found = tb.assess("reno", against=["cubic"], quick=True, only=["congestion-collapse"], store=folder)
+    ...     [each.verdict for each in found.criteria if each.experiment.name == "congestion-collapse"]
     ['passed']
     """
     began = time.perf_counter()
@@ -503,24 +505,23 @@ class _Work:
         done.reused = self._of_paths + sum(map(len, self._runs.values())) - done.run
         done.failed = sum(isinstance(row, str) for runs in self._runs.values() for row in runs.values())
         done.failed += len(done.population.errors) if done.population else 0
-        done.criteria = [
-            judge_experiment(
-                each,
-                _chosen(each, done.is_quick, done.only),
-                self._runs,
-                done.candidate.label,
-                done.against,
-                done.scope,
-                done.book,
-                done.candidate,
-            )
-            for each in done.book.experiments
-        ]
+        looks = len(done.rounds.counts)
+
+        def judged(experiment: Experiment, counted: Collection[str] = ()) -> Criterion:
+            cells = _chosen(experiment, done.is_quick, done.only)
+            return judge_experiment(
+                experiment, cells, self._runs, done.candidate.label, done.against, done.scope, done.book,
+                done.candidate, counted=counted, looks=looks,
+            )  # fmt: skip
+
+        plainly = {each.name: judged(each) for each in done.book.experiments if not each.is_special}
+        counted = counted_plainly(list(plainly.values()))
+        done.criteria = [plainly.get(each.name) or judged(each, counted) for each in done.book.experiments]
         done.criteria, stay = adjusted(done.criteria, done.population.ps if done.population else ())
         if done.book.has_population:
             done.criteria.append(self._criterion(stay))
         done.criteria = with_covered(done.criteria)
-        done.controls = judge_controls(self._runs, self._controls, done.book, self._candidates)
+        done.controls = judge_controls(self._runs, self._controls, done.book, self._candidates, looks)
 
     def take_population(self, paths: population.Work, finished: Finished) -> None:
         """Judge the population by all that was finished."""

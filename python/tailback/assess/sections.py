@@ -152,7 +152,7 @@ def discovery_counts(done: Assessment) -> tuple[int, int, int]:
     alone = sum(each.raw in (Verdict.PASSED, Verdict.FAILED) for each in found)
     held = sum(each.verdict in (Verdict.PASSED, Verdict.FAILED) for each in found)
     more = done.population.ps if done.population else []
-    return len(found) + len(more), alone + sum(p <= LEVEL for p in more), held + done.population_held
+    return len(found) + len(more), alone + sum(p <= LEVEL for p, _ in more), held + done.population_held
 
 
 def _of_errors(done: Assessment) -> Section:
@@ -160,8 +160,8 @@ def _of_errors(done: Assessment) -> Section:
     cells = {cell.name: cell for cell in done.cells()}
     parts: list[str | Table] = [
         f"{tested} numbers were tested, {alone} of them are decided at 95 % one by one, and {held} with the false "
-        f"discovery rate of the whole dossier held at {100 * LEVEL:g} % (Benjamini and Hochberg 1995). The others are "
-        "undecided, and had the most seeds. Seeds are 1, 2, 3 … for every dossier."
+        f"discovery rate held at {100 * LEVEL:g} % among all that pass and among all that fail (Benjamini and Hochberg "
+        "1995). The others are undecided, and had the most seeds. Seeds are 1, 2, 3 … for every dossier."
     ]
     turned = [
         (f"{criterion.experiment.section} {criterion.experiment.title}", cells[each.cell].label,

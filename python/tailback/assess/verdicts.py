@@ -2,13 +2,17 @@
 
 A candidate has passed where it is sure to be no worse than the rule allows against one of the baselines. It has failed
 where it is sure to be worse than the rule allows against each. Sure: the margins, taken seed by seed, lie on one side
-(`tailback.judge.side`).
+(`tailback.judge.side`). A number whose bound no value can violate has no verdict.
+
+A number of a special case that fails is excused by the candidate's plain case (`plain.py`) where all of this holds: the
+RFC does not demand the row; the number fails in the plain case too; a row of plain paths fails by the same number, so
+that it counts there; and the bound that the plain case leads to is one that a value can violate.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,7 +29,7 @@ from tailback.judge import (
     Verdict,
     Weighed,
     combined,
-    decided,
+    decided_apart,
     interval,
     together,
     weigh,
@@ -42,6 +46,7 @@ __all__ = [
     "Found",
     "Runs",
     "adjusted",
+    "counted_plainly",
     "excess",
     "judge_cell",
     "judge_controls",
@@ -89,6 +94,8 @@ class Found:
     direct: str = ""
     #: Of the verdict; NaN where nothing was tested.
     p: float = math.nan
+    #: The side on which the verdict would lie if it were sure, 1 or -1.
+    side: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -126,7 +133,7 @@ class Criterion:
     @property
     def is_missing_must(self) -> bool:
         """Did the RFC demand it, and was it not run?"""
-        return self.verdict == NOT_RUN and self.experiment.word.startswith("MUST")
+        return self.verdict == NOT_RUN and self.experiment.is_must
 
     def against(self, label: str) -> tuple[str, Found | None]:
         """The verdict beside one baseline alone, and the statistic that is furthest on the bad side of it."""
@@ -185,44 +192,83 @@ def judge_experiment(
     scope: str = GENERAL,
     book: Book = BOOK,
     of: Candidate | None = None,
+    *,
+    counted: Collection[str] = (),
+    looks: int = 1,
 ) -> Criterion:
-    """The verdict on a criterion by those of its cells that were to be run; `of` is the candidate of that label."""
+    """The verdict on a criterion by those of its cells that were to be run; `of` is the candidate of that label.
+
+    `counted` are numbers that fail on plain paths (`counted_plainly`), `looks` how often verdicts may be looked at.
+    """
+    asked = cells
     if cells:
         cells = [one for cell in cells if (one := book.scoped(experiment, cell, scope, of)) is not None]
         if not cells:
             guest = experiment.not_in_guest if of is not None and book.needs_guest(of) else ""
-            why = guest or experiment.needs or f"{scope}: {book.scopes[scope]}"
+            why = guest or book.lacks(asked, of) or experiment.needs or f"{scope}: {book.scopes[scope]}"
             return Criterion(experiment, NOT_APPLICABLE, (), why)
     if not cells:
         why = experiment.not_run or "none of its cells was asked for"
         return Criterion(experiment, NOT_RUN, (), why)
-    found = tuple(each for cell in cells for each in judge_cell(cell, runs, label, against, book, of))
-    ware = _by_ware(cells, runs, label, book)
-    return Criterion(experiment, together([each.verdict for each in found]), found, ware=ware)
+    excused = () if experiment.is_must else counted
+    found = tuple(
+        each
+        for cell in cells
+        for each in judge_cell(cell, runs, label, against, book, of, counted=excused, looks=looks)
+    )
+    left = sum(len(cell.statistics) for cell in asked) - sum(len(cell.statistics) for cell in cells)
+    why = f"{left} of its numbers do not apply ({book.lacks(asked, of) or scope})" if left else ""
+    ware = _by_ware(cells, runs, label, book, looks)
+    return Criterion(experiment, together([each.verdict for each in found]), found, why, ware)
 
 
-def _by_ware(cells: Sequence[Cell], runs: Runs, label: str, book: Book) -> tuple[Found, ...]:
+def counted_plainly(criteria: Sequence[Criterion]) -> frozenset[str]:
+    """The numbers by which rows of plain paths fail; a special case may be excused by them."""
+    return frozenset(
+        each.rule.of or each.statistic
+        for criterion in criteria
+        if not criterion.experiment.is_special
+        for each in criterion.found
+        if each.raw == Verdict.FAILED
+    )
+
+
+def _by_ware(cells: Sequence[Cell], runs: Runs, label: str, book: Book, looks: int) -> tuple[Found, ...]:
     """RFC 9743 section 5.2.1 compares with earlier standards, Ware et al. with the algorithm that is harmed."""
-    judged = [each for cell in cells if cell.rival for each in judge_cell(cell, runs, label, [cell.rival], book)]
+    judged = [
+        each for cell in cells if cell.rival for each in judge_cell(cell, runs, label, [cell.rival], book, looks=looks)
+    ]
     return tuple(each for each in judged if each.statistic in HARMS)
 
 
 def with_covered(criteria: Sequence[Criterion]) -> list[Criterion]:
     """The same; a criterion that others examine names them. Their verdicts count there, and not again."""
     judged = {each.experiment.name for each in criteria if each.verdict not in ASIDE}
+    aside = {each.experiment.name: each for each in criteria if each.verdict == NOT_APPLICABLE}
     out = []
     for each in criteria:
         of = [name for name in each.experiment.covered_by if name in judged]
+        left = [aside[name] for name in each.experiment.covered_by if name in aside]
         if of:
             each = replace(each, verdict=COVERED, why=f"by {', '.join(of)}")
+        elif left:
+            each = replace(each, verdict=NOT_APPLICABLE, why=left[0].why)
         out.append(each)
     return out
 
 
 def judge_cell(
-    cell: Cell, runs: Runs, label: str, against: Sequence[str], book: Book = BOOK, of: Candidate | None = None
+    cell: Cell,
+    runs: Runs,
+    label: str,
+    against: Sequence[str],
+    book: Book = BOOK,
+    of: Candidate | None = None,
+    *,
+    counted: Collection[str] = (),
+    looks: int = 1,
 ) -> list[Found]:
-    """Each statistic of a cell."""
+    """Each statistic of a cell; those of `counted` may be excused by the plain case."""
     mine = runs.get((cell.name, label), {})
     errors = [f"seed {seed}: {row}" for seed, row in sorted(mine.items()) if isinstance(row, str)]
     nothing = interval([], "mean")
@@ -241,6 +287,7 @@ def judge_cell(
                     raw=Verdict.FAILED,
                     direct=Verdict.FAILED,
                     p=0.0,
+                    side=-1,
                 )
             )
             continue
@@ -251,13 +298,14 @@ def judge_cell(
             out.append(Found(cell.name, name, rule, UNFINISHED, nothing, why=why, raw=UNFINISHED, direct=UNFINISHED))
             continue
         of_plain = replace(cell, name=cell.plain)
-        plain = {each: _values(of_plain, name, rule, runs, each) for each in (label, *against)} if cell.plain else {}
+        may_be = cell.plain and (rule.of or name) in counted
+        plain = {each: _values(of_plain, name, rule, runs, each) for each in (label, *against)} if may_be else {}
         own = book.reference(cell, rule, of)
         if math.isfinite(own):
             bounds = {OWN: dict.fromkeys(values, own)}
         else:
             bounds = {each: row for each, row in others.items() if each in rule.beside} or others
-        found = _judged(cell.name, name, rule, values, bounds, plain, label)
+        found = _judged(cell.name, name, rule, values, bounds, plain, label, looks)
         out.append(_with_effects(found, values, others))
     return out
 
@@ -302,6 +350,7 @@ def _judged(
     others: Mapping[str, Mapping[int, float]],
     plain: Mapping[str, Mapping[int, float]],
     mine: str,
+    looks: int,
 ) -> Found:
     baselines, differences, verdicts, whys, bounds = {}, {}, {}, {}, {}
     beyond, direct = {}, {}
@@ -315,7 +364,9 @@ def _judged(
         bounds[label] = rule.bound(baselines[label].estimate)
         lacking = [seed for seed in seeds if math.isfinite(theirs[seed]) and not math.isfinite(values[seed])]
         whys[label] = ""
-        if lacking:
+        if both and not lacking and not rule.can_fail(bounds[label]):
+            whys[label] = f"{label} allows every value there can be"
+        elif lacking:
             # Left out they would hide the worst: what never arrived has no completion time.
             weighed[label] = Weighed(Verdict.FAILED, -1, 0.0)
             whys[label] = f"nothing to measure it by with seed {lacking[0]}"
@@ -325,13 +376,14 @@ def _judged(
                 weighed[label] = Weighed(Verdict.PASSED, 1, 0.0)
             whys[label] = f"{label} has no such number" + ("" if has else ", nor has the candidate")
         else:
-            weighed[label] = _weighed(rule, values, theirs, both)
-        verdicts[label] = direct[label] = weighed[label].verdict if label in weighed else Verdict.UNDECIDED
-        hoped = _hoped(rule, theirs, plain.get(label, {}), plain.get(mine, {}))
+            weighed[label] = _weighed(rule, values, theirs, both, looks)
+        open_ = NOT_APPLICABLE if whys[label] and both and not lacking else Verdict.UNDECIDED
+        verdicts[label] = direct[label] = weighed[label].verdict if label in weighed else open_
+        hoped = {} if lacking else _excuse(rule, theirs, plain.get(label, {}), plain.get(mine, {}), looks)
         paired = [seed for seed in both if seed in hoped]
-        if not lacking and len(paired) >= 2:
+        if label in weighed and len(paired) >= 2:
             beyond[label] = interval([values[seed] - hoped[seed] for seed in paired], "mean")
-            beside_plain = weighed[f"{label}, plain"] = _weighed(rule, values, hoped, paired)
+            beside_plain = weighed[f"{label}, plain"] = _weighed(rule, values, hoped, paired, looks)
             if _ORDER[beside_plain.verdict] < _ORDER[verdicts[label]]:
                 verdicts[label] = beside_plain.verdict
                 bounds[label] = rule.bound(interval([hoped[seed] for seed in paired], "mean").estimate)
@@ -339,46 +391,57 @@ def _judged(
     order = _ORDER
     room = {label: bounds[label] if not rule.more else -bounds[label] for label in others}
     best = min(others, key=lambda label: (order[verdicts[label]], -room[label] if math.isfinite(room[label]) else 0.0))
-    p = combined(
-        {label: each.direction for label, each in weighed.items()}, {label: each.p for label, each in weighed.items()}
-    )
+    # Beside a baseline that allows everything there is nothing to be found out.
+    is_open = verdicts[best] != NOT_APPLICABLE
+    directions = {label: each.direction for label, each in weighed.items()}
+    p = combined(directions, {label: each.p for label, each in weighed.items()})
     return Found(
         cell, name, rule, verdicts[best], interval(list(values.values()), "mean"), baselines, differences, best,
         bounds[best], whys[best], verdicts, beyond, verdicts[best], min(direct.values(), key=order.__getitem__),
-        p if weighed else math.nan,
+        p if weighed and is_open else math.nan, max(directions.values(), default=1),
     )  # fmt: skip
 
 
 def _weighed(
-    rule: Statistic, values: Mapping[int, float], theirs: Mapping[int, float], seeds: Sequence[int]
+    rule: Statistic, values: Mapping[int, float], theirs: Mapping[int, float], seeds: Sequence[int], looks: int
 ) -> Weighed:
     margins = [rule.margin(values[seed], theirs[seed]) for seed in seeds]
-    return weigh(margins, [rule.ratio(values[seed], theirs[seed]) for seed in seeds])
+    return weigh(margins, [rule.ratio(values[seed], theirs[seed]) for seed in seeds], looks)
 
 
 #: The most lenient first.
-_ORDER = {Verdict.PASSED: 0, Verdict.UNDECIDED: 1, Verdict.FAILED: 2}
+_ORDER = {NOT_APPLICABLE: -1, Verdict.PASSED: 0, Verdict.UNDECIDED: 1, Verdict.FAILED: 2}
 
 
-def _hoped(
-    rule: Statistic, special: Mapping[int, float], plain: Mapping[int, float], mine: Mapping[int, float]
+def _excuse(
+    rule: Statistic, special: Mapping[int, float], plain: Mapping[int, float], mine: Mapping[int, float], looks: int
 ) -> dict[int, float]:
-    """What a baseline's special case would be with the candidate's plain case instead of its own, by seed."""
-    is_rate = rule.more and rule.factor not in (0.0, 1.0)
-    out = {
-        seed: expected(is_rate, special[seed], plain[seed], mine[seed])
-        for seed in sorted(special.keys() & plain.keys() & mine.keys())
-    }
-    return {seed: value for seed, value in out.items() if math.isfinite(value)}
+    """What a baseline's special case would be with the candidate's plain case instead of its own, by seed.
 
-
-def adjusted(criteria: Sequence[Criterion], more: Sequence[float] = ()) -> tuple[list[Criterion], list[bool]]:
-    """The criteria with the false discovery rate held over all their numbers and over `more` p-values besides.
-
-    What does not stay decided is undecided. The second list is of `more`: which stay decided.
+    Nothing unless the candidate fails in the plain case too, and unless a value can violate the bound that it leads to.
     """
-    tested = [each.p for criterion in criteria for each in criterion.found if math.isfinite(each.p)]
-    stay = decided([*tested, *more])
+    seeds = [seed for seed in sorted(special.keys() & plain.keys() & mine.keys())
+             if math.isfinite(plain[seed]) and math.isfinite(mine[seed])]  # fmt: skip
+    if len(seeds) < 2 or _weighed(rule, mine, plain, seeds, looks).verdict != Verdict.FAILED:
+        return {}
+    is_rate = rule.more and rule.factor not in (0.0, 1.0)
+    found = {seed: expected(is_rate, special[seed], plain[seed], mine[seed]) for seed in seeds}
+    found = {seed: value for seed, value in found.items() if math.isfinite(value)}
+    can_fail = rule.can_fail(rule.bound(interval(list(found.values()), "mean").estimate))
+    return found if can_fail else {}
+
+
+def adjusted(
+    criteria: Sequence[Criterion], more: Sequence[tuple[float, int]] = ()
+) -> tuple[list[Criterion], list[bool]]:
+    """The criteria with the false discovery rate held over all their numbers and over `more`, p-values with sides.
+
+    It is held over what passes and over what fails apart. What does not stay decided is undecided. The second list is
+    of `more`: which stay decided.
+    """
+    tested = [(each.p, each.side) for criterion in criteria for each in criterion.found if math.isfinite(each.p)]
+    tested += more
+    stay = decided_apart([p for p, _ in tested], [side for _, side in tested])
     left = iter(stay)
     out = []
     for criterion in criteria:
@@ -390,7 +453,7 @@ def adjusted(criteria: Sequence[Criterion], more: Sequence[float] = ()) -> tuple
         if found:
             criterion = replace(criterion, found=tuple(found), verdict=together([each.verdict for each in found]))
         out.append(criterion)
-    return out, stay[len(tested) :]
+    return out, stay[len(tested) - len(more) :]
 
 
 def judge_controls(
@@ -398,6 +461,7 @@ def judge_controls(
     controls: Sequence[Control] | None = None,
     book: Book = BOOK,
     of: Mapping[str, Candidate] | None = None,
+    looks: int = 1,
 ) -> list[Checked]:
     """What came of those whose verdicts are known, against the book's baselines; none of these is judged by itself."""
     out = []
@@ -408,7 +472,7 @@ def judge_controls(
             for name in control.cells
             for each in judge_cell(
                 replace(book.cells[name], statistics=(control.statistic,)), runs, control.label, against, book,
-                (of or {}).get(control.label),
+                (of or {}).get(control.label), looks=looks,
             )
         )  # fmt: skip
         out.append(Checked(control, together([each.verdict for each in found]), found))
