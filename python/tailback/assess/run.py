@@ -25,7 +25,7 @@ from tailback.assess.verdicts import (
     Checked,
     Criterion,
     adjusted,
-    counted_plainly,
+    counted_on_plain_paths,
     judge_controls,
     judge_experiment,
     with_covered,
@@ -514,9 +514,9 @@ class _Work:
                 done.candidate, counted=counted, looks=looks,
             )  # fmt: skip
 
-        plainly = {each.name: judged(each) for each in done.book.experiments if not each.is_special}
-        counted = counted_plainly(list(plainly.values()))
-        done.criteria = [plainly.get(each.name) or judged(each, counted) for each in done.book.experiments]
+        on_plain = {each.name: judged(each) for each in done.book.experiments if not each.is_special}
+        counted = counted_on_plain_paths(list(on_plain.values()))
+        done.criteria = [on_plain.get(each.name) or judged(each, counted) for each in done.book.experiments]
         done.criteria, stay = adjusted(done.criteria, done.population.ps if done.population else ())
         if done.book.has_population:
             done.criteria.append(self._criterion(stay))

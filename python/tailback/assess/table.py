@@ -5,9 +5,9 @@ judged against by a factor and an allowance. Of several such algorithms the wors
 Internet bears it already. A few rules are absolute: what no algorithm should do, whatever others do. A row judges what
 its title says and nothing else; how much of the link is used is a row of its own. The factors and allowances below were
 written down before their rule's first run; what is changed after results were seen says so in `changed`. Absolute
-bounds, plain cases and the false discovery rate came when earlier dossiers had been seen; what may be excused by a
-plain case, that harm below nothing is none, and that bounds which nothing can violate judge nothing, after a review of
-them. The cells are in `cells.py`.
+bounds, plain cases and the false discovery rate came when earlier dossiers had been seen. After a review of those came
+three more: what a plain case excuses, that harm below nothing is none, and that a bound which no value can violate
+judges nothing. The cells are in `cells.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _WAIT = "a quarter more, and 5 ms, CoDel's target (RFC 8289), which no user noti
 _FETCH = "a quarter more, and 10 ms, a third of what a user notices"
 
 #: By name; `measure.py` says how each is measured.
-STATISTICS: Mapping[str, Statistic] = {
+STATISTICS: dict[str, Statistic] = {
     "goodput": Statistic("goodput of the flows under test", "Mbit/s", True, 0.9, 0.0, _SHARE),
     "goodput_after": Statistic("their goodput after the change", "Mbit/s", True, 0.9, 0.0, _SHARE),
     "own_goodput": Statistic(

@@ -4,9 +4,9 @@ A candidate has passed where it is sure to be no worse than the rule allows agai
 where it is sure to be worse than the rule allows against each. Sure: the margins, taken seed by seed, lie on one side
 (`tailback.judge.side`). A number whose bound no value can violate has no verdict.
 
-A number of a special case that fails is excused by the candidate's plain case (`plain.py`) where all of this holds: the
-RFC does not demand the row; the number fails in the plain case too; a row of plain paths fails by the same number, so
-that it counts there; and the bound that the plain case leads to is one that a value can violate.
+A number of a special case that fails may be excused by the candidate's plain case (`plain.py`). The number must fail in
+the plain case too, and a row of plain paths must fail by it, so that it counts there. Some value must be able to
+violate the bound that the plain case leads to. What the RFC demands is never excused.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
     "Found",
     "Runs",
     "adjusted",
-    "counted_plainly",
+    "counted_on_plain_paths",
     "excess",
     "judge_cell",
     "judge_controls",
@@ -198,7 +198,7 @@ def judge_experiment(
 ) -> Criterion:
     """The verdict on a criterion by those of its cells that were to be run; `of` is the candidate of that label.
 
-    `counted` are numbers that fail on plain paths (`counted_plainly`), `looks` how often verdicts may be looked at.
+    `counted` are numbers that fail on plain paths (`counted_on_plain_paths`), `looks` how often verdicts may be looked at.
     """
     asked = cells
     if cells:
@@ -222,7 +222,7 @@ def judge_experiment(
     return Criterion(experiment, together([each.verdict for each in found]), found, why, ware)
 
 
-def counted_plainly(criteria: Sequence[Criterion]) -> frozenset[str]:
+def counted_on_plain_paths(criteria: Sequence[Criterion]) -> frozenset[str]:
     """The numbers by which rows of plain paths fail; a special case may be excused by them."""
     return frozenset(
         each.rule.of or each.statistic

@@ -99,8 +99,8 @@ class Weighed:
 def weigh(margins: Sequence[float], ratios: Sequence[float] = (), looks: int = 1) -> Weighed:
     """The verdict on margins (and ratios) as `side` takes them, with its p-value.
 
-    Who looks several times, and stops where a verdict is sure, has as many chances of being wrong: each of the `looks`
-    takes its part of the error (Bonferroni), and p is of all of them.
+    Who looks several times, and stops where a verdict is sure, has as many chances of being wrong. So each of the
+    `looks` takes its part of the error (Bonferroni), and p is of all of them.
 
     >>> weigh([-1.0, -1.2, -0.9]).verdict, weigh([-1.0, -1.6, -0.9]).verdict, weigh([-1.0, -1.6, -0.9], looks=3).verdict
     ('failed', 'failed', 'undecided')
