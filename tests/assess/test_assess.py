@@ -20,7 +20,7 @@ from tailback.assess import run as running
 from tailback.assess.kept import Kept
 from tailback.assess.measure import HARMS, harm, measure
 from tailback.assess.run import InterruptedAssessment
-from tailback.assess.table import CONTROLS, EXPERIMENTS, STATISTICS, by_name
+from tailback.assess.table import BOOK, CONTROLS, EXPERIMENTS, STATISTICS, by_name
 from tailback.assess.verdicts import judge_cell, judge_controls
 from tailback.candidate import candidate
 
@@ -287,6 +287,24 @@ def test_rows_out_of_scope_are_not_applicable(store: Path) -> None:
     assert tb.assess("vegas", quick=True, only=SMALL, store=store, seeds=2, scope="scavenger").to_json()["command"] == (
         "tailback assess vegas --quick --seeds 2 --for scavenger --only high-delay"
     )
+
+
+def test_a_row_asks_only_what_the_candidate_can_have() -> None:
+    rows = {each.name: each for each in EXPERIMENTS}
+
+    def without(what: str) -> set[str]:
+        of = candidate(what)
+        return {name for name, each in rows.items() if each.cells
+                and not any(BOOK.scoped(each, cell, "general", of) for cell in each.cells)}  # fmt: skip
+
+    assert without("cubic") == {"rto-backoff"}
+    assert without("quinn,cc=bbr") == {"acks", "misbehaving"}
+    assert without("bbr3") == {"rto-backoff", "data-centre-marks"}
+    tunnels = verdicts.judge_experiment(
+        rows["tunnels"], [cell for cell in rows["tunnels"].cells if cell.name.endswith("-ecn")], {}, "bbr3", ["reno"],
+        of=candidate("bbr3"),
+    )  # fmt: skip
+    assert (tunnels.verdict, "no response to marks" in tunnels.why) == ("not applicable", True)
 
 
 def test_a_candidate_for_l4s_asks_for_its_own_code_point() -> None:

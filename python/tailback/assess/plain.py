@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["expected", "plain_of"]
+__all__ = ["RECEIVER", "expected", "plain_of"]
 
-#: What receivers that lie, or acknowledge otherwise, do; and ECN, which a drop-tail queue leaves alone.
-_STACK = ("ack_every", "ack_division", "acks_ahead", "conceals_marks", "ecn")
+#: What receivers that lie, or acknowledge otherwise, do.
+RECEIVER = ("ack_every", "ack_division", "acks_ahead", "conceals_marks")
+#: And ECN, which a drop-tail queue leaves alone.
+_STACK = (*RECEIVER, "ecn")
 #: The plain case of a satellite's round trip.
 _FAR, _NEAR = "600ms", "40ms"
 

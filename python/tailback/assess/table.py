@@ -18,6 +18,7 @@ from dataclasses import replace
 from tailback.assess.book import GENERAL, L4S, Book, Cell, Control, Experiment, Statistic
 from tailback.assess.cells import EXPERIMENTS, PLAIN, SPECIAL
 from tailback.assess.measure import REVISION, measure, picture
+from tailback.assess.plain import RECEIVER
 from tailback.candidate import Candidate, candidate, flow_fields
 from tailback.scenario import Scenario
 
@@ -190,10 +191,16 @@ NO_ECN: Mapping[str, str] = {
 """Built-in algorithms that are not asked to use ECN, and why."""
 
 
-def _asks_for_ecn(cell: Cell) -> bool:
-    return any(
-        flow["name"].startswith("test") and flow.get("stack", {}).get("ecn") for flow in cell.given.get("flow", ())
-    )
+def _asked_of_the_stack(cells: Sequence[Cell]) -> set[str]:
+    """Fields of the stack under test that these cells set."""
+    return {
+        name
+        for cell in cells
+        for flow in cell.given.get("flow", ())
+        if flow["name"].startswith("test")
+        for name, value in flow.get("stack", {}).items()
+        if value
+    }
 
 
 def lacks(cells: Sequence[Cell], of: Candidate | None) -> str:
@@ -202,7 +209,10 @@ def lacks(cells: Sequence[Cell], of: Candidate | None) -> str:
         return ""
     if of.kind != "transport" and any("late_packets" in cell.statistics for cell in cells):
         return "a congestion control has no timers: those of Linux' stack, which all of them have here, do back off"
-    return NO_ECN.get(of.name, "") if any(map(_asks_for_ecn, cells)) else ""
+    asked = _asked_of_the_stack(cells)
+    if of.kind == "transport" and asked & set(RECEIVER):
+        return "a transport brings its own receiver, which acknowledges as it likes"
+    return NO_ECN.get(of.name, "") if "ecn" in asked else ""
 
 
 def scoped(experiment: Experiment, cell: Cell, scope: str, of: Candidate | None = None) -> Cell | None:

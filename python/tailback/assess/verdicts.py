@@ -198,7 +198,7 @@ def judge_experiment(
 ) -> Criterion:
     """The verdict on a criterion by those of its cells that were to be run; `of` is the candidate of that label.
 
-    `counted` are numbers that fail on plain paths (`counted_on_plain_paths`), `looks` how often verdicts may be looked at.
+    `counted` are numbers that fail on plain paths (`counted_on_plain_paths`). Verdicts may be looked at `looks` times.
     """
     asked = cells
     if cells:
