@@ -39,7 +39,7 @@ def assess(
             "drop-tail-bytes,drop-tail-packets,codel,pie."
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A few cells, three to six seeds, within a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A few cells, three to seven seeds, within a minute.")] = False,
     seeds: Annotated[
         int | None, typer.Option(help="Seeds of every cell. Default: 5 to 20, of which undecided cells need most.")
     ] = None,
