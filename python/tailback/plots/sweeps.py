@@ -562,7 +562,7 @@ def people(
     keys = [each.column for each in (along, dots, beside) if each]
     # Of many levels some are named; all stand on the grey line from the least to the largest.
     levels = dots.levels if dots else [None]
-    known = [level for level in levels if level in _WELL_KNOWN] or levels[: len(_WELL_KNOWN)]
+    known = [level for level in _WELL_KNOWN if level in levels] or levels[: len(_WELL_KNOWN)]
     named = levels if len(levels) <= len(_WELL_KNOWN) else known
     table = frame.group_by(keys).agg(pl.col(name).cast(pl.Float64).fill_nan(None).median() for name in names)
     sides = beside.levels if beside else [None]
