@@ -259,8 +259,7 @@ def _plot_store(
     names = dict(each.split("=", 1) for each in labels if "=" in each)
     if len(names) < len(labels):
         raise BadInput(f"--label {', --label '.join(labels)}: of a store write LEVEL=NAME, as in --label reno=NewReno")
-    chosen = {"metric": metric, "axis": axis, "by": by, "flow": flows}
-    drawn = sweeps.draw(name, frame, **chosen, labels=names, title=title)
+    drawn = sweeps.draw(name, frame, metric=metric, axis=axis, by=by, flow=flows, labels=names, title=title)
     out, width = where
     _print_figure(name, save(drawn, out or _named([folder], name), width=width), as_json)
 

@@ -144,8 +144,15 @@ class Sweep:
             if path in design.axes:
                 design = design.only(path, value)
             else:
+                self._demand_effect(path, value)
                 fixed[path] = value
         return replace(self, base=self.base.with_(fixed) if fixed else self.base, design=design)
+
+    def _demand_effect(self, path: str, value: Any) -> None:
+        """Refuse a change that every point takes back: `flow[0].cc` beside an axis `flow.bulk.cc`."""
+        changed, point = self.base.with_({path: value}), next(iter(self.design))
+        if changed != self.base and changed.with_(point) == self.base.with_(point):
+            raise refuse(path, str(value), "the sweep varies it by another path", f"Set {', '.join(self.design.axes)}")
 
     # Part of the interface that the runner calls.
 
