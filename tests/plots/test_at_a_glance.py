@@ -170,7 +170,8 @@ def test_what_people_notice_is_found_by_their_columns():
     # A zip's values vary together: one of them is the axis, and the other is not pooled.
     assert figure.axes[-1].get_xlabel() == "bottleneck queue"
     assert "over every" not in figure.get_suptitle()
-    assert sweeps.usual(frame) == "lines"
+    assert sweeps.usual(frame) == "people"
+    assert sweeps.usual(frame.drop("film.startup_s")) == sweeps.usual(frame, ["page.load_time_s"]) == "lines"
     only = sweeps.draw("people", frame, metric=None, axis=None, by=None, flow=["call"])
     assert len(only.axes) == 1
     with pytest.raises(sweeps.NoSuchColumn, match='Did you mean "film"'):

@@ -630,10 +630,14 @@ FIGURES: dict[str, tuple[str, Callable[..., Figure], Callable[[pl.DataFrame], ob
 }
 
 
+#: From this many quantities that people notice on, the figure of people is drawn when none is named.
+_CROWD = 3
+
+
 def usual(frame: pl.DataFrame, metrics: Sequence[str] = (), flows: Sequence[str] = ()) -> str:
-    """The figure drawn when none is named: `people` where lines cannot show all that was varied or asked for."""
-    many = len(metrics) > 1 or len(flows) > 1 or (not metrics and not flows and len(_apart(_done(frame))) > 2)
-    return "people" if many else "lines"
+    """The figure drawn when none is named: `people` for several metrics or flows, or where many people are."""
+    noticed = [] if metrics or flows else [name for name in _noticed(_done(frame)) if not name.endswith("goodput_mbps")]
+    return "people" if len(metrics) > 1 or len(flows) > 1 or len(noticed) >= _CROWD else "lines"
 
 
 def offered(frame: pl.DataFrame) -> dict[str, str]:
