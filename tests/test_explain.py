@@ -237,7 +237,7 @@ def test_of_a_capture_nothing_is_said_of_links_that_it_does_not_know() -> None:
 
 
 def beside_an_upload(app: str) -> list[str]:
-    """What is said of a flow that asks from the upload's side, behind queues of ten packets."""
+    """Sentences about a flow that asks from the upload's side, behind queues of ten packets."""
     flows = [
         tb.bulk("cubic", name="upload", from_="right", to="left"),
         tb.flow(app, name="page", from_="right", to="left", params={"gap": 200.0}),

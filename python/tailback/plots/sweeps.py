@@ -490,7 +490,7 @@ _PANELS, _BESIDE = 12, 4
 
 
 def _noticed(frame: pl.DataFrame, flows: Sequence[str] = ()) -> list[str]:
-    """What people notice of each flow, or of those named; of a flow that nobody waits for, its goodput."""
+    """What people notice of each flow, or of those named; of a transfer its goodput."""
     end = ".goodput_mbps"
     every = sorted(name.removesuffix(end) for name in frame.columns if name.endswith(end))
     out: list[str] = []
@@ -525,7 +525,7 @@ def _people(
     """What is drawn, along which axis, what distinguishes the dots, and what stands side by side."""
     names = [metric_column(frame, metric) for metric in metrics] or _noticed(frame, flows)
     if not names:
-        raise NoSuchColumn("the store has no flow: there is nothing that people notice. Give --metric")
+        raise NoSuchColumn("the store has no flow: there is nothing that people notice. Give a metric")
     if len(names) > _PANELS:
         raise NoSuchColumn(f"the figure has at most {_PANELS} panels, and here are {len(names)} metrics. Name some")
     found = _apart(frame, {each for each in (axis, by) if each})
