@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tailback as tb
-from tailback import cli, examples, metrics
+from tailback import cli, metrics
 from tailback.explain import explain
 from tailback.metrics import Rows
 
@@ -236,10 +236,26 @@ def test_of_a_capture_nothing_is_said_of_links_that_it_does_not_know() -> None:
     assert not {"queue", "loss"} & said(unknown).keys()
 
 
+def beside_an_upload(app: str) -> list[str]:
+    """Sentences about a flow that asks from the upload's side, behind queues of ten packets."""
+    flows = [
+        tb.bulk("cubic", name="upload", from_="right", to="left"),
+        tb.flow(app, name="page", from_="right", to="left", params={"gap": 200.0}),
+    ]
+    line = {"rate": "8mbit", "back_rate": "2mbit", "rtt": "40ms", "queue": "10packets", "back_queue": "10packets"}
+    return [each.text for each in explain(tb.run(tb.dumbbell(**line, flows=flows, duration="8s")))]
+
+
 def test_drops_without_congestion_are_counted_in_a_sentence() -> None:
-    found = explain(tb.run(tb.Scenario.from_toml(examples.located("household"))))
-    texts = [each.text for each in found if "met no congestion" in each.text]
-    assert texts
-    assert all(
-        re.search(r", though (one of its packets was|\d+ of its packets were) dropped\.$", text) for text in texts
+    (text,) = [each for each in beside_an_upload("page") if "met no congestion" in each]
+    assert re.search(r", though (one of its packets was|\d+ of its packets were) dropped\.$", text)
+
+
+def test_drops_of_what_comes_back_are_counted() -> None:
+    (text,) = [each for each in beside_an_upload("web-probe") if "packets were dropped" in each]
+    found = re.search(
+        r"(\d+) packets were .*upload (\d+), page (\d+), and (\d+) that a flow's receiver sent back", text
     )
+    assert found, text
+    total, *parts = map(int, found.groups())
+    assert total == sum(parts)

@@ -23,7 +23,7 @@ def interval(low: float, high: float) -> Interval:
 
 
 def test_only_a_whole_interval_beyond_the_step_harms_or_relieves() -> None:
-    call, game = PEOPLE[0], PEOPLE[1]
+    call, game = PEOPLE[0], MADE["GAME"]
     assert MADE["side"](interval(-0.3, -0.11), call) == -1
     assert MADE["side"](interval(-0.3, -0.09), call) == 0
     assert MADE["side"](interval(0.11, 0.3), call) == 1
@@ -31,6 +31,28 @@ def test_only_a_whole_interval_beyond_the_step_harms_or_relieves() -> None:
     assert MADE["side"](interval(0.02, 0.30), game) == -1
     assert MADE["side"](interval(-0.30, -0.02), game) == 1
     assert MADE["side"](interval(-0.30, 0.30), game) == 0
+
+
+def test_nothing_is_written_unless_a_whole_store_is_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        MADE["main"]([])
+    assert "required" in capsys.readouterr().err
+    few = read_sweep(ROOT / "scenarios/grids/household.toml").with_values(
+        {"dumbbell.rate": "50mbit", "dumbbell.queue": "sfq", "flow.upload.cc": "cubic", "duration": "1s"}
+    )
+    assert [point["dumbbell.back_queue"] for point in few.design] == ["sfq"]
+    tb.sweep(few, store=tmp_path)
+    before = MADE["PAGE"].read_bytes()
+    with pytest.raises(SystemExit, match="nothing written"):
+        MADE["main"]([str(tmp_path)])
+    assert MADE["PAGE"].read_bytes() == before
+
+
+def test_the_film_fills_the_queue_that_the_call_comes_down() -> None:
+    base = read_sweep(ROOT / "scenarios/grids/household.toml").base.with_({"flow.upload.cc": "vegas"})
+    alone = base.with_({"flow.film": None, "instruments.requests": ["page"]})
+    with_film, without = (measured(tb.run(each))("call.delay_p95_ms") for each in (base, alone))
+    assert without < 11 < 100 < with_film
 
 
 def test_the_table_has_every_cell_of_the_sweep() -> None:

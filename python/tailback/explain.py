@@ -263,7 +263,8 @@ def _growth(rows: Rows) -> Iterator[Finding]:
         if not len(events.t_s):
             dropped = int(rows.of_flow("flows", flow)["packets_dropped"][0])
             some = "one of its packets was" if dropped == 1 else f"{written(dropped)} of its packets were"
-            rest = f", though {some} dropped" if dropped else ", and none of its packets was dropped"
+            none = "the packets from its sender" if _drops_back(rows, flow) else "its packets"
+            rest = f", though {some} dropped" if dropped else f", and none of {none} was dropped"
             text = f"{_named(rows, flow)} met no congestion (recovery, timeout or ECN echo){rest}."
             yield Finding("growth", text, "congestion: no row of it")
             continue
@@ -285,6 +286,12 @@ def _growth(rows: Rows) -> Iterator[Finding]:
         yield Finding("growth", f"{text}.", _count(rows, "congestion", flow=flow))
 
 
+def _drops_back(rows: Rows, flow: int) -> bool:
+    """Whether links on the flow's way back dropped packets: which of them were its own is not counted."""
+    dropped = rows.table("links")["dropped"] if rows.has("links") else ()
+    return any(dropped[link] for link in rows.back_route(flow)) if len(dropped) else False
+
+
 def _losses(rows: Rows) -> Iterator[Finding]:
     if not rows.has("links"):
         return
@@ -302,6 +309,11 @@ def _losses(rows: Rows) -> Iterator[Finding]:
     by_flow = {flow: int(rows.of_flow("flows", flow)["packets_dropped"][0]) for flow in range(len(rows.flow_names))}
     hit = [flow for flow, count in sorted(by_flow.items(), key=lambda each: -each[1]) if count][:3]
     shares = ", ".join(f"{rows.flow_names[flow]} {written(by_flow[flow])}" for flow in hit)
+    # The table of flows counts packets of a flow's own direction: answers and acknowledgements are the rest.
+    returned = total - sum(by_flow.values())
+    if returned > 0:
+        shares += ", and " if shares else ""
+        shares += f"{written(returned)} that a flow's receiver sent back, as answers or acknowledgements"
     text = f"{_packets(total)} dropped, {there}"
     yield Finding("loss", f"{text}: {shares}." if shares else f"{text}.", "links, flows: packets dropped")
     times = metrics.drop_times(rows, most)

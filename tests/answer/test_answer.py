@@ -241,6 +241,17 @@ def test_of_settings_the_answer_names_the_best_and_the_worst() -> None:
     assert "8 runs in 2 settings, 4 seeds each" in certain.text
 
 
+def test_a_film_that_never_stood_still_is_judged_by_its_start() -> None:
+    kept = {"seed": [1, 2] * 2, "dumbbell.queue": ["200ms"] * 2 + ["codel"] * 2, "status": ["ok"] * 4}
+    film = {"film.startup_s": [0.8, 0.82, 0.1, 0.12], "film.experience_p95_ms": [9.0] * 4}
+    smooth, still = (
+        answer_of_runs(pl.DataFrame(kept | film | {"film.stalled_s": stalls})).statements[0].text
+        for stalls in ([0.0] * 4, [3.0, 4.0, 0.0, 0.0])
+    )
+    assert smooth.startswith("film: time until it plays is best with dumbbell.queue = codel")
+    assert still.startswith("film: standstill is best with dumbbell.queue = codel")
+
+
 def test_of_one_seed_a_setting_the_answer_says_that_there_is_no_interval() -> None:
     frame = runs(**{"dumbbell.queue": ["fifo", "codel"], "call.experience_mos": [3.0, 4.4]}).with_columns(
         seed=pl.Series([1, 1])

@@ -186,6 +186,16 @@ def test_the_page_shows_every_claim_once_and_what_failed_first():
     assert "[one](one.md)" in page
 
 
+def test_pages_without_claims_stay_listed(tmp_path):
+    (tmp_path / "home.md").write_text("# At home\n\nText.\n")
+    (tmp_path / "one.md").write_text("# One\n")
+    (tmp_path / "index.md").write_text("# Claims\n")
+    others = overview.beside(tmp_path / "index.md", ["one"])
+    page = overview.markdown([result("one", ["reproduced"])], others=others)
+    assert "Without claims, and in pages of their own: [At home](home.md)." in page
+    assert "Without claims" not in overview.markdown([result("one", ["reproduced"])])
+
+
 def test_only_what_was_predicted_counts():
     claims = [
         claim("a", "reproduced", "quantitative", standing="fitted", because="chosen for it"),

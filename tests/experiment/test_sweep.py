@@ -18,7 +18,7 @@ import pytest
 
 import tailback as tb
 from tailback import metrics
-from tailback.experiment import RunMetrics, latin_hypercube, read_sweep, single, sobol
+from tailback.experiment import RunMetrics, Sweep, latin_hypercube, read_sweep, single, sobol
 from tailback.experiment.store import run_key
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +82,9 @@ def test_spans_keep_their_unit() -> None:
     assert tb.Span(0.0, 1.0).at(0.25) == 0.25
 
 
+SWEPT = Sweep(BASE, tb.grid({"flow.bulk.cc": ["reno", "cubic"]}))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -97,6 +100,9 @@ def test_spans_keep_their_unit() -> None:
         (lambda: tb.latin_hypercube({"a": tb.Span(0, 2, log=True)}, 4), "has no logarithm"),
         (lambda: tb.Until("x", "wide"), "is no width"),
         (lambda: tb.Until("x", "5%", least=1), "at least 2"),
+        (lambda: SWEPT.with_values({"flow.bulk.cc": "bbr"}), "no point of the sweep has this value.*reno, cubic"),
+        (lambda: SWEPT.with_values({"flow[0].cc": "bbr"}), "the sweep varies it by another path"),
+        (lambda: SWEPT.with_values({"seed": 3}), r"its own seeds.*seeds = \[3\]"),
         (lambda: tb.sweep(BASE, seeds=0), "at least one seed"),
         (lambda: tb.sweep(BASE, seeds=[1, 1]), "list of different ones"),
         (lambda: tb.sweep(BASE, seeds=3, until=tb.Until("loss", 1.0)), "stopping rule decides"),
@@ -301,6 +307,11 @@ def test_sweep_then_ask(tmp_path: Path, tailback: Any) -> None:
     assert (code, printed["runs"], printed["failed"], printed["points"]) == (0, 4, 0, 2)
     code, printed, _ = tailback("sweep", grid_file(tmp_path), "--store", store, "--json")
     assert (code, printed["runs"], printed["reused"]) == (0, 0, 4)
+    few = ("--set", "flow.bulk.cc=cubic", "--set", "dumbbell.rate=3mbit", "--store", tmp_path / "few")
+    code, printed, _ = tailback("sweep", grid_file(tmp_path), *few, "--json")
+    assert (code, printed["runs"], printed["points"]) == (0, 2, 1)
+    scenarios = [tb.Scenario.parse_toml(text) for text in tb.open_store(tmp_path / "few").frame()["scenario"]]
+    assert {str(scenario.dumbbell.rate) for scenario in scenarios} == {"3mbit"}
     code, printed, _ = tailback("results", "ls", "--store", store, "--json", "--limit", "3")
     assert (printed["runs"], len(printed["shown"])) == (4, 3)
     key = printed["shown"][0]["key"]

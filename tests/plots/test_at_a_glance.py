@@ -139,7 +139,43 @@ def test_only_figures_that_can_be_drawn_are_offered(store):
     listed = {row["name"] for row in json.loads(invoke("plot", str(store), "--list", "--json").stdout)["figures"]}
     assert listed == set(sweeps.FIGURES) - {"pair-shares"}
     same = tb.open_store(store).frame().filter(pl.col("flow.bulk.cc") == "reno")
-    assert set(sweeps.offered(same)) == {"lines", "box", "violin", "throughput-delay"}
+    assert set(sweeps.offered(same)) == {"lines", "box", "violin", "people", "throughput-delay"}
+
+
+def test_each_of_several_metrics_has_a_panel(store, tmp_path):
+    two = ("--metric", "call.delay_p95_ms", "--metric", "bulk.goodput_mbps", "--out", str(tmp_path / "two.png"))
+    assert json.loads(invoke("plot", str(store), *two, "--json").stdout)["figure"] == "people"
+    assert "the figure lines shows one metric" in str(invoke("plot", str(store), *two, "--figure", "lines").exception)
+    frame = tb.open_store(store).frame()
+    figure = sweeps.draw("people", frame, metric=[two[1], two[3]], axis=None, by=None, title="Two")
+    assert [ax.get_ylabel().partition(":")[0] for ax in figure.axes] == ["call", "bulk"]
+    assert figure.get_suptitle() == "Two"
+    cubic = {line.get_label(): line for line in figure.axes[0].lines}["cubic"]
+    runs = frame.filter((pl.col("flow.bulk.cc") == "cubic") & (pl.col("dumbbell.queue") == "2bdp"))
+    assert cubic.get_ydata()[1] == pytest.approx(runs["call.delay_p95_ms"].median())
+
+
+def test_what_people_notice_is_found_by_their_columns():
+    columns = {
+        "call.goodput_mbps": 0.1, "call.delay_p95_ms": 20.0, "film.goodput_mbps": 5.0, "film.startup_s": 0.1,
+        "film.bitrate_mbps": 5.0, "page.goodput_mbps": 1.0, "page.load_time_s": 0.3, "page.experience_p95_ms": 9.0,
+    }  # fmt: skip
+    zipped = {"dumbbell.back_queue": ["codel", "pie"], "dumbbell.queue": ["codel", "pie"], "flow.bulk.cc": ["bbr"] * 2}
+    frame = mixed(**zipped, **{name: [value] * 2 for name, value in columns.items()})
+    figure = sweeps.draw("people", frame, metric=None, axis=None, by=None)
+    noticed = ["goodput", "one-way delay, 95 %", "time until the film plays", "bitrate of the film", "page load time"]
+    assert len(figure.axes) == len(noticed)
+    for ax, words in zip(figure.axes, noticed, strict=True):
+        assert words in ax.get_ylabel().replace("-\n", "-").replace("\n", " ")
+    # A zip's values vary together: one of them is the axis, and the other is not pooled.
+    assert figure.axes[-1].get_xlabel() == "bottleneck queue"
+    assert "over every" not in figure.get_suptitle()
+    assert sweeps.usual(frame) == "people"
+    assert sweeps.usual(frame.drop("film.startup_s")) == sweeps.usual(frame, ["page.load_time_s"]) == "lines"
+    only = sweeps.draw("people", frame, metric=None, axis=None, by=None, flow=["call"])
+    assert len(only.axes) == 1
+    with pytest.raises(sweeps.NoSuchColumn, match='Did you mean "film"'):
+        sweeps.draw("people", frame, metric=None, axis=None, by=None, flow=["fim"])
 
 
 def test_shares_of_pairs_are_per_cent_of_half_the_link():
@@ -364,7 +400,12 @@ def test_a_box_is_of_the_seeds_of_a_setting():
 
 def test_other_values_that_a_point_pools_are_named():
     frame = mixed(
-        **{"dumbbell.rate": ["5mbit", "10mbit"], "dumbbell.rtt": ["10ms", "20ms"], "flow.bulk.cc": ["reno", "cubic"]}
+        **{
+            "dumbbell.rate": ["5mbit", "5mbit", "10mbit", "10mbit"],
+            "dumbbell.rtt": ["10ms", "20ms"] * 2,
+            "dumbbell.back_rate": ["1mbit", "1mbit", "2mbit", "2mbit"],
+            "flow.bulk.cc": ["reno", "reno", "cubic", "cubic"],
+        }
     )
     title = store_figure("lines", frame, axis="dumbbell.rate", by="flow.bulk.cc").axes[0].get_title(loc="left")
     assert title.endswith("over every round-trip time")

@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 from typer.testing import CliRunner
 
 import tailback as tb
-from tailback import cli, metrics, plots, report
+from tailback import cli, examples, metrics, plots, report
 from tailback.errors import TailbackError
 from tailback.plots import flows, timeseries
 
@@ -63,6 +63,19 @@ def test_every_flow_and_the_queue_have_a_look_of_their_own(many: tb.Result) -> N
     queue = [ax for ax in plots.get("overview")(many).axes if "queue" in ax.get_ylabel()]
     ink = {to_hex(line.get_color()) for ax in queue for line in ax.lines if line.get_linewidth() < 0.7}
     assert ink.isdisjoint({look.colour.lower() for look in looks.values()})
+
+
+def test_the_overview_shows_films_and_pages() -> None:
+    home = tb.run(tb.Scenario.from_toml(examples.located("household")).with_({"duration": "20s"}))
+    panels = {panel.title: panel for panel in timeseries.single(metrics.Rows.of(home))}
+    times, rates = metrics.film_series(home, "film")
+    assert np.mean(rates) == pytest.approx(metrics.film(home, "film").bitrate_bps)
+    assert times[0] - 15.0 == pytest.approx(metrics.film(home, "film").startup_s, abs=0.5)
+    assert list(panels["bitrate of film"].curves[0].y) == list(rates / 1e6)
+    loads = [load.load_time_s for load in metrics.page_loads(home, "page")]
+    assert list(panels["page load"].curves[0].y) == [load for load in loads if load > 0]
+    both = [panel.title for panel in timeseries.panels({"a": metrics.Rows.of(home), "b": metrics.Rows.of(home)})]
+    assert {"bitrate of film", "page load"} <= set(both)
 
 
 def test_forty_flows_have_forty_looks() -> None:

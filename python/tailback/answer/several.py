@@ -21,12 +21,13 @@ _PEOPLE = (
     ("experience_mos", "quality", "MOS", "voice_quality"),
     ("late_100", "share of late updates", "", "late_share"),
     ("stalled_s", "standstill", "s", "film"),
+    ("startup_s", "time until it plays", "s", "film"),
     ("experience_p95_ms", "wait at 95 %", "ms", "response_time_quantiles"),
     ("delay_p95_ms", "delay at 95 %", "ms", "delay_quantiles"),
 )
 _TRANSFER = ("goodput_mbps", "goodput", "Mbit/s", "goodput")
-#: Of a film's measures this one is better when it is lower.
-_LOWER = frozenset({"stalled_s"})
+#: Of a film's measures these are better when they are lower.
+_LOWER = frozenset({"stalled_s", "startup_s"})
 
 
 def answer_of_runs(frame: pl.DataFrame) -> Answer:
@@ -47,9 +48,11 @@ def _columns(frame: pl.DataFrame) -> Iterator[tuple[str, str, tuple[str, str, st
     people: list[str] = []
     for row in _PEOPLE:
         for of in names:
-            if of not in people and _has(frame, f"{of}.{row[0]}"):
+            column = f"{of}.{row[0]}"
+            # A film that never stood still is judged by its start.
+            if of not in people and _has(frame, column) and (row[0] != "stalled_s" or frame[column].max()):
                 people.append(of)
-                yield f"{of}.{row[0]}", of, row
+                yield column, of, row
     for of in names:
         if of not in people and _has(frame, f"{of}.goodput_mbps"):
             yield f"{of}.goodput_mbps", of, _TRANSFER

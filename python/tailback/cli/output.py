@@ -120,7 +120,10 @@ def plot(
     start: Annotated[float | None, typer.Option("--from", help="Seconds: draw only what comes after.")] = None,
     end: Annotated[float | None, typer.Option("--until", help="Seconds: draw only what comes before.")] = None,
     metric: Annotated[
-        str | None, typer.Option(help="Of a store: a column, or an expression such as 'bbr.goodput / total'.")
+        list[str] | None,
+        typer.Option(
+            help="Of a store: a column, or an expression such as 'bbr.goodput / total'. Repeat it for panels."
+        ),
     ] = None,
     axis: Annotated[str | None, typer.Option(help="Of a store: the value that was varied, to draw along.")] = None,
     by: Annotated[str | None, typer.Option(help="Of a store: the value shown by colour.")] = None,
@@ -130,7 +133,7 @@ def plot(
     ] = None,
     title: Annotated[str | None, typer.Option(help="What stands above the figure.")] = None,
     flow: Annotated[
-        list[str] | None, typer.Option(help="Draw this flow alone; of a store, its metric. May be repeated.")
+        list[str] | None, typer.Option(help="Draw this flow alone; of a store, what is noticed of it. May be repeated.")
     ] = None,
     width: Annotated[
         str | None,
@@ -151,6 +154,8 @@ def plot(
 
     - `tailback plot results/store --figure lines --metric voip.delay_p95_ms --axis dumbbell.queue`
 
+    - `tailback plot results/household --figure people`
+
     - `tailback plot results/pairs --figure violin --metric 'theirs.goodput / total' --width column --out share.pdf`
     """
     plots = import_module("tailback.plots")
@@ -159,9 +164,9 @@ def plot(
         if len(results) > 1 or start is not None or end is not None:
             raise BadInput(f"{results[0]} is a store: draw it alone, without --from and --until")
         words = (label or [], title, flow or [])
-        _plot_store(results[0], figure, (out, inches), (metric, axis, by), words, listed, as_json)
+        _plot_store(results[0], figure, (out, inches), (metric or [], axis, by), words, listed, as_json)
         return
-    for option, value in (("--metric", metric), ("--axis", axis), ("--by", by)):
+    for option, value in (("--metric", metric[0] if metric else None), ("--axis", axis), ("--by", by)):
         if value is not None:
             raise BadInput(f"{option} {value}: this is for a sweep's store, and {results[0]} is none")
     opened = plots.labelled(dict(zip(_labels(results, label), map(open_result, results), strict=True)))
@@ -236,7 +241,7 @@ def _plot_store(
     folder: Path,
     figure: str | None,
     where: tuple[Path | None, float | None],
-    columns: tuple[str | None, str | None, str | None],
+    columns: tuple[Sequence[str], str | None, str | None],
     words: tuple[Sequence[str], str | None, Sequence[str]],
     listed: bool,
     as_json: bool,
@@ -245,18 +250,16 @@ def _plot_store(
         found = sweeps.offered(open_store(folder).frame())
         _list_figures([{"name": name, "title": title} for name, title in found.items()], as_json)
         return
-    name = figure or "lines"
-    if name not in sweeps.FIGURES:
-        raise BadInput(unknown("figure of a store", name, list(sweeps.FIGURES)))
     metric, axis, by = columns
     labels, title, flows = words
-    if len(flows) > 1:
-        raise BadInput(f"--flow {', --flow '.join(flows)}: a figure of a store is of one flow's metric. Give one")
+    frame = open_store(folder).frame()
+    name = figure or sweeps.usual(frame, metric, flows)
+    if name not in sweeps.FIGURES:
+        raise BadInput(unknown("figure of a store", name, list(sweeps.FIGURES)))
     names = dict(each.split("=", 1) for each in labels if "=" in each)
     if len(names) < len(labels):
         raise BadInput(f"--label {', --label '.join(labels)}: of a store write LEVEL=NAME, as in --label reno=NewReno")
-    chosen = {"metric": metric, "axis": axis, "by": by, "flow": flows[0] if flows else None}
-    drawn = sweeps.draw(name, open_store(folder).frame(), **chosen, labels=names, title=title)
+    drawn = sweeps.draw(name, frame, metric=metric, axis=axis, by=by, flow=flows, labels=names, title=title)
     out, width = where
     _print_figure(name, save(drawn, out or _named([folder], name), width=width), as_json)
 

@@ -22,7 +22,7 @@ from tailback.cli._common import (
     print_rows,
     say,
 )
-from tailback.cli.reading import AllowCode
+from tailback.cli.reading import AllowCode, Set, setting
 from tailback.lazy import lazy
 
 with lazy():
@@ -63,6 +63,7 @@ def sweep(
         Path | None,
         typer.Option("--store", help="The folder of runs. [default: results/store, or results/store-3-of-8]"),
     ] = None,
+    settings: Set = None,
     shard: Annotated[
         str | None, typer.Option(metavar="N/M", help="Only each M-th run, from the N-th on, into a store of its own.")
     ] = None,
@@ -80,18 +81,21 @@ def sweep(
 ) -> None:
     """Run a scenario at many points, with many seeds. A run that is in the store already is not run again.
 
-    A run that fails is recorded and the rest goes on; the exit code is then 1.
+    A run that fails is recorded and the rest goes on; the exit code is then 1. With `--set`, of a value that the sweep
+    varies only the points that have the value given are run.
 
     For example:
 
     - `tailback sweep scenarios/grids/queue-length.toml`
+
+    - `tailback sweep grids/household --set dumbbell.rate=50mbit --store results/cable`
 
     - `tailback sweep scenarios/grids/queue-length.toml --on dask://cluster:8786 --store results/shared`
 
     - `tailback sweep scenarios/grids/queue-length.toml --shard 3/8`, and 1/8 to 8/8 on other machines; then
     `tailback results merge results/store results/store-*-of-8`
     """
-    wanted = read_sweep(examples.located(file))
+    wanted = read_sweep(examples.located(file)).with_values(dict(setting(text) for text in settings or ()))
     if shard is not None:
         wanted = replace(wanted, shard=Shard.of_text(shard))
     if store is None:

@@ -72,6 +72,14 @@ class Design:
         pairs = lambda: ({**a, **b} for a in self for b in other)  # noqa: E731
         return Design(self.axes + other.axes, len(self) * len(other), pairs)
 
+    def only(self, path: str, value: Any) -> Design:
+        """The points at which an axis has this value."""
+        levels = list(dict.fromkeys(str(point[path]) for point in self if path in point))
+        if str(value) not in levels:
+            raise refuse(path, str(value), "no point of the sweep has this value", f"It has: {', '.join(levels)}")
+        wanted = [point for point in self if str(point.get(path)) == str(value)]
+        return Design(self.axes, len(wanted), lambda: iter(wanted))
+
     def __add__(self, other: Design) -> Design:
         axes = dict.fromkeys(self.axes + other.axes)
         return Design(tuple(axes), len(self) + len(other), lambda: itertools.chain(self, other))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,8 +100,10 @@ def find(folder: Path, names: Sequence[str]) -> tuple[list[StudyResult], list[st
     return there, missing
 
 
-def markdown(results: Sequence[StudyResult], missing: Sequence[str] = ()) -> str:
-    """The page."""
+def markdown(
+    results: Sequence[StudyResult], missing: Sequence[str] = (), others: Mapping[str, str] | None = None
+) -> str:
+    """The page; `others` are pages of studies without claims, by title."""
     ours = [result for result in results if all(claim.kind == OURS for claim in result.claims)]
     results = [result for result in results if result not in ours]
     claims = [(result, claim) for result in results for claim in result.claims]
@@ -112,6 +114,7 @@ def markdown(results: Sequence[StudyResult], missing: Sequence[str] = ()) -> str
         "first. Each study's report has the rules, all figures, and how each claim was measured.",
         "",
         *_studies([*results, *ours]),
+        *_without_claims(others or {}),
         "",
         *_words(),
         "",
@@ -147,6 +150,11 @@ def _studies(results: Sequence[StudyResult]) -> list[str]:
         cells = [_link(result), result.title, result.paper, f"`{result.claims[0].id}` to `{result.claims[-1].id}`"]
         lines.append("| " + " | ".join(map(_cell, cells)) + " |")
     return lines
+
+
+def _without_claims(pages: Mapping[str, str]) -> list[str]:
+    listed = ", ".join(f"[{title}]({file})" for title, file in pages.items())
+    return ["", f"Without claims, and in pages of their own: {listed}."] if pages else []
 
 
 def _words() -> list[str]:
@@ -293,10 +301,17 @@ def summary(results: Sequence[StudyResult], missing: Sequence[str] = ()) -> dict
     }  # fmt: skip
 
 
+def beside(page: Path, names: Sequence[str]) -> dict[str, str]:
+    """The pages in the folder of this one that are of no study with claims: title and file."""
+    files = sorted(file for file in page.parent.glob("*.md") if file.name != page.name and file.stem not in names)
+    heads = {file.name: file.read_text(encoding="utf-8").partition("\n")[0] for file in files}
+    return {head.removeprefix("# "): name for name, head in heads.items() if head.startswith("# ")}
+
+
 def write(folder: Path, names: Sequence[str], page: Path) -> dict[str, object]:
     """Write the page from the studies' folders under `folder`; returns `summary`. `ResultError` if there is none."""
     results, missing = find(folder, names)
-    write_text(page, markdown(results, missing))
+    write_text(page, markdown(results, missing, beside(page, names)))
     plain = summary(results, missing)
     json.dumps(plain, allow_nan=False)
     return plain

@@ -127,6 +127,33 @@ class Sweep:
         """How many runs; with a stopping rule the most there can be."""
         return sum(self.until.most if self.until else len(self.seeds_of(number)) for number in range(len(self.design)))
 
+    def with_values(self, changes: Mapping[str, Any]) -> Sweep:
+        """The sweep with other values everywhere; of a value that it varies, the points that have this one.
+
+        >>> import tailback as tb
+        >>> base = tb.dumbbell(rate="1mbit", rtt="16ms", flows=[tb.bulk("reno", name="a")], duration="2s")
+        >>> both = Sweep(base, grid({"flow.a.cc": ["reno", "cubic"], "dumbbell.queue": ["1bdp", "codel"]}))
+        >>> few = both.with_values({"dumbbell.queue": "codel", "dumbbell.rate": "2mbit"})
+        >>> str(few.base.dumbbell.rate), [point["flow.a.cc"] for point in few.design]
+        ('2mbit', ['reno', 'cubic'])
+        """
+        design, fixed = self.design, {}
+        for path, value in changes.items():
+            if path == "seed":
+                raise refuse("seed", value, "a sweep has its own seeds", f"Write seeds = [{value}] in its file")
+            if path in design.axes:
+                design = design.only(path, value)
+            else:
+                self._demand_effect(path, value)
+                fixed[path] = value
+        return replace(self, base=self.base.with_(fixed) if fixed else self.base, design=design)
+
+    def _demand_effect(self, path: str, value: Any) -> None:
+        """Refuse a change that every point takes back: `flow[0].cc` beside an axis `flow.bulk.cc`."""
+        changed, point = self.base.with_({path: value}), next(iter(self.design))
+        if changed != self.base and changed.with_(point) == self.base.with_(point):
+            raise refuse(path, str(value), "the sweep varies it by another path", f"Set {', '.join(self.design.axes)}")
+
     # Part of the interface that the runner calls.
 
     def scenario(self, number: int, values: Point, seed: int) -> Scenario:

@@ -57,7 +57,7 @@ from .operators import (
     round_trips,
 )
 from .pairs import pair_up, synthetic_packet_pairs
-from .people import Film, PageLoad, film, late_share, page_loads
+from .people import Film, PageLoad, film, film_series, late_share, page_loads
 from .queue import (
     backlog_series,
     delay_against_backlog,
@@ -138,6 +138,7 @@ __all__ = [
     "epochs",
     "epochs_of",
     "film",
+    "film_series",
     "flow_loss_rate",
     "friendliness",
     "get",

@@ -10,8 +10,8 @@ import numpy as np
 from tailback import _core, registry
 from tailback.result import schema
 
-from .registry import measure
-from .rows import ANSWERED, LOST, RECEIVED, Rows, between, floats
+from .registry import measure, metric
+from .rows import ANSWERED, LOST, RECEIVED, Floats, Rows, between, floats
 
 
 @measure
@@ -55,6 +55,16 @@ def film(result: Any, flow: int | str) -> Film:
     stop = spec.get("stop_ps")
     end = rows.duration_s if stop is None else min(stop / 1e12, rows.duration_s)
     return Film(*_core.film(asked, asked + took, sizes, segment, start_after, end))
+
+
+@metric(title="Bitrate of a film over time", unit="s, bit/s", source="requests table")
+def film_series(result: Any, flow: int | str) -> tuple[Floats, Floats]:
+    """When each segment of a film was there, and its bitrate: 8·bytes of the answer over the segment's length."""
+    rows = Rows.of(result)
+    requests = rows.of_flow("requests", flow)
+    answered = np.asarray(requests["fate"]) == ANSWERED
+    there = (floats(requests["t_s"]) + floats(requests["response_time_s"]))[answered]
+    return there, 8.0 * floats(requests["bytes"])[answered] / _parameter(rows.flow_spec(flow), "segment")
 
 
 @dataclass(frozen=True)

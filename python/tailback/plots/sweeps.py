@@ -6,7 +6,8 @@ Each takes the store's frame (`Store.frame()`, one row a run) and names of its c
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 from matplotlib.text import Text
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from ..errors import nearest
 from ..experiment import statistics
@@ -33,7 +35,7 @@ from .columns import (
     with_metric,
 )
 from .flows import STYLES, nth_colour
-from .style import INK, SOFT, house_style, new_figure
+from .style import FAINT, FULL_WIDTH, INK, SOFT, house_style, new_figure
 
 __all__ = [
     "FIGURES",
@@ -47,7 +49,9 @@ __all__ = [
     "metric_title",
     "offered",
     "pair_shares",
+    "people",
     "throughput_delay",
+    "usual",
     "violin",
 ]
 
@@ -97,6 +101,21 @@ def _split(frame: pl.DataFrame, axis: str | None, by: str | None) -> tuple[Axis,
     return along, rest[0] if rest else None
 
 
+def _apart(frame: pl.DataFrame, first: set[str] | frozenset[str] = frozenset()) -> list[Axis]:
+    """The axes without those that another one decides, as of a zip.
+
+    What stands in `first` is kept before others, and what is of the way there before what is of the way back.
+    """
+    out: list[Axis] = []
+    for axis in sorted(axes_of(frame), key=lambda each: (each.column not in first, ".back_" in each.column)):
+        pairs = (frame.select(each.column, axis.column).n_unique() for each in out)
+        if axis.column in first or all(
+            count > max(len(axis.levels), len(each.levels)) for count, each in zip(pairs, out, strict=True)
+        ):
+            out.append(axis)
+    return out
+
+
 def _lines(
     frame: pl.DataFrame, metric: str | None = None, axis: str | None = None, by: str | None = None
 ) -> tuple[str, Axis, Axis | None]:
@@ -121,10 +140,11 @@ def metric_over_axis(
     name, along, lines = _lines(frame, metric, axis, by)
     columns = [along.column] + ([lines.column] if lines else [])
     table = statistics.summary(frame, name, columns, statistic=statistic, confidence=confidence)
-    figure, grid = new_figure(width=6.4, height=3.4)
+    levels = list(lines.levels if lines else [None])
+    # The legend beside it has a line for each level.
+    figure, grid = new_figure(width=6.4, height=max(3.4, 0.9 + 0.16 * len(levels)))
     ax = grid[0][0]
     x, at = _positions(along)
-    levels = list(lines.levels if lines else [None])
     empty = []
     for position, level in enumerate(levels):
         part = table if lines is None else table.filter(pl.col(lines.column) == level)
@@ -251,8 +271,8 @@ _MANY_FLOWS = f"Of runs with more than {MOST} flows, metrics of single flows are
 def _pooled(frame: pl.DataFrame, *shown: Axis | None) -> str:
     """Which other values the runs behind a point differ in: their spread is not that of seeds alone."""
     drawn = {axis.column for axis in shown if axis}
-    rest = [name_of(axis.column) for axis in axes_of(frame) if axis.column not in drawn]
-    return f", over every {', '.join(rest)}" if rest else ""
+    rest = [name_of(axis.column) for axis in _apart(frame, drawn) if axis.column not in drawn]
+    return f",\nover every {', '.join(rest)}" if rest else ""
 
 
 def _missing(figure: Figure, levels: list[str], values: list[str]) -> None:
@@ -420,7 +440,7 @@ def throughput_delay(
     Balakrishnan (Sprout, NSDI 2013, Fig. 7).
     """
     name, good = _plane(frame, delay, goodput)
-    found = axes_of(frame)
+    found = _apart(frame, {by} if by else frozenset())
     colours = _axis(frame, by) if by else next((axis for axis in found if axis.column.endswith(".cc")), None)
     others = [axis.column for axis in found if colours is None or axis.column != colours.column]
     figure, grid = new_figure(width=6.4, height=3.9)
@@ -463,15 +483,161 @@ def _cloud(ax: Axes, frame: pl.DataFrame, x_name: str, y_name: str, colour: str)
     return middle
 
 
+#: Algorithms that the figure of people names by a colour of their own, where it has more than it has colours.
+_WELL_KNOWN = ("cubic", "reno", "bbr", "bbr3", "vegas", "ledbat")
+#: Most panels, one above another, and most of them side by side.
+_PANELS, _BESIDE = 12, 4
+
+
+def _noticed(frame: pl.DataFrame, flows: Sequence[str] = ()) -> list[str]:
+    """What people notice of each flow, or of those named; of a transfer its goodput."""
+    end = ".goodput_mbps"
+    every = sorted(name.removesuffix(end) for name in frame.columns if name.endswith(end))
+    out: list[str] = []
+    for flow in flows or every:
+        if flow not in every:
+            close = nearest(flow, every)
+            hint = f' Did you mean "{close}"?' if close else ""
+            raise NoSuchColumn(f'the store has no flow "{flow}".{hint} It has: {", ".join(every) or "none"}')
+        kinds = (
+            ("startup_s", "bitrate_mbps"),
+            ("load_time_s",),
+            ("late_100",),
+            ("delay_p95_ms",),
+            ("experience_p95_ms",),
+        )
+        known = ([f"{flow}.{name}" for name in names] for names in kinds)
+        out += next((names for names in known if all(_is_measured(frame, name) for name in names)), [flow + end])
+    return out
+
+
+def _is_measured(frame: pl.DataFrame, column: str) -> bool:
+    return column in frame.columns and len(_finite(frame, column)) > 0
+
+
+def _people(
+    frame: pl.DataFrame,
+    metrics: Sequence[str] = (),
+    axis: str | None = None,
+    by: str | None = None,
+    flows: Sequence[str] = (),
+) -> tuple[list[str], Axis, Axis | None, Axis | None]:
+    """What is drawn, along which axis, what distinguishes the dots, and what stands side by side."""
+    names = [metric_column(frame, metric) for metric in metrics] or _noticed(frame, flows)
+    if not names:
+        raise NoSuchColumn("the store has no flow: there is nothing that people notice. Give a metric")
+    if len(names) > _PANELS:
+        raise NoSuchColumn(f"the figure has at most {_PANELS} panels, and here are {len(names)} metrics. Name some")
+    found = _apart(frame, {each for each in (axis, by) if each})
+    if not found:
+        raise NoSuchColumn("all runs of the store are of one scenario: there is no axis to draw along. Sweep a value")
+    rest = [each for each in found if each.column not in (axis, by)]
+    dots = _axis(frame, by) if by else next((each for each in rest if each.column.endswith(".cc")), None)
+    rest = [each for each in rest if dots is None or each.column != dots.column]
+    if axis is None and not rest:
+        # The algorithm alone differs.
+        assert dots is not None
+        return names, dots, None, None
+    queue = next((each for each in rest if each.column.endswith("queue")), None)
+    along = _axis(frame, axis) if axis else queue or max(rest, key=lambda each: len(each.levels))
+    beside = (each for each in rest if each.column != along.column and len(each.levels) <= _BESIDE)
+    return names, along, dots, next(beside, None)
+
+
+def people(
+    frame: pl.DataFrame,
+    metrics: Sequence[str] = (),
+    *,
+    axis: str | None = None,
+    by: str | None = None,
+    flows: Sequence[str] = (),
+) -> Figure:
+    """What everybody on the link notices: a panel a metric, and in it a dot a level of `by` at each value of `axis`.
+
+    A dot is the median of the runs. Left open, the metrics are what each flow's user notices, or the flow's goodput,
+    `axis` is the queue and `by` the algorithm; another value that the sweep varied stands side by side. Of many
+    algorithms the best known have a colour.
+    """
+    names, along, dots, beside = _people(frame, metrics, axis, by, flows)
+    keys = [each.column for each in (along, dots, beside) if each]
+    # Of many levels some are named; all stand on the grey line from the least to the largest.
+    levels = dots.levels if dots else [None]
+    known = [level for level in _WELL_KNOWN if level in levels] or levels[: len(_WELL_KNOWN)]
+    named = levels if len(levels) <= len(_WELL_KNOWN) else known
+    table = frame.group_by(keys).agg(pl.col(name).cast(pl.Float64).fill_nan(None).median() for name in names)
+    sides = beside.levels if beside else [None]
+    height = 0.95 * len(names) + 1.4
+    figure, grid = new_figure(len(names), len(sides), width=FULL_WIDTH, height=height, sharex="col")
+    at = np.arange(len(along.levels), dtype=float)
+    slant: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if len(at) > 4 else {}
+    for row, name in zip(grid, names, strict=True):
+        for ax, side in zip(row, sides, strict=True):
+            part = table if beside is None else table.filter(pl.col(beside.column) == side)
+            for place, level in zip(at, along.levels, strict=True):
+                values = _finite(part.filter(pl.col(along.column) == level), name)
+                if len(values) > 1:
+                    ax.vlines(place, values.min(), values.max(), color=FAINT, lw=7, capstyle="butt")
+                    ax.plot(np.full(len(values), place), values, "_", color=SOFT, ms=7, mew=0.5)
+            for number, level in enumerate(named):
+                mine = part if dots is None else part.filter(pl.col(dots.column) == level)
+                value = {each[along.column]: each[name] for each in mine.to_dicts()}
+                y = np.array([value.get(each) for each in along.levels], dtype=np.float64)
+                apart = 0.5 * ((number + 0.5) / len(named) - 0.5)
+                ax.plot(at + apart, y, MARKERS[number % len(MARKERS)], ms=3.6, color=nth_colour(number),
+                        label=None if level is None else level_text(level))  # fmt: skip
+            _scale(ax, name)
+            ax.grid(visible=False, axis="x")
+            ax.set_xlim(-0.6, at[-1] + 0.6)
+            ax.set_xticks(at, [along.text(i) for i in range(len(at))], **slant)
+        title = metric_title(name).removesuffix(" (share)")
+        row[0].set_ylabel("\n".join(textwrap.wrap(title, 17)), fontsize=7)
+    for number, ax in enumerate(grid[0] if beside else ()):
+        assert beside is not None
+        ax.set_title(f"{name_of(beside.column)}: {beside.text(number)} {beside.unit}".strip())
+    for ax in grid[-1]:
+        ax.set_xlabel(along.title)
+    words = f"median of the runs ({_runs(frame)}){_pooled(frame, along, dots, beside)}"
+    figure.suptitle(words.replace("\n", " "), x=0.01, ha="left", fontsize=9, fontweight="bold")
+    if dots:
+        title = name_of(dots.column) + ("" if len(named) == len(levels) else f" ({len(levels)} in all, as dashes)")
+        handles, labels = grid[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, title=title, ncols=len(named), loc="outside lower center")
+    return figure
+
+
+def _scale(ax: Axes, metric: str) -> None:
+    """From zero on, but a mean opinion score from 1 to 4.5."""
+    if metric.endswith("_mos"):
+        ax.set_ylim(1.0, 4.6)
+    else:
+        low, high = ax.get_ylim()
+        low, room = min(low, 0.0), 0.08 * (high - min(low, 0.0))
+        ax.set_ylim(low - room, high + room)
+    if metric_title(metric).endswith("(share)"):
+        ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    ax.yaxis.set_major_locator(MaxNLocator(3))
+
+
 #: Figures of a store by name: title, function, and what finds the columns it needs or raises `NoSuchColumn`.
 FIGURES: dict[str, tuple[str, Callable[..., Figure], Callable[[pl.DataFrame], object]]] = {
     "lines": ("A metric over an axis, with intervals", metric_over_axis, _lines),
     "box": ("A metric over an axis, a box over the seeds", box, _lines),
     "violin": ("A metric over an axis, its density over the seeds", violin, _lines),
     "heat-map": ("A metric over two axes", heat_map, _cells),
+    "people": ("What everybody notices, a panel each", people, _people),
     "pair-shares": ("Fair shares of pairs of algorithms", pair_shares, _pairs),
     "throughput-delay": ("Goodput against delay, with ellipses", throughput_delay, _plane),
 }
+
+
+#: From this many quantities that people notice on, the figure of people is drawn when none is named.
+_CROWD = 3
+
+
+def usual(frame: pl.DataFrame, metrics: Sequence[str] = (), flows: Sequence[str] = ()) -> str:
+    """The figure drawn when none is named: `people` for several metrics or flows, or where many people are."""
+    noticed = [] if metrics or flows else [name for name in _noticed(_done(frame)) if not name.endswith("goodput_mbps")]
+    return "people" if len(metrics) > 1 or len(flows) > 1 or len(noticed) >= _CROWD else "lines"
 
 
 def offered(frame: pl.DataFrame) -> dict[str, str]:
@@ -500,6 +666,10 @@ def captioned(name: str, frame: pl.DataFrame, metric: str | None = None) -> tupl
             "What the algorithm of the row keeps beside that of the column, in per cent of half the bottleneck: the "
             "mean of the runs, in both roles. Blue is more than fair, red less.",
         )
+    if name == "people":
+        _, over, dots, _ = _people(frame)
+        of = f", for each {name_of(dots.column)}" if dots else ""
+        return "What everybody notices", f"The median of the runs at each {name_of(over.column)}{of}."
     shown = metric_title(metric or _default_metric(frame))
     along, other = _split(frame, None, None)
     if name == "heat-map" and other is not None:
@@ -533,41 +703,66 @@ def draw(
     name: str,
     frame: pl.DataFrame,
     *,
-    metric: str | None,
+    metric: str | Sequence[str] | None,
     axis: str | None,
     by: str | None,
-    flow: str | None = None,
+    flow: str | Sequence[str] | None = None,
     labels: Mapping[str, str] | None = None,
     title: str | None = None,
 ) -> Figure:
     """The figure of that name in the house style; runs that failed are left out.
 
-    `flow` chooses that flow's metric: of `metric` without a flow's name, or of the default. `labels` are other names
-    for levels, in legend and ticks, and `title` stands above.
+    `flow` chooses that flow's metric: of `metric` without a flow's name, or of the default. `people` takes several
+    metrics and flows. `labels` are other names for levels, in legend and ticks, and `title` stands above.
     """
     done = _done(frame)
-    if name == "pair-shares" and (metric or flow):
-        raise NoSuchColumn(
-            f'metric "{metric or flow}": this figure is of goodput. Use by and axis to choose the two flows'
-        )
-    if name == "throughput-delay" and axis:
-        raise NoSuchColumn(f'axis "{axis}": this figure has goodput and delay for axes. Use by to choose its colours')
+    metrics, flows = ([each] if isinstance(each, str) else list(each or ()) for each in (metric, flow))
     chosen: dict[str, Any] = {key: value for key, value in (("axis", axis), ("by", by)) if value}
-    if flow and name == "throughput-delay":
-        chosen["goodput"] = metric_column(done, f"{flow}.goodput_mbps")
-    elif flow and metric and is_expression(metric):
-        raise NoSuchColumn(f'flow "{flow}": the expression "{metric}" names its flows itself. Leave out one of them')
-    elif flow:
-        metric = _of_flow(done, flow, metric)
-    if metric:
-        done = with_metric(done, metric)
+    if name == "people":
+        if metrics and flows:
+            raise NoSuchColumn(f'flow "{flows[0]}": the metrics name their flows themselves. Leave out one of them')
+        given: tuple[Any, ...] = (metrics,)
+        chosen["flows"] = flows
+    else:
+        one = _one_metric(name, metrics, flows)
+        if name == "throughput-delay" and axis:
+            raise NoSuchColumn(
+                f'axis "{axis}": this figure has goodput and delay for axes. Use by to choose its colours'
+            )
+        if flows and name == "throughput-delay":
+            chosen["goodput"] = metric_column(done, f"{flows[0]}.goodput_mbps")
+        elif flows and one and is_expression(one):
+            raise NoSuchColumn(
+                f'flow "{flows[0]}": the expression "{one}" names its flows itself. Leave out one of them'
+            )
+        elif flows:
+            one = _of_flow(done, flows[0], one)
+        metrics = [one] if one else []
+        given = () if name == "pair-shares" else (one,)
+    for each in metrics:
+        done = with_metric(done, each)
     with house_style():
-        given = () if name == "pair-shares" else (metric,)
         figure = FIGURES[name][1](done, *given, **chosen)
         _rename(figure, done, labels or {})
-        if title:
+        if title and figure.get_suptitle():
+            figure.suptitle(title, x=0.01, ha="left", fontsize=9, fontweight="bold")
+        elif title:
             figure.axes[0].set_title(title)
     return figure
+
+
+def _one_metric(name: str, metrics: Sequence[str], flows: Sequence[str]) -> str | None:
+    """The metric of a figure that shows one."""
+    if name == "pair-shares" and (metrics or flows):
+        raise NoSuchColumn(
+            f'metric "{[*metrics, *flows][0]}": this figure is of goodput. Use by and axis to choose the two flows'
+        )
+    for what, several in (("metric", metrics), ("flow", flows)):
+        if len(several) > 1:
+            raise NoSuchColumn(
+                f'{what} "{several[1]}": the figure {name} shows one metric. Give one, or draw the figure people'
+            )
+    return metrics[0] if metrics else None
 
 
 def _of_flow(frame: pl.DataFrame, flow: str, metric: str | None) -> str:

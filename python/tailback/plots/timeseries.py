@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from .. import metrics
+from .. import metrics, registry
 from ..metrics import Rows
 from ..metrics.rows import Floats
 from . import fits
@@ -28,7 +28,7 @@ _QUEUES = 4
 
 @recipe("overview", "Everything recorded, over time", applies=fits.anything)
 def overview(results: Mapping[str, Rows], *, start: float | None = None, end: float | None = None) -> Figure:
-    """Everything that was recorded, over time: windows, round-trip times, queues, one-way delay, throughput.
+    """Everything that was recorded, over time: windows, round-trip times, queues, delay, throughput, films and pages.
 
     Panels whose instrument was off are left out; with nothing recorded, what was counted is drawn as bars. Several
     results are drawn over one another, a colour a result.
@@ -99,7 +99,8 @@ def _draw(ax: Axes, panel: Panel) -> None:
 def single(rows: Rows, start: float | None = None, end: float | None = None) -> list[Panel]:
     """What one result recorded, over time: the panels of the overview, as pictures and to zoom into.
 
-    Windows, round-trip times, every queue that was watched, delays, throughput; what was not recorded is left out.
+    Windows, round-trip times, every queue that was watched, delays, throughput, bitrates of films and load times of
+    pages; what was not recorded is left out.
     """
     look = who.line_styles({"": rows})
 
@@ -120,6 +121,7 @@ def single(rows: Rows, start: float | None = None, end: float | None = None) -> 
     for each in panel("throughput", "Mbit/s", rates):
         named = "" if link is None else f"rate of {rows.link_names[link]}"
         out.append(replace(each, limit=np.nan if link is None else rows.rate_bps(link) / 1e6, limit_name=named))
+    out += panel("bitrate of film", "Mbit/s", _films(rows)) + panel("page load", "s", _loads(rows))
     return out
 
 
@@ -174,6 +176,24 @@ def _rates(rows: Rows) -> list[tuple[int, Floats, Floats]]:
     return _each(rows, rows.tcp_flows, lambda flow: _scaled(metrics.throughput_series(rows, flow, bin_s(rows)), 1e-6))
 
 
+def _films(rows: Rows) -> list[tuple[int, Floats, Floats]]:
+    return _each(rows, _asking(rows, "plays_film"), lambda flow: _scaled(metrics.film_series(rows, flow), 1e-6))
+
+
+def _loads(rows: Rows) -> list[tuple[int, Floats, Floats]]:
+    def series(flow: int) -> tuple[Floats, Floats]:
+        seen = [load for load in metrics.page_loads(rows, flow) if np.isfinite(load.load_time_s)]
+        return np.array([load.begins_s for load in seen]), np.array([load.load_time_s for load in seen])
+
+    return _each(rows, _asking(rows, "loads_pages"), series)
+
+
+def _asking(rows: Rows, trait: str) -> list[int]:
+    """Flows whose requests were recorded, and whose application has a trait."""
+    asked = [int(flow) for flow in np.unique(rows.column("requests", "flow"))] if rows.has("requests") else []
+    return [flow for flow in asked if rows.shows(flow) and getattr(registry.application(rows.flow_spec(flow)), trait)]
+
+
 def _scaled(series: tuple[Floats, Floats], scale: float) -> tuple[Floats, Floats]:
     return series[0], series[1] * scale
 
@@ -197,7 +217,7 @@ _Series = Callable[[Rows], list[tuple[int, Floats, Floats]]]
 
 
 def panels(results: Mapping[str, Rows], start: float | None = None, end: float | None = None) -> list[Panel]:
-    """Window, backlog, throughput, delay and internals of all results; what none recorded is left out.
+    """Window, backlog, throughput, delay, films, pages and internals of all results; what none recorded is left out.
 
     `start` and `end` in seconds cut the curves. A colour a result, a line style a flow of it.
     """
@@ -208,6 +228,8 @@ def panels(results: Mapping[str, Rows], start: float | None = None, end: float |
         *(("queue" if len(links) == 1 else f"queue at {link}", "kB", _backlog(link)) for link in links),
         ("throughput", "Mbit/s", _throughput),
         ("one-way delay", "ms", _delays),
+        ("bitrate of film", "Mbit/s", _films),
+        ("page load", "s", _loads),
         *((name, _unit(name), _internals(name)) for name in names),
     ]
     look, out = who.line_styles(results), []
@@ -242,7 +264,7 @@ def over_one_another(results: Mapping[str, Rows], start: float | None = None, en
         axis.set_ylabel(f"{panel.title}\n({panel.unit})" if panel.unit else panel.title)
         if all(np.nanmin(curve.y) >= 0 for curve in panel.curves if len(curve.y)):
             axis.set_ylim(bottom=0)
-        if panel.unit == "Mbit/s":
+        if panel.title == "throughput":
             rate_line(axis, list(results.values()))
         axis.yaxis.set_major_locator(MaxNLocator(4))
     grid[-1][0].set_xlabel("time (s)")

@@ -52,7 +52,8 @@ def stored(store: Store) -> str:
 def _figures(done: pl.DataFrame, chosen: list[str], axes: list[str]) -> list[dict[str, Any]]:
     if not axes:
         return []
-    wanted: list[tuple[str, str | None]] = [("lines", name) for name in chosen]
+    wanted: list[tuple[str, str | None]] = [("people", None)] if sweeps.usual(done) == "people" else []
+    wanted += [("lines", name) for name in chosen]
     if done["seed"].n_unique() > 2:
         wanted += [("box", name) for name in chosen[:1]]
     wanted += [("heat-map", name) for name in chosen[:1] if len(axes) > 1] + [("throughput-delay", None)]
