@@ -108,6 +108,7 @@ disciplines! {
     fq::Fq,
     prio::Prio,
     drr::Drr,
+    choke::Choke,
 }
 
 impl QueueDiscipline for Queue {
