@@ -2,7 +2,7 @@
 
 use super::parts::Line;
 use super::red::IdleTable;
-use super::registry::{Registered, Surroundings};
+use super::registry::{Registered, Surroundings, Traits};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::{Ecn, Packet};
 use crate::params::{Card, Checked, ParamSpec};
@@ -94,6 +94,7 @@ enum Choice {
 
 impl Registered for Choke {
     const CARD: Card = CARD;
+    const TRAITS: Traits = Traits { kernels: &["choke"], ..Traits::NONE };
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let min = given.whole("min");

@@ -4,7 +4,7 @@
 //! marked.
 
 use super::parts::Line;
-use super::registry::{Registered, Surroundings};
+use super::registry::{Registered, Surroundings, Traits};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::math;
 use crate::packet::{Ecn, Packet};
@@ -162,6 +162,7 @@ impl IdleTable {
 
 impl Registered for Red {
     const CARD: Card = CARD;
+    const TRAITS: Traits = Traits { kernels: &["red"], ..Traits::NONE };
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let variant = given.choice("variant");
