@@ -9,7 +9,7 @@ import pytest
 import tailback as tb
 from tailback import examples
 from tailback.algorithms import demand_of_kernel
-from tailback.assess.queues.candidate import names_a_queue
+from tailback.queue_candidate import names_a_queue
 from tailback.errors import TailbackError
 from tailback.expect.testing import taken
 from tailback.hunting.search import hunted

@@ -15,7 +15,7 @@ from pairs import assert_same_rows
 from tailback import _core, crates, examples, suites
 from tailback.algorithms import demand_of_kernel
 from tailback.assess.books import book_of
-from tailback.assess.queues.candidate import candidate
+from tailback.queue_candidate import candidate
 from tailback.errors import TailbackError
 
 pytestmark = [

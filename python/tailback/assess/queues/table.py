@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 
 from tailback.assess.book import GENERAL, Book, Cell, Control, Statistic
-from tailback.assess.queues.candidate import QueueCandidate, candidate
+from tailback.queue_candidate import QueueCandidate, candidate
 from tailback.assess.queues.cells import EXPERIMENTS, QueueCell, applies
 from tailback.assess.queues.measure import REVISION, measure, picture
 from tailback.candidate import Candidate
