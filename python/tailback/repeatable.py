@@ -1,7 +1,7 @@
 """Does code of the user's own give one result for one seed? What is kept, compared, judged or searched must.
 
-A stack in a Rust crate may read the clock or draw entropy of the machine's, and nothing in its text need say so: two runs
-with one seed then differ. `demand_repeatable` makes them before a command makes many.
+A stack in a Rust crate may read the clock or draw entropy of the machine's, and nothing in its text need say so: two
+runs with one seed then differ. `demand_repeatable` makes them before a command makes many.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class UnfitCandidate(TailbackError):
 def twice(
     scenario: Scenario, label: str, words: str, *, undone: str, algorithms: Algorithms | None = None, allow_code: bool
 ) -> Result:
-    """The result of a run; `UnfitCandidate` if a second one with its seed differs. `undone` is what is then not done."""
+    """The result of a run; `UnfitCandidate` if a second one with its seed differs: then it is not `undone`."""
     first, second = (run(scenario, algorithms=algorithms, allow_code=allow_code) for _ in range(2))
     if first.differing(second):
         raise UnfitCandidate(

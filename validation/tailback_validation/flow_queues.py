@@ -171,6 +171,10 @@ _MECHANISMS = {
         "12 Mbit/s: a flow that comes late after its rest rests less the next time in the kernel, and the model does "
         "so since. With four transfers at 4 Mbit/s the median is one of four sawteeth of a second each."
     ),
+    "choke": (
+        "It misses its null by one cell. The packets that it draws are not those that the kernel draws, and a drop more "
+        "or less moves a transfer's sawtooth. What lies behind single cells was not looked into."
+    ),
 }
 
 _HEAD = """# Flow queues against the kernel's

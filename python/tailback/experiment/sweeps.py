@@ -11,13 +11,13 @@ from typing import Any
 import polars as pl
 
 from tailback._core import Cancel
+from tailback.errors import ScenarioError
 from tailback.experiment import statistics
 from tailback.experiment.design import Design, Point, demand_few, grid, refuse, single
 from tailback.experiment.run_metrics import RunMetrics
 from tailback.experiment.runner import Finished, columns_of, perform_all
 from tailback.experiment.store import Store
 from tailback.experiment.store.index import COLUMNS
-from tailback.errors import ScenarioError
 from tailback.judge import Sequential, interval
 from tailback.repeatable import demand_repeatable
 from tailback.result import Result

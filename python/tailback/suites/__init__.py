@@ -308,7 +308,7 @@ def bounds_of_its_own(
     changes = {}
     for number, condition in enumerate(scenario.expect.conditions):
         for each in suite.own:
-            if found := re.fullmatch(rf"{re.escape(each.measure)} <= ([0-9.]+)", str(condition)):
+            if found := re.fullmatch(rf"{re.escape(each.measure)} <= ([0-9.]+)", condition.holds):
                 bound = each.beyond + (float(found[1]) - each.beyond) * mine / theirs
                 changes[f"expect.conditions[{number}]"] = f"{each.measure} <= {bound:g}"
     return changes
