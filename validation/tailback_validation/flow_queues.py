@@ -1,4 +1,4 @@
-"""The models of `fq`, `fq_pie`, `pfifo_fast` and `choke` against the kernel's: the same path, and only the queue another.
+"""The models of `fq`, `fq_pie`, `pfifo_fast` and `choke` against the kernel's: the same path, another queue.
 
 Cells, bounds and nulls were written down before the first run. `python -m tailback_validation.flow_queues debian-6.1`
 runs in guests what `truth/flow-queues-debian-6.1.json` does not have yet, and writes the page; a third word is for how
@@ -172,8 +172,8 @@ _MECHANISMS = {
         "so since. With four transfers at 4 Mbit/s the median is one of four sawteeth of a second each."
     ),
     "choke": (
-        "It misses its null by one cell. The packets that it draws are not those that the kernel draws, and a drop more "
-        "or less moves a transfer's sawtooth. What lies behind single cells was not looked into."
+        "It misses its null by one cell. The packets that it draws are not those that the kernel draws, and a drop "
+        "more or less moves a transfer's sawtooth. What lies behind single cells was not looked into."
     ),
 }
 
