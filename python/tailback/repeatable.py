@@ -12,6 +12,7 @@ from typing import Any
 
 from tailback.algorithms import factories, sources
 from tailback.checksums import digest
+from tailback.consent import asked_for
 from tailback.errors import ScenarioError, TailbackError
 from tailback.result import Result
 from tailback.run import Algorithms, run
@@ -53,6 +54,8 @@ def demand_repeatable(
     """
     try:
         resolved = scenario.resolve(algorithms=factories(algorithms), allow_code=allow_code)
+        if not allow_code and asked_for(resolved):
+            return  # What is not allowed is not even imported: the caller refuses it.
         own = sources(resolved, algorithms, scenario.folder)
     except ScenarioError:
         return  # Its run says what is wrong with it.
