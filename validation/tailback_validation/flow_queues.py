@@ -38,7 +38,7 @@ _ALWAYS: dict[str, Mapping[str, Any]] = {
     "choke": {"min": 10, "max": 30},
 }
 #: In the model alone: HTB never asks an empty class.
-_OF_MODEL: dict[str, Mapping[str, Any]] = {"choke": {"idle_decay": False}}
+OF_MODEL: dict[str, Mapping[str, Any]] = {"choke": {"idle_decay": False}}
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class FlowQueueCell:
             key: value.partition(" ")[0] if key == "dscp" and self.transfers == 1 else value
             for key, value in _ALWAYS[self.discipline].items()
         }
-        own = {} if is_kernels else _OF_MODEL.get(self.discipline, {})
+        own = {} if is_kernels else OF_MODEL.get(self.discipline, {})
         return tb.dumbbell(
             name=self.name,
             rate=f"{self.rate_mbps}mbit",
