@@ -47,8 +47,16 @@ class Page:
 
 
 def data() -> dict[str, Any]:
-    """docs/guide.toml."""
-    return tomllib.loads((DOCS / "guide.toml").read_text(encoding="utf-8"))
+    """docs/guide.toml, with the pages that a pattern such as "assess/queue-*.md" names."""
+    found = tomllib.loads((DOCS / "guide.toml").read_text(encoding="utf-8"))
+    for section in found["section"]:
+        for key in section.keys() & {"pages", "generated"}:
+            section[key] = [page for name in section[key] for page in _named(name)]
+    return found
+
+
+def _named(name: str) -> list[str]:
+    return sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob(name)) if "*" in name else [name]
 
 
 def pages() -> list[Page]:

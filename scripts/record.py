@@ -23,9 +23,9 @@ from tailback import registry, suites
 from tailback.assess import cells, population
 from tailback.assess.book import Cell, Experiment
 from tailback.assess.queues import cells as queue_cells
-from tailback.assess.queues.candidate import candidate as queue_candidate
 from tailback.files import write_text
 from tailback.judge import RECORD, TONES, Verdict, Words
+from tailback.queue_candidate import candidate as queue_candidate
 
 ROOT = Path(__file__).resolve().parents[1]
 ASSESS = ROOT / "docs/assess"

@@ -14,8 +14,8 @@ from pairs import assert_same_rows
 from tailback import _core, suites
 from tailback.algorithms import demand_of_kernel
 from tailback.assess.books import book_of
-from tailback.assess.queues.candidate import candidate
 from tailback.errors import TailbackError
+from tailback.queue_candidate import candidate
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(_core, "bpf_library"), reason="BPF sources need Linux"),

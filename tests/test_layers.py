@@ -14,11 +14,11 @@ ROOT = Path(__file__).parents[1] / "python"
 #: From the lowest to the highest, each with its modules; a folder counts with everything in it.
 LAYERS = {
     "units and errors": "_core checksums errors extras files git lazy numbers progress terminal units views",
-    "scenario": """algorithms bpf candidate compiled consent crates examples isolated modules native presets queues
-        registry scenario stacks trace_sources traces""",
+    "scenario": """algorithms bpf candidate compiled consent crates examples isolated modules native presets
+        queue_candidate queues registry scenario stacks trace_sources traces""",
     "result": "result",
     "measures": "experience judge metrics pages responsiveness",
-    "experiment": "bench engines expect experiment hunting live run stack_versions suites verifying vm",
+    "experiment": "bench engines expect experiment hunting live repeatable run stack_versions suites verifying vm",
     "report": "against answer assess capture compare explain explorer export plots qlog report",
     "cli": "__main__ cli",
 }

@@ -9,10 +9,10 @@ import pytest
 import tailback as tb
 from tailback import examples
 from tailback.algorithms import demand_of_kernel
-from tailback.assess.queues.candidate import names_a_queue
 from tailback.errors import TailbackError
 from tailback.expect.testing import taken
 from tailback.hunting.search import hunted
+from tailback.queue_candidate import names_a_queue
 
 ROOT = Path(__file__).resolve().parents[1]
 COLUMNS = ["run", "test", "assess", "hunt", "guest"]

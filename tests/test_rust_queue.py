@@ -15,8 +15,8 @@ from pairs import assert_same_rows
 from tailback import _core, crates, examples, suites
 from tailback.algorithms import demand_of_kernel
 from tailback.assess.books import book_of
-from tailback.assess.queues.candidate import candidate
 from tailback.errors import TailbackError
+from tailback.queue_candidate import candidate
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(_core, "NativeAlgorithm"), reason="crates need Linux"),

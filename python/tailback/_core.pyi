@@ -301,8 +301,8 @@ def goodput_bps(bytes: float, seconds: float) -> float:
 def completion_s(given_bytes: float, bytes_received: float, started_s: float, finished_s: float) -> float:
     """`completion_time`."""
 
-def jain(shares: npt.NDArray[Any]) -> float:
-    """`jain` of float64 shares."""
+def measure(name: str, columns: Sequence[npt.NDArray[Any]]) -> float:
+    """The measure of this name, whose row computes it from columns of float64 numbers."""
 
 def quantiles(of: npt.NDArray[Any], shares: list[float]) -> npt.NDArray[Any]:
     """Quantiles of float64 values by linear interpolation; NaN of nothing."""
@@ -322,19 +322,11 @@ def mean_opinion_score(rating: float) -> float:
 def burst_ratio(lost: npt.NDArray[Any]) -> float:
     """`burst_ratio` of flags in order of sending."""
 
-def responsiveness(
-    tcp_f: npt.NDArray[Any], tls_f: npt.NDArray[Any], http_f: npt.NDArray[Any], loaded: npt.NDArray[Any]
-) -> float:
-    """`responsiveness` of round trips in seconds."""
-
 def trimmed_mean(of: npt.NDArray[Any]) -> float:
     """Mean of the smallest 95 % of the values."""
 
 def is_saturated(of: npt.NDArray[Any]) -> bool:
     """Whether the last intervals' values agree, as draft-ietf-ippm-responsiveness asks."""
-
-def interquartile_mean(of: npt.NDArray[Any]) -> float:
-    """`loaded_latency`."""
 
 def bufferbloat_grade(idle_s: float, download_s: float, upload_s: float) -> str | None:
     """`bufferbloat_grade`; None of NaN."""

@@ -82,6 +82,10 @@ class Card:
     loads_pages: bool = False
     #: A queue discipline that holds packets back although the link is free.
     is_shaper: bool = False
+    #: What has a queue of its own in a discipline: "flows", "hosts" or nothing.
+    isolates: str = ""
+    #: A discipline's law drops the packet that has waited longest.
+    drops_at_head: bool = False
     #: Who uses a medium: "private", one direction alone; "shared", stations that contend for it; "carried", packets
     #: inside another flow's connection.
     use: str | None = None
@@ -175,6 +179,8 @@ def _card(row: dict[str, Any]) -> Card:
         plays_film=bool(row.get("plays_film")),
         loads_pages=bool(row.get("loads_pages")),
         is_shaper=bool(row.get("is_shaper")),
+        isolates=row.get("isolates") or "",
+        drops_at_head=bool(row.get("drops_at_head")),
         use=row.get("use"),
     )
 

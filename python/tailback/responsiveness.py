@@ -198,14 +198,14 @@ def numbers(result: Result) -> Numbers:
     }
     trips = {part: metrics.round_trips(rows, "round-trips", *window) for part, window in windows.items()}
     mean = {part: float(np.mean(of)) if len(of) else math.nan for part, of in trips.items()}
-    middle = {part: 1e3 * _core.interquartile_mean(of) for part, of in trips.items()}
+    middle = {part: 1e3 * _core.measure("loaded_latency", [of]) for part, of in trips.items()}
     until_s, confidence = _measured_until(rows, down, up)
     last = (until_s - _AVERAGED * INTERVAL_S, until_s)
     separate, loaded = _separate(rows, *last), metrics.loaded_rtts(rows, [*down, *up], *last)
     first = float(metrics.quantiles_of(trips["idle"], (0.25,))[0])
     return Numbers(
         client=str(rows.flow_spec("down-1")["to"]),
-        rpm=_core.responsiveness(separate[0], separate[1], separate[2], loaded),
+        rpm=_core.measure("responsiveness", [separate[0], separate[1], separate[2], loaded]),
         confidence=confidence,
         rpm_separate=_per_minute(*separate),
         rpm_loaded=_per_minute(loaded),
@@ -259,7 +259,7 @@ def _measured_until(rows: Rows, down: list[str], up: list[str]) -> tuple[float, 
             window = (end - _AVERAGED * INTERVAL_S, end)
             loaded = metrics.loaded_rtts(rows, [*down, *up], *window)
             tcp_f, tls_f, http_f = _separate(rows, *window)
-            found.append(_core.responsiveness(tcp_f, tls_f, http_f, loaded))
+            found.append(_core.measure("responsiveness", [tcp_f, tls_f, http_f, loaded]))
             if _core.is_saturated(np.asarray(found)):
                 return end, "high"
             continue

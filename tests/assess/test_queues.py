@@ -16,10 +16,10 @@ from tailback import registry
 from tailback.assess import output, pictures, verdicts
 from tailback.assess import run as assessed
 from tailback.assess.books import book, book_of
-from tailback.assess.queues.candidate import QueueCandidate, candidate
 from tailback.assess.queues.cost import beyond_fifo, growth
 from tailback.assess.queues.table import STATISTICS, reference
 from tailback.errors import TailbackError
+from tailback.queue_candidate import QueueCandidate, candidate
 
 QUEUE = book("queue")
 OWN = """

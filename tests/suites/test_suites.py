@@ -387,3 +387,17 @@ def test_each_suite_says_how_long_it_takes_and_the_page_names_those_left_out() -
     _, _, printed = page.partition("<!-- left out -->\n")
     rows = printed[: printed.index("<!-- end -->")].splitlines()
     assert rows == [f"- `{name}` {why}: `tailback test {name} --as-declared`" for name, why in left_out(ours).items()]
+
+
+def test_a_queue_is_judged_by_its_own_target() -> None:
+    aqm = suites.find("aqm")
+    for scenario, queue, bound in (
+        ("aggressive", "codel", "call.delay_p95_ms <= 70"),
+        ("aggressive", "pie", "call.delay_p95_ms <= 110"),
+        ("aggressive", {"discipline": "codel", "target": "10ms"}, "call.delay_p95_ms <= 90"),
+        # Without a target it has PIE's; one shorter than a packet and a half counts as that.
+        ("varying-capacity", "fifo", "call.delay_p50_ms <= 80"),
+        ("aggressive", "codel,target=1ms", "call.delay_p95_ms <= 57.2"),
+    ):
+        changes = suites.bounds_of_its_own(aqm, aqm.scenario(scenario), queue)
+        assert changes == {"expect.conditions[0]": bound}, queue

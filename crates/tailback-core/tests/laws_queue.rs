@@ -226,24 +226,8 @@ proptest! {
 
 #[test]
 fn every_discipline_says_what_it_is() {
-    let names: Vec<&str> = cards().iter().map(|card| card.name).collect();
-    let known = [
-        "fifo",
-        "codel",
-        "fq_codel",
-        "pie",
-        "red",
-        "dualpi2",
-        "sfq",
-        "token_bucket",
-        "cake",
-        "pfifo_fast",
-        "fq_pie",
-        "fq",
-        "prio",
-        "drr",
-    ];
-    assert_eq!(names, known);
+    let names: std::collections::BTreeSet<&str> = cards().iter().map(|card| card.name).collect();
+    assert_eq!(names.len(), cards().len(), "two of one name: {names:?}");
     for card in cards() {
         assert!(!card.law.is_empty() && !card.source.is_empty() && !card.title.is_empty(), "{}", card.name);
         for param in card.params {

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::{operators, sharing};
+
 /// Which way is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
@@ -44,6 +46,17 @@ pub struct Measure {
     pub over_seeds: &'static str,
     /// Which way is better.
     pub better: Better,
+    /// Its arithmetic, where it is one number of columns of numbers: callers then need no function of its own.
+    pub of: Option<Of>,
+}
+
+/// One number of columns of numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Of {
+    /// How many columns there are.
+    pub columns: usize,
+    /// The number.
+    pub value: fn(&[&[f64]]) -> f64,
 }
 
 const SENT: &str = "packets sent in it";
@@ -64,6 +77,7 @@ pub const MEASURES: &[Measure] = &[
         window: GIVEN,
         over_seeds: MEDIAN,
         better: Better::Lower,
+        of: None,
     },
     Measure {
         name: "burst_ratio",
@@ -76,6 +90,7 @@ pub const MEASURES: &[Measure] = &[
         window: GIVEN,
         over_seeds: MEAN,
         better: Better::Lower,
+        of: None,
     },
     Measure {
         name: "completion_time",
@@ -88,6 +103,7 @@ pub const MEASURES: &[Measure] = &[
         window: "whole run only",
         over_seeds: MEDIAN,
         better: Better::Lower,
+        of: None,
     },
     Measure {
         name: "delay_impairment",
@@ -100,6 +116,7 @@ pub const MEASURES: &[Measure] = &[
         window: GIVEN,
         over_seeds: MEAN,
         better: Better::Lower,
+        of: None,
     },
     Measure {
         name: "delay_quantiles",
@@ -112,6 +129,7 @@ pub const MEASURES: &[Measure] = &[
         window: SENT,
         over_seeds: MEDIAN,
         better: Better::Lower,
+        of: None,
     },
     Measure {
         name: "drop_share_at_link",
@@ -124,6 +142,7 @@ pub const MEASURES: &[Measure] = &[
         window: "of the packets that left the queue in it, by its log: what the wire dropped is not in it",
         over_seeds: MEAN,
         better: Better::Lower,
+        of: None,
     },
     Measure {
         name: "film",
@@ -136,6 +155,7 @@ pub const MEASURES: &[Measure] = &[
         window: "whole run only",
         over_seeds: MEAN,
         better: Better::Higher,
+        of: None,
     },
     Measure {
         name: "flow_loss_rate",
@@ -148,6 +168,7 @@ pub const MEASURES: &[Measure] = &[
         window: SENT,
         over_seeds: MEAN,
         better: Better::Lower,
+        of: None,
     },
     Measure {
         name: "goodput",
@@ -160,6 +181,7 @@ pub const MEASURES: &[Measure] = &[
         window: "bytes received in it, polls interpolated at both ends, over its length",
         over_seeds: MEAN,
         better: Better::Higher,
+        of: None,
     },
     Measure {
         name: "jain",
@@ -172,6 +194,7 @@ pub const MEASURES: &[Measure] = &[
         window: "that of the shares",
         over_seeds: MEAN,
         better: Better::Higher,
+        of: Some(Of { columns: 1, value: |of| sharing::jain(of[0]) }),
     },
     Measure {
         name: "late_share",
@@ -184,6 +207,7 @@ pub const MEASURES: &[Measure] = &[
         window: SENT,
         over_seeds: MEAN,
         better: Better::Lower,
+        of: None,
     },
     Measure {
         name: "libreqos_grade",
@@ -196,6 +220,7 @@ pub const MEASURES: &[Measure] = &[
         window: GIVEN,
         over_seeds: MEDIAN,
         better: Better::Lower,
+        of: None,
     },
     Measure {
         name: "loaded_latency",
@@ -208,6 +233,7 @@ pub const MEASURES: &[Measure] = &[
         window: "round trips begun in it",
         over_seeds: MEDIAN,
         better: Better::Lower,
+        of: Some(Of { columns: 1, value: |of| operators::interquartile_mean(of[0]) }),
     },
     Measure {
         name: "loss_impairment",
@@ -220,6 +246,7 @@ pub const MEASURES: &[Measure] = &[
         window: GIVEN,
         over_seeds: MEAN,
         better: Better::Lower,
+        of: None,
     },
     Measure {
         name: "mean_opinion_score",
@@ -232,6 +259,7 @@ pub const MEASURES: &[Measure] = &[
         window: GIVEN,
         over_seeds: MEAN,
         better: Better::Higher,
+        of: None,
     },
     Measure {
         name: "page_loads",
@@ -244,6 +272,7 @@ pub const MEASURES: &[Measure] = &[
         window: "loads begun in it",
         over_seeds: MEDIAN,
         better: Better::Lower,
+        of: None,
     },
     Measure {
         name: "queue_delay_quantiles",
@@ -256,6 +285,7 @@ pub const MEASURES: &[Measure] = &[
         window: "backlogs in it",
         over_seeds: MEDIAN,
         better: Better::Lower,
+        of: None,
     },
     Measure {
         name: "response_time_quantiles",
@@ -268,6 +298,7 @@ pub const MEASURES: &[Measure] = &[
         window: "objects asked for in it",
         over_seeds: MEDIAN,
         better: Better::Lower,
+        of: None,
     },
     Measure {
         name: "responsiveness",
@@ -280,6 +311,7 @@ pub const MEASURES: &[Measure] = &[
         window: "probes begun in it, and polls",
         over_seeds: MEDIAN,
         better: Better::Higher,
+        of: Some(Of { columns: 4, value: |of| operators::responsiveness(of[0], of[1], of[2], of[3]) }),
     },
     Measure {
         name: "voice_quality",
@@ -292,6 +324,7 @@ pub const MEASURES: &[Measure] = &[
         window: SENT,
         over_seeds: MEAN,
         better: Better::Higher,
+        of: None,
     },
 ];
 

@@ -41,9 +41,9 @@ mod _core {
     #[pymodule_export]
     use crate::measures::{
         active_periods_s, active_s, bufferbloat_grade, burst_ratio, call_rating, completion_s,
-        delay_impairment, drop_share_at_link, film, goodput_bps, interquartile_mean, is_saturated, jain,
-        late_share, libreqos_grade, loss_impairment, loss_of_fates, loss_of_totals, mean_opinion_score,
-        measures, page_loads, quantiles, responsiveness, run_measures, trimmed_mean, weighted_quantiles,
+        delay_impairment, drop_share_at_link, film, goodput_bps, is_saturated, late_share, libreqos_grade,
+        loss_impairment, loss_of_fates, loss_of_totals, mean_opinion_score, measure, measures, page_loads,
+        quantiles, run_measures, trimmed_mean, weighted_quantiles,
     };
     #[cfg(target_os = "linux")]
     #[pymodule_export]

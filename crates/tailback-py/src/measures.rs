@@ -1,12 +1,13 @@
 //! The measures of `tailback-measures`: their rows as JSON, their functions over NumPy columns.
 
 use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tailback_measures::flow::{self, Packets, Period};
 use tailback_measures::people::{self, Segment};
 use tailback_measures::run::keys;
 use tailback_measures::voice::{self, Spoken};
-use tailback_measures::{operators, quantile, rows, sharing};
+use tailback_measures::{operators, quantile, rows};
 
 /// The rows of all measures, as JSON.
 #[pyfunction]
@@ -18,6 +19,21 @@ pub fn measures() -> String {
 #[pyfunction]
 pub fn run_measures() -> String {
     keys::as_json().to_string()
+}
+
+/// The measure of this name, whose row computes it from columns of numbers.
+#[pyfunction]
+pub fn measure(name: &str, columns: Vec<PyReadonlyArray1<'_, f64>>) -> PyResult<f64> {
+    let wrong = |what: String| Err(PyValueError::new_err(format!("{name}: {what}")));
+    let Some(of) = rows::measure(name).and_then(|row| row.of) else {
+        return wrong("no row computes it from columns".into());
+    };
+    if of.columns != columns.len() {
+        return wrong(format!("it is of {} columns, not of {}", of.columns, columns.len()));
+    }
+    let columns: Vec<Vec<f64>> = columns.iter().map(values).collect();
+    let columns: Vec<&[f64]> = columns.iter().map(Vec::as_slice).collect();
+    Ok((of.value)(&columns))
 }
 
 /// Loss of a flow from its totals: packets sent, received, dropped; bytes received, returned.
@@ -73,12 +89,6 @@ pub fn goodput_bps(bytes: f64, seconds: f64) -> f64 {
 #[pyfunction]
 pub fn completion_s(given_bytes: f64, bytes_received: f64, started_s: f64, finished_s: f64) -> f64 {
     flow::completion_s(given_bytes, bytes_received, started_s, finished_s)
-}
-
-/// Jain's fairness index.
-#[pyfunction]
-pub fn jain(shares: PyReadonlyArray1<'_, f64>) -> f64 {
-    sharing::jain(&values(&shares))
 }
 
 /// Quantiles by linear interpolation between order statistics.
@@ -152,17 +162,6 @@ pub fn call_rating(
     (voice::mean_rating(&heard), each)
 }
 
-/// `responsiveness` of round trips in seconds.
-#[pyfunction]
-pub fn responsiveness(
-    tcp_f: PyReadonlyArray1<'_, f64>,
-    tls_f: PyReadonlyArray1<'_, f64>,
-    http_f: PyReadonlyArray1<'_, f64>,
-    loaded: PyReadonlyArray1<'_, f64>,
-) -> f64 {
-    operators::responsiveness(&values(&tcp_f), &values(&tls_f), &values(&http_f), &values(&loaded))
-}
-
 /// Mean of the smallest 95 %.
 #[pyfunction]
 pub fn trimmed_mean(of: PyReadonlyArray1<'_, f64>) -> f64 {
@@ -173,12 +172,6 @@ pub fn trimmed_mean(of: PyReadonlyArray1<'_, f64>) -> f64 {
 #[pyfunction]
 pub fn is_saturated(of: PyReadonlyArray1<'_, f64>) -> bool {
     operators::is_saturated(&values(&of))
-}
-
-/// `loaded_latency`.
-#[pyfunction]
-pub fn interquartile_mean(of: PyReadonlyArray1<'_, f64>) -> f64 {
-    operators::interquartile_mean(&values(&of))
 }
 
 /// `bufferbloat_grade`; None of NaN.

@@ -56,10 +56,11 @@ const APPLICATIONS: &[(&[&str], &str)] = &[
 
 /// What to use for a queue of this name, as a sentence.
 pub fn of_queue(name: &str) -> Option<String> {
-    if let Some((_, model)) = outside::DISCIPLINES.iter().find(|(known, _)| *known == name) {
+    if let Some((_, model)) = outside::disciplines().find(|(known, _)| *known == name) {
         let kernels = format!("{}{name}", outside::PREFIX);
         return Some(format!(
-            "Use {model}, the nearest model, or the kernel's own with --engine live or vm: \"{kernels}\""
+            "Use {}, the nearest model, or the kernel's own with --engine live or vm: \"{kernels}\"",
+            model.name
         ));
     }
     find(QUEUES, name).map(|model| format!("Use {model}"))

@@ -15,8 +15,8 @@ use tailback_core::{cc, medium, queue};
 pub fn as_json() -> Value {
     json!({
         "algorithms": cc::registry::cards().iter().zip(cc::registry::costs()).map(algorithm).collect::<Value>(),
-        "queues": queue::registry::cards().iter().map(discipline).collect::<Value>(),
-        "kernel_queues": queue::outside::DISCIPLINES.iter().map(kernels).collect::<serde_json::Map<_, _>>(),
+        "queues": queue::registry::rows().map(discipline).collect::<Value>(),
+        "kernel_queues": queue::outside::disciplines().map(kernels).collect::<serde_json::Map<_, _>>(),
         "stacks": stack::profiles().iter().map(profile).collect::<Value>(),
         "apps": applications(),
         "media": medium::registry::uses().map(carrier).collect::<Value>(),
@@ -56,8 +56,8 @@ fn column(schema: &ColumnSchema) -> Value {
 }
 
 /// A kernel's discipline by its name there, with the model whose parameters it takes.
-fn kernels((name, model): &(&str, &str)) -> (String, Value) {
-    ((*name).into(), (*model).into())
+fn kernels((name, model): (&str, &Card)) -> (String, Value) {
+    (name.into(), model.name.into())
 }
 
 fn card(card: &Card) -> Value {
@@ -118,9 +118,11 @@ fn add_traits(row: &mut Value, its: &Card) {
     row["plain"] = json!(traffic::registry::plain(its.name));
 }
 
-fn discipline(its: &Card) -> Value {
+fn discipline((its, traits): (&Card, &queue::registry::Traits)) -> Value {
     let mut row = card(its);
-    row["is_shaper"] = json!(queue::registry::is_shaper(its.name));
+    row["is_shaper"] = json!(traits.is_shaper);
+    row["isolates"] = json!(traits.isolates);
+    row["drops_at_head"] = json!(traits.drops_at_head);
     row
 }
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tailback.assess.book import Book
-from tailback.assess.queues.candidate import means_a_queue, names_a_queue
 from tailback.assess.queues.table import BOOK as QUEUE
 from tailback.assess.table import BOOK as CONGESTION_CONTROL
 from tailback.errors import TailbackError
+from tailback.queue_candidate import means_a_queue, names_a_queue
 
 __all__ = ["CONGESTION_CONTROL", "book", "book_of", "books"]
 

@@ -37,6 +37,7 @@ from tailback.experiment.design import Design, Point
 from tailback.experiment.runner import Finished, perform_all
 from tailback.experiment.store import Store
 from tailback.judge import UNFINISHED, Rounds, Verdict, together
+from tailback.repeatable import UnfitCandidate, twice
 from tailback.result import Result
 from tailback.run import run
 from tailback.scenario import Scenario
@@ -57,10 +58,6 @@ PATIENCE_S = 30.0
 
 class UnknownWord(TailbackError):
     """A name in the request that is not known, or not allowed."""
-
-
-class UnfitCandidate(TailbackError):
-    """A candidate that cannot be assessed: it crashes, sends nothing or does not come back."""
 
 
 class StuckCandidate(UnfitCandidate):
@@ -331,12 +328,10 @@ def _try(book: Book, mine: Candidate, guest: Guest | None = None) -> None:
             if guest is not None:
                 outcome.append(guest.run(scenario))
                 return
-            done = [run(scenario, allow_code=mine.allow_code) for _ in range(2 if mine.allow_code else 1)]
-            if done[0].differing(done[-1]):
-                fault = f"{mine.label} gave two results with one seed in {words}: it draws from "
-                fault += "something else than its seed, such as a clock or a hash map's order. It was not assessed."
-                outcome.append(UnfitCandidate(fault))
-            outcome.append(done[0])
+            if mine.allow_code:
+                outcome.append(twice(scenario, mine.label, words, undone="assessed", allow_code=True))
+            else:
+                outcome.append(run(scenario))
         except BaseException as error:  # the thread that waits must see it
             outcome.append(error)
 

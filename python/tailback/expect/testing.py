@@ -24,6 +24,7 @@ from tailback.expect.verdicts import Judged, judge
 from tailback.experiment.run_metrics import measurable, measured
 from tailback.judge import TEST, Sequential, Verdict, together
 from tailback.progress import Runs
+from tailback.repeatable import demand_repeatable
 from tailback.result import Result
 from tailback.run import Algorithms, Cancel, run_outcomes
 from tailback.scenario import Scenario, bulk, dumbbell
@@ -394,7 +395,10 @@ class Testing:
             replaces = suite.replaces if suite else "cc"
             has_candidate = suite is None or suites.has_subject(scenario, replaces)
             if has_candidate:
-                changes = suites.candidates_changes(scenario, self._taken(candidate, replaces), replaces)
+                mine = self._taken(candidate, replaces)
+                changes = suites.candidates_changes(scenario, mine, replaces)
+                if suite is not None:
+                    changes |= suites.bounds_of_its_own(suite, scenario, mine, allow_code=self._allow_code)
         changes |= self._changes if not control else {}
         plain, scenario = scenario, scenario.with_(changes) if changes else scenario
         try:
@@ -460,6 +464,9 @@ class Testing:
 
     def go(self, *, progress: bool | Callable[[int, int], object] = False, cancel: Cancel | None = None) -> Tested:
         """Run what verdicts need. Ctrl-C raises `KeyboardInterrupt`; `tested` keeps the verdicts there are."""
+        for case in self._cases:
+            own, allow = self._algorithms, self._allow_code
+            demand_repeatable(case.scenario, undone="judged", algorithms=own, allow_code=allow)
         began = time.perf_counter()
         done = total = 0
         try:

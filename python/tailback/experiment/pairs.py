@@ -15,6 +15,7 @@ from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, 
 from tailback.experiment.run_metrics import measurable, measured
 from tailback.judge import Interval, interval, paired
 from tailback.progress import Runs
+from tailback.repeatable import demand_repeatable
 from tailback.result import Result
 from tailback.run import Algorithms, Cancel, run_outcomes
 from tailback.scenario import Scenario
@@ -193,6 +194,8 @@ def run_pairs(
         raise TailbackError(f"pairs is {pairs}, and one pair has no interval. Give 2 or more, for example 60")
     both = [each if isinstance(each, Scenario) else Scenario.from_toml(each) for each in (a, b)]
     resolved = [each.resolve(algorithms=factories(algorithms), allow_code=allow_code) for each in both]
+    for each in both:
+        demand_repeatable(each, undone="compared", algorithms=algorithms, allow_code=allow_code)
     described = [lean(each) for each in resolved]
     names = [{name for name, lacks in measurable(each).items() if not lacks} for each in described]
     known = tuple(name for name in measurable(described[0]) if name in names[0] & names[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from tailback._core import Cancel
+from tailback.errors import ScenarioError
 from tailback.experiment import statistics
 from tailback.experiment.design import Design, Point, demand_few, grid, refuse, single
 from tailback.experiment.run_metrics import RunMetrics
@@ -17,6 +19,7 @@ from tailback.experiment.runner import Finished, columns_of, perform_all
 from tailback.experiment.store import Store
 from tailback.experiment.store.index import COLUMNS
 from tailback.judge import Sequential, interval
+from tailback.repeatable import demand_repeatable
 from tailback.result import Result
 from tailback.scenario import Scenario
 
@@ -311,9 +314,23 @@ def sweep(
             shard=part,
             most_wall_s=most_wall_s,
         )
+    _demand_repeatable(wanted)
     out = SweepResult(store if isinstance(store, Store) else Store(store), sweep=wanted)
     perform_all(wanted, out, workers=workers, on=on, progress=progress, cancel=cancel)
     return out
+
+
+def _demand_repeatable(wanted: Sweep) -> None:
+    """Refuse code that repeats no run: at each point that names others than those before it."""
+    seen: set[str] = set()
+    for number, point in enumerate(wanted.design):
+        named = {str(value) for value in point.values() if not isinstance(value, int | float)}
+        if number > 0 and named <= seen:
+            continue
+        seen |= named
+        with contextlib.suppress(ScenarioError, ValueError, TypeError):  # Recorded when the point's turn comes.
+            scenario = wanted.scenario(number, point, wanted.seeds[0])
+            demand_repeatable(scenario, undone="swept", allow_code=wanted.allow_code)
 
 
 def seeds_of(seeds: int | Sequence[int], until: Until | None) -> tuple[int, ...]:

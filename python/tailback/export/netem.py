@@ -329,6 +329,20 @@ class _Writer:
             words += [key for key in ("adaptive", "harddrop") if params.pop(key, False)]
             if variant == "adaptive":
                 words.append("adaptive")
+        elif kind == "choke":
+            low = params.pop("min", 5)
+            high = params.pop("max", 3 * low)
+            mean = params.pop("mean_packet", 1000)
+            words += ["limit", str(params.pop("limit_packets", 4 * high)), "min", str(low), "max", str(high)]
+            words += ["avpkt", f"{mean:.0f}", "burst", str(max(1, round((2 * low + high) / 3)))]
+            words += ["probability", f"{params.pop('max_p', 0.02):g}", "bandwidth", f"{rate_bps}bit"]
+        elif kind not in WORDS:
+            self.source.refuse(
+                f"{place}.discipline",
+                kind,
+                "this script has no words of tc for it",
+                f"Choose one of {', '.join(WORDS)}",
+            )
         else:
             if kind in ("pie", "fq_pie"):
                 # The kernel counts in sixteenths.

@@ -22,9 +22,10 @@ from tailback.hunting.cases import Case, log_between, mbit, short, simpler
 from tailback.hunting.weaknesses import EXPECT, PANIC, WEAKNESSES, Seen, Weakness, beyond, described, seen_in
 from tailback.judge import Rounds, is_most
 from tailback.progress import Runs
+from tailback.repeatable import TRIAL_S, demand_repeatable
 from tailback.result import Result
 from tailback.run import run_outcomes
-from tailback.scenario import Scenario
+from tailback.scenario import Scenario, bulk, dumbbell
 
 __all__ = ["GENES", "Finding", "Hunt", "hunt"]
 
@@ -151,6 +152,10 @@ class Hunt:
         self, *, progress: bool | Callable[[int, int], object] = False, cancel: Cancel | None = None
     ) -> list[Finding]:
         """Look for every weakness. Ctrl-C raises `KeyboardInterrupt`; `found` keeps what there is."""
+        if self.candidate.allow_code:
+            flow = bulk(name="candidate", **flow_fields(self.candidate.cc))
+            trial = dumbbell(name="a trial", rate="10mbit", rtt="40ms", flows=[flow], duration=f"{TRIAL_S:g}s")
+            demand_repeatable(trial, undone="searched", allow_code=True)
         chosen = [each for each in WEAKNESSES if not self.weaknesses or each.name in self.weaknesses]
         with Runs(f"hunting {self.candidate.label}", shown=progress) as line:
             self._line, self._cancel = line, cancel

@@ -17,7 +17,7 @@ from .rows import Floats, Rows
 @measure
 def jain(shares: Sequence[float]) -> float:
     """`shares` are in any one unit."""
-    return _core.jain(np.asarray(shares, dtype=np.float64))
+    return _core.measure("jain", [np.asarray(shares, dtype=np.float64)])
 
 
 @metric(title="Share against a competitor", unit="1", source="Murray and Ong, friendliness")

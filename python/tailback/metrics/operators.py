@@ -26,7 +26,7 @@ def responsiveness(
     """`probes` is a flow of application `rpm-probe`, `loaded` are the flows that carry the load."""
     rows = Rows.of(result)
     tcp_f, tls_f, http_f = (probe_times(rows, probes, kind, start_s, end_s) for kind in ("handshake", "tls", "probe"))
-    return _core.responsiveness(tcp_f, tls_f, http_f, loaded_rtts(rows, loaded, start_s, end_s))
+    return _core.measure("responsiveness", [tcp_f, tls_f, http_f, loaded_rtts(rows, loaded, start_s, end_s)])
 
 
 def probe_times(
@@ -63,7 +63,7 @@ def round_trips(result: Any, flow: int | str, start_s: float | None = None, end_
 @measure
 def loaded_latency(result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None) -> float:
     """`flow` is one of echoes, or of requests and responses."""
-    return _core.interquartile_mean(round_trips(result, flow, start_s, end_s))
+    return _core.measure("loaded_latency", [round_trips(result, flow, start_s, end_s)])
 
 
 @measure

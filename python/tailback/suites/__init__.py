@@ -13,13 +13,14 @@ takes the place of the *subject*: the congestion control, or the application, of
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tailback import examples
+from tailback import examples, queue_candidate
 from tailback.candidate import flow_fields, table
 from tailback.errors import Problem, ScenarioError, TailbackError
 from tailback.experiment.sweepfile import read_sweep
@@ -55,10 +56,11 @@ CASES = ".cases.toml"
 #: What a manifest says, and whether it must.
 _KEYS = {
     "title": True, "judges": True, "source": True, "replaces": False, "seconds": False, "control": False,
-    "expected": False,
+    "expected": False, "own": False,
 }  # fmt: skip
 _CONTROL = {"scenario": True, "candidate": True, "why": True}
 _EXPECTED = {"scenario": True, "condition": False, "verdict": True, "why": True}
+_OWN = {"measure": True, "beyond": True, "why": True}
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,16 @@ class Expected:
 
 
 @dataclass(frozen=True)
+class Own:
+    """A bound that goes by the queue's own target: what it exceeds `beyond` by is in proportion to the target."""
+
+    measure: str
+    #: What the path alone has, in the measure's unit.
+    beyond: float
+    why: str
+
+
+@dataclass(frozen=True)
 class Suite:
     """A folder of scenarios, as its manifest describes it."""
 
@@ -119,6 +131,7 @@ class Suite:
     seconds: float | None
     controls: tuple[Control, ...]
     expected: tuple[Expected, ...] = ()
+    own: tuple[Own, ...] = ()
 
     @property
     def scenarios(self) -> list[Case]:
@@ -275,6 +288,32 @@ def candidates_changes(scenario: Scenario, candidate: Candidate, replaces: str =
     return {f"flow[{at}].{key}": item for at in subjects for key, item in flow_fields(value).items()}
 
 
+def bounds_of_its_own(
+    suite: Suite, scenario: Scenario, queue: Candidate, *, allow_code: bool = False
+) -> dict[str, Any]:
+    """Changes that give the conditions the bounds of a queue in the place of the one written, by both queues' targets.
+
+    A target counts as 1.5 packets' time where a packet takes longer.
+    """
+    if not suite.own or scenario.expect is None:
+        return {}
+    given = table(queue, "discipline") if isinstance(queue, str) else dict(queue)
+    named = {key: value for key, value in given.items() if value is not None}
+    packet_ms = 12_000_000.0 / scenario.resolve(check=False)["links"][0]["rate_bps"]
+    written = scenario.to_dict()["dumbbell"]["queue"]
+    mine, theirs = (
+        max(queue_candidate.candidate(each, allow_code=allow_code).target_ms, 1.5 * packet_ms)
+        for each in (named, written)
+    )
+    changes = {}
+    for number, condition in enumerate(scenario.expect.conditions):
+        for each in suite.own:
+            if found := re.fullmatch(rf"{re.escape(each.measure)} <= ([0-9.]+)", condition.holds):
+                bound = each.beyond + (float(found[1]) - each.beyond) * mine / theirs
+                changes[f"expect.conditions[{number}]"] = f"{each.measure} <= {bound:g}"
+    return changes
+
+
 @cache
 def _read(folder: Path) -> Suite:
     file = folder / MANIFEST
@@ -308,6 +347,8 @@ def _read(folder: Path) -> Suite:
         if row.get("verdict") not in ("failed", "undecided"):
             fix = 'Give "failed" or "undecided"'
             problems.append(Problem(f"{place}verdict", row.get("verdict"), "is no such verdict", fix, str(file)))
+    for number, row in enumerate(fields.get("own", [])):
+        problems += _wrong(row, _OWN, f"own[{number}].", file)
     if (replaces := fields.get("replaces", "cc")) not in ("cc", "app", "queue"):
         fix = 'Give "cc", "app" or "queue"'
         problems.append(Problem("replaces", replaces, "a candidate cannot replace this", fix))
@@ -324,6 +365,7 @@ def _read(folder: Path) -> Suite:
         fields.get("seconds"),
         tuple(Control(**row) for row in controls),
         tuple(Expected(**row) for row in fields.get("expected", [])),
+        tuple(Own(**row) for row in fields.get("own", [])),
     )
 
 

@@ -20,7 +20,7 @@ from tailback.errors import Problem, ScenarioError, nearest
 from tailback.files import cached, is_plain, whole_folder
 from tailback.vm.debian import Archive, KernelError, packages_beside, unpack
 
-__all__ = ["BUILT_OF", "QUEUES", "Kernel", "KernelError", "archive", "built", "fetch", "fetched", "find"]
+__all__ = ["BUILT_OF", "Kernel", "KernelError", "archive", "built", "fetch", "fetched", "find"]
 
 #: The file in a fetched kernel's folder that names the package it came in.
 _NOTE = "package"
@@ -46,21 +46,8 @@ _CONTROLS = {
     "BBR": "bbr",
 }
 
-#: Options of a kernel by the queues they bring. FIFOs and pfifo_fast are always there. HTB gives each its rate.
-_QUEUES = {
-    "HTB": "htb",
-    "CODEL": "codel",
-    "FQ_CODEL": "fq_codel",
-    "PIE": "pie",
-    "RED": "red",
-    "CAKE": "cake",
-    "DUALPI2": "dualpi2",
-    "FQ_PIE": "fq_pie",
-    "FQ": "fq",
-    "SFQ": "sfq",
-}
-#: The kernel's disciplines that take a card's parameters, by their names there.
-QUEUES = frozenset({"pfifo", "bfifo", "pfifo_fast", *_QUEUES.values()} - {"htb"})
+#: These queues no option brings: they are always there.
+_ALWAYS = frozenset({"pfifo", "bfifo", "pfifo_fast"})
 
 #: What a guest cannot do without, by option, and what for.
 _NEEDED = {
@@ -191,8 +178,9 @@ class Kernel:
             if prefix not in ("kernel", "module"):
                 continue
             for needed in ("htb", name) if prefix == "kernel" else ("htb",):
-                option = next((option for option, known in _QUEUES.items() if known == needed), None)
-                if option is not None and not self._has(f"NET_SCH_{option}", f"sch_{needed}"):
+                # HTB gives each its rate.
+                option = needed.upper()
+                if needed not in _ALWAYS and not self._has(f"NET_SCH_{option}", f"sch_{needed}"):
                     lack = f"the kernel {self.name} ({self.release}) has no {needed} (CONFIG_NET_SCH_{option})"
                     fix = "Take another queue, or another kernel: tailback vm kernels"
                     if needed == "dualpi2":

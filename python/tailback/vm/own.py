@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tailback import _core, bpf, modules
+from tailback import _core, bpf, modules, registry
 from tailback.algorithms import Source, disciplines
 from tailback.errors import ScenarioError
 from tailback.scenario import Scenario, bulk, dumbbell
-from tailback.vm import build, kernels
+from tailback.vm import build
 from tailback.vm.kernels import Kernel
 
 __all__ = ["OwnModule", "OwnQueue", "built", "compiled", "in_guest", "queues"]
@@ -126,7 +126,7 @@ def _named(resolved: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str,
 
 def _is_known(queue: str | None) -> bool:
     """Does the kernel's discipline of this name take a card's parameters?"""
-    return queue in kernels.QUEUES
+    return queue in registry.load().kernel_queues
 
 
 def in_guest(

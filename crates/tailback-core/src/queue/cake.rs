@@ -11,7 +11,7 @@ use self::hash::{Isolation, Known, flows_known};
 use self::shaper::Shaper;
 use self::tins::{Tin, layout};
 use super::dscp;
-use super::registry::{Registered, Surroundings};
+use super::registry::{Registered, Surroundings, Traits};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::framing::{Framing, LinkLayer};
 use crate::packet::{Acknowledgement, Packet};
@@ -127,6 +127,8 @@ pub struct Cake {
 
 impl Registered for Cake {
     const CARD: Card = CARD;
+    const TRAITS: Traits =
+        Traits { isolates: "hosts", drops_at_head: true, kernels: &["cake"], ..Traits::NONE };
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let rate = given.given_rate("rate");

@@ -4,7 +4,7 @@
 //! shortens: `device_packets` packets go there as soon as it has room, and leave in their order.
 
 use super::parts::Line;
-use super::registry::{Registered, Surroundings};
+use super::registry::{Registered, Surroundings, Traits};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::{Ecn, Packet};
 use crate::params::{Card, Checked, ParamSpec, ms, s, us};
@@ -289,6 +289,7 @@ pub struct Codel {
 
 impl Registered for Codel {
     const CARD: Card = CARD;
+    const TRAITS: Traits = Traits { drops_at_head: true, kernels: &["codel"], ..Traits::NONE };
 
     fn new(given: &Checked<'_>, _around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let variant = match given.choice("variant") {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::bands::{self, Banded, Bands};
 use super::dscp;
-use super::registry::{Queue, Registered, Surroundings};
+use super::registry::{Queue, Registered, Surroundings, Traits};
 use super::{Backlog, Fate, QueueDiscipline};
 use crate::packet::{Acknowledgement, Packet};
 use crate::params::{Card, Checked, ParamSpec};
@@ -59,6 +59,7 @@ pub struct Drr {
 
 impl Registered for Drr {
     const CARD: Card = CARD;
+    const TRAITS: Traits = Traits { isolates: "flows", ..Traits::NONE };
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         dscp::of_flows(given, around.context.flows)?;

@@ -2,7 +2,7 @@
 //! the link evenly.
 
 use super::parts::{Line, Period};
-use super::registry::{Registered, Surroundings};
+use super::registry::{Registered, Surroundings, Traits};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::{Ecn, Packet};
 use crate::params::{Card, Checked, ParamSpec, ms, s, us};
@@ -74,6 +74,7 @@ enum Verdict {
 
 impl Registered for DualPi2 {
     const CARD: Card = CARD;
+    const TRAITS: Traits = Traits { kernels: &["dualpi2"], ..Traits::NONE };
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let law = Law {

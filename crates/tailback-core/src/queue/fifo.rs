@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 
 use super::parts::Line;
-use super::registry::{Registered, Surroundings};
+use super::registry::{Registered, Surroundings, Traits};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
@@ -223,6 +223,7 @@ pub struct Fifo {
 
 impl Registered for Fifo {
     const CARD: Card = CARD;
+    const TRAITS: Traits = Traits { kernels: &["pfifo", "bfifo"], ..Traits::NONE };
 
     fn new(given: &Checked<'_>, _around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let limit = TailDrop {

@@ -1,7 +1,7 @@
 //! fq: hashed flows that take turns by bytes, each held to a rate of its own.
 
 use super::parts::Line;
-use super::registry::{Registered, Surroundings};
+use super::registry::{Registered, Surroundings, Traits};
 use super::rotation::Rotation;
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::Packet;
@@ -73,7 +73,7 @@ pub struct Fq {
 
 impl Registered for Fq {
     const CARD: Card = CARD;
-    const IS_SHAPER: bool = true;
+    const TRAITS: Traits = Traits { is_shaper: true, isolates: "flows", kernels: &["fq"], ..Traits::NONE };
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let flows = vec![Flow::default(); given.whole("flows") as usize];

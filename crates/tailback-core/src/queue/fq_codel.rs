@@ -2,7 +2,7 @@
 
 use super::codel::{Law, State, Variant, Waiting};
 use super::parts::Line;
-use super::registry::{Registered, Surroundings};
+use super::registry::{Registered, Surroundings, Traits};
 use super::rotation::Rotation;
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::Packet;
@@ -85,6 +85,8 @@ pub struct FqCodel {
 
 impl Registered for FqCodel {
     const CARD: Card = CARD;
+    const TRAITS: Traits =
+        Traits { isolates: "flows", drops_at_head: true, kernels: &["fq_codel"], ..Traits::NONE };
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let variant = match given.choice("variant") {

@@ -1,7 +1,7 @@
 //! FQ-PIE: hashed flows that take turns by bytes, each with a PIE of its own.
 
 use super::pie::Pie;
-use super::registry::{Registered, Surroundings};
+use super::registry::{Registered, Surroundings, Traits};
 use super::rotation::Rotation;
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::Packet;
@@ -62,6 +62,7 @@ pub struct FqPie {
 
 impl Registered for FqPie {
     const CARD: Card = CARD;
+    const TRAITS: Traits = Traits { isolates: "flows", kernels: &["fq_pie"], ..Traits::NONE };
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let pie = |bucket: u64| Pie::of_flow(given, around.seed.wrapping_add(bucket));

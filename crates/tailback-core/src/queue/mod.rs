@@ -5,6 +5,7 @@
 
 pub mod bands;
 pub mod cake;
+pub mod choke;
 pub mod codel;
 pub mod drr;
 pub mod dscp;

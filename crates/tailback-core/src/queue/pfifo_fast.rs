@@ -2,7 +2,7 @@
 
 use super::dscp;
 use super::parts::Line;
-use super::registry::{Registered, Surroundings};
+use super::registry::{Registered, Surroundings, Traits};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
@@ -78,6 +78,7 @@ pub struct PfifoFast {
 
 impl Registered for PfifoFast {
     const CARD: Card = CARD;
+    const TRAITS: Traits = Traits { kernels: &["pfifo_fast"], ..Traits::NONE };
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let marks = dscp::of_flows(given, around.context.flows)?;

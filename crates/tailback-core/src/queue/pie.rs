@@ -1,7 +1,7 @@
 //! PIE: drop arrivals with a probability that a proportional-integral controller steers to a target delay.
 
 use super::parts::{Line, Period};
-use super::registry::{Registered, Surroundings};
+use super::registry::{Registered, Surroundings, Traits};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::{Ecn, Packet};
 use crate::params::{Card, Checked, ParamSpec, ms, s, us};
@@ -96,6 +96,7 @@ fn linux_period(asked: Duration) -> Duration {
 
 impl Registered for Pie {
     const CARD: Card = CARD;
+    const TRAITS: Traits = Traits { kernels: &["pie"], ..Traits::NONE };
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let is_ns3 = given.choice("variant") == "ns-3.27";

@@ -4,7 +4,7 @@
 //! marked.
 
 use super::parts::Line;
-use super::registry::{Registered, Surroundings};
+use super::registry::{Registered, Surroundings, Traits};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::math;
 use crate::packet::{Ecn, Packet};
@@ -151,7 +151,7 @@ impl IdleTable {
 
     /// The average after `idle`: halved by the table, or lowered in proportion within its first place
     /// (red_calc_qavg_from_idle_time).
-    fn decay(&self, average: f64, idle: Duration) -> f64 {
+    pub(super) fn decay(&self, average: f64, idle: Duration) -> f64 {
         let us = (idle.as_ps() / 1_000_000).min(255 << self.scale);
         match self.halvings[(us >> self.scale) as usize] {
             0 => (average - average * us as f64 / (1u64 << self.scale) as f64).max(average / 2.0),
@@ -162,6 +162,7 @@ impl IdleTable {
 
 impl Registered for Red {
     const CARD: Card = CARD;
+    const TRAITS: Traits = Traits { kernels: &["red"], ..Traits::NONE };
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let variant = given.choice("variant");

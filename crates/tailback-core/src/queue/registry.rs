@@ -45,12 +45,30 @@ impl Surroundings<'_> {
     }
 }
 
+/// What others must know of a discipline, so that no code compares names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Traits {
+    /// Does it hold packets back although the link is free?
+    pub is_shaper: bool,
+    /// What has a queue of its own in it: "flows", "hosts" or nothing.
+    pub isolates: &'static str,
+    /// Does its law drop the packet that has waited longest?
+    pub drops_at_head: bool,
+    /// The kernel's disciplines that take the parameters of its card.
+    pub kernels: &'static [&'static str],
+}
+
+impl Traits {
+    /// One line of packets that drops arrivals; no kernel's takes its parameters.
+    pub const NONE: Self = Traits { is_shaper: false, isolates: "", drops_at_head: false, kernels: &[] };
+}
+
 /// What a row needs beyond [`QueueDiscipline`]: its card, and how to make one from checked parameters.
 pub trait Registered: QueueDiscipline + Sized {
     /// The card; its name is the registry name.
     const CARD: Card;
-    /// Does it hold packets back although the link is free?
-    const IS_SHAPER: bool = false;
+    /// What others must know of it.
+    const TRAITS: Traits = Traits::NONE;
     /// An empty queue.
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError>;
 }
@@ -71,7 +89,7 @@ macro_rules! disciplines {
         }
 
         static CARDS: &[Card] = &[$(<super::$module::$Name as Registered>::CARD),+];
-        static SHAPERS: &[bool] = &[$(<super::$module::$Name as Registered>::IS_SHAPER),+];
+        static TRAITS: &[Traits] = &[$(<super::$module::$Name as Registered>::TRAITS),+];
 
         fn construct(row: usize, given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Queue, ScenarioError> {
             type New = fn(&Checked<'_>, &Surroundings<'_>) -> Result<Queue, ScenarioError>;
@@ -108,6 +126,7 @@ disciplines! {
     fq::Fq,
     prio::Prio,
     drr::Drr,
+    choke::Choke,
 }
 
 impl QueueDiscipline for Queue {
@@ -206,9 +225,9 @@ pub fn cards() -> &'static [Card] {
     CARDS
 }
 
-/// Does the discipline of this name hold packets back although the link is free?
-pub fn is_shaper(name: &str) -> bool {
-    CARDS.iter().zip(SHAPERS).any(|(card, is_shaper)| *is_shaper && card.name == name)
+/// Every discipline's card with what others must know of it, in registry order.
+pub fn rows() -> impl Iterator<Item = (&'static Card, &'static Traits)> {
+    CARDS.iter().zip(TRAITS)
 }
 
 /// An empty queue as `spec` at `field_path` (such as `links[0].queue`) describes it; its parameters are at

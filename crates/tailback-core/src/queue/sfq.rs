@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::parts::{Line, bucket_of};
-use super::registry::{Registered, Surroundings};
+use super::registry::{Registered, Surroundings, Traits};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
@@ -64,6 +64,7 @@ pub struct Sfq {
 
 impl Registered for Sfq {
     const CARD: Card = CARD;
+    const TRAITS: Traits = Traits { isolates: "flows", kernels: &["sfq"], ..Traits::NONE };
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         Ok(Sfq {

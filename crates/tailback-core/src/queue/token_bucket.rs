@@ -5,7 +5,7 @@
 //! out of it and held here, as Linux's `qdisc_peek_dequeued` does. A FIFO and RED keep theirs.
 
 use super::parts::Line;
-use super::registry::{Queue, Registered, Surroundings};
+use super::registry::{Queue, Registered, Surroundings, Traits};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::{Acknowledgement, Packet};
 use crate::params::{Card, Checked, ParamSpec};
@@ -71,7 +71,7 @@ enum Inside {
 
 impl Registered for TokenBucket {
     const CARD: Card = CARD;
-    const IS_SHAPER: bool = true;
+    const TRAITS: Traits = Traits { is_shaper: true, ..Traits::NONE };
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let Some(rate) = given.given_rate("rate").or(around.rate) else {

@@ -115,6 +115,7 @@ pub fn discipline(
         "fq_codel" => (given.numbers(FQ_CODEL)?, false, DropReason::Aqm),
         "pie" => (given.numbers(PIE)?, true, DropReason::Aqm),
         "red" => (given.red(rate_bps)?, true, DropReason::Aqm),
+        "choke" => (given.choke(rate_bps)?, true, DropReason::Aqm),
         "cake" => (given.cake()?, false, DropReason::Aqm),
         "dualpi2" => (given.dualpi2()?, false, DropReason::Aqm),
         "fq_pie" => (given.numbers(FQ_PIE)?, false, DropReason::Aqm),
@@ -335,7 +336,7 @@ impl Given<'_> {
         Ok(out)
     }
 
-    /// RED's parameters (struct tc_red_qopt, with the table of what an idle queue's average becomes).
+    /// RED's parameters.
     fn red(&self, rate_bps: u64) -> Result<Vec<u8>, LiveError> {
         const KNOWN: [&str; 10] = [
             "unit",
@@ -371,28 +372,47 @@ impl Given<'_> {
             .map(|(key, bytes)| self.whole(key, bytes, 1.0));
         let (low, high) = (low?, high?);
         let limit = self.checked.given_whole("limit_bytes").unwrap_or(1 << 30);
-        let weight = number("weight", 0.002);
+        let flags = FLAGS.iter().filter(|(key, _)| self.checked.given_flag(key) == Some(true));
+        let flags: u8 = flags.map(|(_, bit)| bit).sum();
+        let max_p = number("max_p", 0.1);
+        self.averaged([limit as u32, low, high], flags, number("weight", 0.002), max_p, mean, rate_bps)
+    }
+
+    /// CHOKe's parameters: RED's, in packets. A limit is always needed.
+    fn choke(&self, rate_bps: u64) -> Result<Vec<u8>, LiveError> {
+        self.only(&["min", "max", "weight", "max_p", "mean_packet", "ecn", "limit_packets"])?;
+        let low = self.checked.whole("min");
+        let high = self.checked.given_whole("max").unwrap_or(3 * low);
+        let limit = self.checked.given_whole("limit_packets").unwrap_or(4 * high);
+        let [weight, max_p] = ["weight", "max_p"].map(|key| self.checked.number(key));
+        let mean = self.checked.whole("mean_packet") as f64;
+        let sizes = [limit, low, high].map(|packets| packets as u32);
+        self.averaged(sizes, u8::from(self.checked.flag("ecn")), weight, max_p, mean, rate_bps)
+    }
+
+    /// What RED and CHOKe take alike: limit, min and max in the kernel's unit (struct tc_red_qopt), with the table of what an
+    /// idle queue's average becomes.
+    fn averaged(
+        &self,
+        [limit, low, high]: [u32; 3],
+        flags: u8,
+        weight: f64,
+        max_p: f64,
+        mean: f64,
+        rate_bps: u64,
+    ) -> Result<Vec<u8>, LiveError> {
         let shift = (-weight.log2()).round().clamp(1.0, 31.0);
         let near = (-shift).exp2();
         // The usual 0.002 is a rounded 1/512.
         if (weight / near - 1.0).abs() > 0.05 {
-            return Err(self.refuse(
-                "weight",
-                "the kernel's red has powers of 1/2 only".into(),
-                format!("Give {near}"),
-            ));
+            let problem = format!("the kernel's {} has powers of 1/2 only", self.name);
+            return Err(self.refuse("weight", problem, format!("Give {near}")));
         }
-        let max_p = number("max_p", 0.1);
         let table = IdleTable::new(near, mean, rate_bps as f64 / 8.0);
-        let flags = FLAGS.iter().filter(|(key, _)| self.checked.given_flag(key) == Some(true));
-        let flags: u8 = flags.map(|(_, bit)| bit).sum();
-        let mut head = Vec::new();
-        head.extend((limit as u32).to_ne_bytes());
-        head.extend(low.to_ne_bytes());
-        head.extend(high.to_ne_bytes());
         // max_p is given exactly, beside what older kernels read here.
         let steps =
             ((f64::from(high) - f64::from(low)).max(1.0) / max_p.max(1e-9)).log2().round().clamp(0.0, 31.0);
+        let mut head: Vec<u8> = [limit, low, high].iter().flat_map(|word| word.to_ne_bytes()).collect();
         head.extend([shift as u8, steps as u8, table.scale, flags]);
         let share = (max_p * 4_294_967_296.0).min(f64::from(u32::MAX)) as u32;
         Ok([attribute(1, &head), attribute(2, &table.halvings), attribute(3, &share.to_ne_bytes())].concat())
@@ -498,5 +518,9 @@ mod tests {
         // Behind the attribute's head: limit, min and max in bytes, then the weight's exponent.
         assert_eq!([number(8), number(12)], [5_000, 15_000]);
         assert_eq!(found[16], 9);
+        // CHOKe's, in packets.
+        let found = asked("choke", &[("min", Value::Number(10.0))]).expect("all can be said").options;
+        let number = |at: usize| u32::from_ne_bytes(found[at..at + 4].try_into().unwrap());
+        assert_eq!(([number(4), number(8), number(12)], found[16]), ([120, 10, 30], 9));
     }
 }

@@ -12,8 +12,8 @@ from typing import Any
 
 from tailback.assess.book import GENERAL, MUST, NO_WORD, SHOULD, Cell, Experiment
 from tailback.assess.queues import cost
-from tailback.assess.queues.candidate import QueueCandidate
 from tailback.candidate import Candidate
+from tailback.queue_candidate import QueueCandidate
 from tailback.scenario import Scenario
 from tailback.units import Rate
 

@@ -13,10 +13,10 @@ import math
 from collections.abc import Mapping
 
 from tailback.assess.book import GENERAL, Book, Cell, Control, Statistic
-from tailback.assess.queues.candidate import QueueCandidate, candidate
 from tailback.assess.queues.cells import EXPERIMENTS, QueueCell, applies
 from tailback.assess.queues.measure import REVISION, measure, picture
 from tailback.candidate import Candidate
+from tailback.queue_candidate import QueueCandidate, candidate
 from tailback.scenario import Scenario
 
 __all__ = ["BASELINES", "BOOK", "CONTROLS", "FAULTS", "STATISTICS"]

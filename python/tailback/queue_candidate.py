@@ -46,9 +46,6 @@ DEFAULT_BURST_MS = 100.0
 DROP_TAILS = {"drop-tail-bytes": "bytes", "drop-tail-packets": "packets"}
 _KERNEL = "kernel:"
 _NUMBER = re.compile(r"[0-9.]+")
-#: What built-in disciplines keep apart, and at which end their control law drops; [cards](docs/queues.md) say why.
-_ISOLATES = {"fq_codel": "flows", "fq_pie": "flows", "fq": "flows", "sfq": "flows", "drr": "flows", "cake": "hosts"}
-_DROPS_AT_HEAD = frozenset({"codel", "fq_codel", "cake"})
 #: What a kernel's queue counts a cell's limit in, where its model counts another.
 _KERNEL_LIMITS = {"bfifo": "bytes", "red": "bytes"}
 #: Parameters that hold a target or a burst allowance, in milliseconds; CAKE's target is a twentieth of its `rtt`.
@@ -188,8 +185,8 @@ def _declared(name: str, table: dict[str, Any], limits: str) -> dict[str, Any]:
         "digest": digest(json.dumps([table, limits], sort_keys=True, default=str).encode()),
         "target_ms": DEFAULT_TARGET_MS if target is None else target,
         "burst_ms": DEFAULT_BURST_MS if burst is None else burst,
-        "isolates": _ISOLATES.get(name, ""),
-        "drops_at_head": name in _DROPS_AT_HEAD or (name == "fifo" and table.get("drop") == "head"),
+        "isolates": card.isolates,
+        "drops_at_head": card.drops_at_head or (name == "fifo" and table.get("drop") == "head"),
         "limits": limits,
         "takes_ecn": card.param("ecn") is not None and "ecn" not in table,
     }
