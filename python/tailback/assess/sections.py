@@ -159,9 +159,9 @@ def _of_errors(done: Assessment) -> Section:
     tested, alone, held = discovery_counts(done)
     cells = {cell.name: cell for cell in done.cells()}
     parts: list[str | Table] = [
-        f"{tested} numbers were tested, {alone} of them are decided at 95 % one by one, and {held} with the false "
-        f"discovery rate held at {100 * LEVEL:g} % among all that pass and among all that fail (Benjamini and Hochberg "
-        "1995). The others are undecided, and had the most seeds. Seeds are 1, 2, 3 … for every dossier."
+        f"{tested} numbers were tested. One by one {alone} of them are decided at 95 %. {held} stay decided with the "
+        f"false discovery rate held at {100 * LEVEL:g} % among all that pass and among all that fail (Benjamini and "
+        "Hochberg 1995). The others are undecided, and had the most seeds. Seeds are 1, 2, 3 … for every dossier."
     ]
     turned = [
         (f"{criterion.experiment.section} {criterion.experiment.title}", cells[each.cell].label,
