@@ -54,6 +54,7 @@ class Design:
     """
 
     def __init__(self, axes: Sequence[str], size: int, points: Callable[[], Iterator[Point]]) -> None:
+        demand_few("grid", size, "points")
         #: The paths that vary.
         self.axes = tuple(axes)
         self._size = size

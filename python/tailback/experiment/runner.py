@@ -203,7 +203,6 @@ class _Run:
         self.wanted, self.out, self.writer, self.crew = wanted, out, writer, crew
         self.store, self.cancel, self.strict = out.store, cancel, strict
         until = wanted.until
-        demand_few("grid", len(wanted.design), "points")
         seeds = [until.most if until else len(wanted.seeds_of(number)) for number in range(len(wanted.design))]
         demand_few("seeds", sum(seeds), "runs: points times seeds")
         self.total = sum(seeds)
