@@ -63,3 +63,13 @@ def test_code_that_repeats_its_runs_is_run_twice_once(tmp_path: Path, monkeypatc
     for _ in range(2):
         demand_repeatable(made, undone="run", allow_code=True)
     assert lengths == [4.0, 4.0]
+
+
+def test_points_that_differ_in_quantities_are_not_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr("tailback.experiment.sweeps.demand_repeatable", lambda *_, **__: asked.append(1))
+    base = tb.dumbbell(rate="1mbit", rtt="20ms", flows=[tb.bulk("reno", name="a")], duration="100ms")
+    tb.sweep(base, {"dumbbell.rate": ["1mbit", "1.5mbit", "2mbit"]}, store=tmp_path / "rates")
+    assert len(asked) == 1
+    tb.sweep(base, {"flow.a.cc": ["reno", "cubic"]}, store=tmp_path / "names")
+    assert len(asked) == 3

@@ -324,7 +324,8 @@ def _demand_repeatable(wanted: Sweep) -> None:
     """Refuse code that repeats no run: at each point that names others than those before it."""
     seen: set[str] = set()
     for number, point in enumerate(wanted.design):
-        named = {str(value) for value in point.values() if not isinstance(value, int | float)}
+        # A quantity begins with a digit, and names no code.
+        named = {text for text in map(str, point.values()) if not text.lstrip("-")[:1].isdigit()}
         if number > 0 and named <= seen:
             continue
         seen |= named
