@@ -364,7 +364,8 @@ def _judged(
         bounds[label] = rule.bound(baselines[label].estimate)
         lacking = [seed for seed in seeds if math.isfinite(theirs[seed]) and not math.isfinite(values[seed])]
         whys[label] = ""
-        if both and not lacking and not rule.can_fail(bounds[label]):
+        allows_all = bool(both) and not lacking and not rule.can_fail(bounds[label])
+        if allows_all:
             whys[label] = f"{label} allows every value there can be"
         elif lacking:
             # Left out they would hide the worst: what never arrived has no completion time.
@@ -377,8 +378,8 @@ def _judged(
             whys[label] = f"{label} has no such number" + ("" if has else ", nor has the candidate")
         else:
             weighed[label] = _weighed(rule, values, theirs, both, looks)
-        open_ = NOT_APPLICABLE if whys[label] and both and not lacking else Verdict.UNDECIDED
-        verdicts[label] = direct[label] = weighed[label].verdict if label in weighed else open_
+        without = NOT_APPLICABLE if allows_all else Verdict.UNDECIDED
+        verdicts[label] = direct[label] = weighed[label].verdict if label in weighed else without
         hoped = {} if lacking else _excuse(rule, theirs, plain.get(label, {}), plain.get(mine, {}), looks)
         paired = [seed for seed in both if seed in hoped]
         if label in weighed and len(paired) >= 2:
