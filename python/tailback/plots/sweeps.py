@@ -611,8 +611,9 @@ def _scale(ax: Axes, metric: str) -> None:
         ax.set_ylim(1.0, 4.6)
     else:
         low, high = ax.get_ylim()
-        low, room = min(low, 0.0), 0.08 * (high - min(low, 0.0))
-        ax.set_ylim(low - room, high + room)
+        low = min(low, 0.0)
+        margin = 0.08 * (high - low)
+        ax.set_ylim(low - margin, high + margin)
     if metric_title(metric).endswith("(share)"):
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     ax.yaxis.set_major_locator(MaxNLocator(3))
