@@ -106,6 +106,11 @@ pub fn echoes_marks(name: &str) -> bool {
     TWINS.iter().any(|twin| twin.name == name && twin.echoes_marks)
 }
 
+/// Does the kernel's stack negotiate accurate ECN (RFC 9768) for this congestion control?
+pub fn negotiates_accecn(name: &str) -> bool {
+    name == "prague"
+}
+
 /// What the kernel has now, by scenarios' names.
 pub fn in_kernel() -> Vec<String> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
@@ -130,6 +135,7 @@ fn kernel_with(cc: &str) -> &'static str {
             "A kernel with Google's BBRv3 patch has it (docs/validation-bbr3.md): \
              tailback vm patch bbr3.patch --on linux-source-6.12. "
         }
+        "prague" => "Linux 7.3 with its module has it (docs/validation-prague.md). ",
         _ => "",
     }
 }

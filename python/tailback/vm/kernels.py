@@ -44,6 +44,7 @@ _CONTROLS = {
     "DCTCP": "dctcp",
     "CDG": "cdg",
     "BBR": "bbr",
+    "PRAGUE": "prague",
 }
 
 #: These queues no option brings: they are always there.
@@ -191,7 +192,7 @@ class Kernel:
         return wanted
 
     def _has(self, option: str, module: str) -> bool:
-        setting = self.options.get(option)
+        setting = self.options.get(option, "m")  # A kernel without the option may have been given the module.
         return setting == "y" or (setting == "m" and module in self._modules)
 
     @cached_property

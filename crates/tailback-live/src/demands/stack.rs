@@ -107,7 +107,11 @@ const FIXED: [(&str, &str, &str); 13] = [
         "Take the evidence away: timestamps = false, dsack = false",
     ),
     ("accurate_echo", "the kernel echoes each mark for dctcp alone", "Leave it out"),
-    ("accecn", "kernels before 6.18 have no accurate ECN, and of later ones it is not asked", "Leave it out"),
+    (
+        "accecn",
+        "kernels before 6.18 have no accurate ECN, and later ones negotiate it for prague alone",
+        "Leave it out",
+    ),
     ("restart_window", "the kernel restarts with the initial window", "Give both the same"),
     ("window_share", "the kernel measures it (since 6.6)", "Leave it out, and set receive_buffer"),
     ("rto_initial", "the kernel's is one second", "Leave it out"),
@@ -167,10 +171,11 @@ pub fn wanted(spec: &TcpSpec, path: &str, is_here: bool) -> Result<Stack, LiveEr
     for (name, value) in &spec.stack_params {
         stack.set(name, value, format!("{path}.tcp.stack_params.{name}"))?;
     }
-    let mut controls = std::iter::once(&spec.cc).chain(spec.cc_turns.iter().map(|turn| &turn.cc));
-    let echoes = controls.all(|cc| twins::echoes_marks(cc));
+    let all = |does: fn(&str) -> bool| does(&spec.cc) && spec.cc_turns.iter().all(|turn| does(&turn.cc));
+    let echoes = stack.accurate_echo && all(twins::echoes_marks);
+    let counts = stack.accecn && all(twins::negotiates_accecn);
     for (name, value) in &spec.stack_params {
-        if echoes && name == "accurate_echo" && stack.accurate_echo {
+        if echoes && name == "accurate_echo" || counts && name == "accecn" {
             continue;
         }
         let has = |sysctl: &str| !is_here || exists(sysctl);
