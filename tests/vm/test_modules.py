@@ -91,6 +91,37 @@ def test_a_module_of_another_release_is_refused_with_both(tmp_path: Path) -> Non
         build.build("module:tcp_mine.ko", nothing, mine)
 
 
+def test_a_kernel_given_a_module_has_it_and_the_first_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "cache", lambda: tmp_path / "cache")
+    modules_folder = tmp_path / "cache/debian-7.9/lib/modules/7.9/kernel"
+    modules_folder.mkdir(parents=True)
+    for name in ("tcp_mine.ko.xz", "tcp_other.ko"):
+        (modules_folder / name).write_bytes(b"the kernel's")
+    image = modules_folder.with_name("vmlinuz")
+    image.write_bytes(bytes(0x202) + b"HdrS" + bytes(0x100))
+    first = kernels.Kernel("debian-7.9", image, modules_folder, modules_folder.with_name("config"))
+    monkeypatch.setattr(kernels.Kernel, "demand_able", lambda self: None)
+    mine = build.Module(b"\x7fELF name=tcp_mine\0")
+    monkeypatch.setattr(build, "build", lambda name, text, kernel: mine)
+    (tmp_path / "tcp_mine.c").write_text("/* mine */")
+
+    made = build.give("module:tcp_mine.c", tmp_path, first)
+    assert made.name == "debian-7.9-with-tcp_mine"
+    assert {file.name for file in made.modules.iterdir()} == {"tcp_mine.ko", "tcp_other.ko"}
+    # Once more, on itself: what it shares with the first is not written through.
+    again = build.give("module:tcp_mine.c", tmp_path, made, called="again")
+    assert again.has_module("tcp_mine")
+    assert (modules_folder / "tcp_mine.ko.xz").read_bytes() == b"the kernel's"
+    for name, problem in (("../out", "no name"), ("debian-7.9", "no kernel with a module of yours")):
+        with pytest.raises(tb.errors.TailbackError, match=problem):
+            build.give("module:tcp_mine.c", tmp_path, first, called=name)
+    elsewhere = kernels.Kernel("elsewhere", image, tmp_path, image)
+    with pytest.raises(kernels.KernelError, match="was not fetched"):
+        build.give("module:tcp_mine.c", tmp_path, elsewhere)
+
+
 def test_a_module_runs_nowhere_but_in_a_guest_and_only_if_code_is_allowed() -> None:
     one = path(f"module:{SOURCE}")
     with pytest.raises(tb.ScenarioError, match=r"in a guest's kernel only.*--engine vm"):
@@ -99,6 +130,19 @@ def test_a_module_runs_nowhere_but_in_a_guest_and_only_if_code_is_allowed() -> N
         tb.live.check(one)
     with pytest.raises(tb.ScenarioError, match="allow-code"):
         vm.check(one)
+
+
+def test_accurate_ecn_is_had_with_prague_alone(kernel: kernels.Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(cc: str) -> tb.Scenario:
+        stack = {"name": "linux", "ecn": True, "accecn": True}
+        return tb.dumbbell(rate="4mbit", rtt="20ms", queue="4bdp", flows=[tb.bulk(cc, stack=stack)], duration="1s")
+
+    monkeypatch.setattr(kernels.Kernel, "controls", ["cubic", "dctcp", "prague"])
+    monkeypatch.setattr(kernels.Kernel, "has_module", lambda self, name: True)
+    vm.check(asked("prague"), kernel=kernel.name)
+    for cc in ("cubic", "dctcp"):
+        with pytest.raises(tb.ScenarioError, match="negotiate it for prague alone"):
+            vm.check(asked(cc), kernel=kernel.name)
 
 
 def test_a_modules_files_are_kept_as_one_text(tmp_path: Path) -> None:

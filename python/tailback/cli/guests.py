@@ -17,10 +17,11 @@ from tailback.files import write_text
 from tailback.lazy import lazy
 
 with lazy():
-    from tailback import stack_versions, suites
+    from tailback import modules, stack_versions, suites
     from tailback.experiment.sweepfile import read_sweep
     from tailback.report import bisected as search
     from tailback.report import regression as pages
+    from tailback.vm import build as making
     from tailback.vm import compared, regression
     from tailback.vm import kernels as fetching
     from tailback.vm import tree as trees
@@ -144,6 +145,22 @@ def patch(
     For example `tailback vm patch bbr3.patch --on linux-source-6.12`, the version that Google's BBRv3 is for
     """
     _built(trees.patch(series, on, name=name, say=_announcer(as_json)), as_json)
+
+
+@vm.command()
+def module(
+    source: Annotated[str, typer.Argument(metavar="MODULE", help="Its file or folder, such as tcp_mine.c.")],
+    on: Annotated[str, typer.Option("--on", help="A fetched kernel, such as debian-7.3.")],
+    name: Annotated[str | None, typer.Option(help="What --kernel takes; by default of both names.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build a congestion control of yours, and keep a copy of a kernel that has it as one of its own.
+
+    Scenarios name it as they name the kernel's others. That runs its code, in guests alone.
+
+    For example `tailback vm module tcp_prague.c --on debian-7.3 --name prague-7.3`
+    """
+    _built(making.give(f"{modules.PREFIX}{source}", None, find(on, fetched_only=True), called=name), as_json)
 
 
 def _announcer(as_json: bool) -> Callable[[str], None]:

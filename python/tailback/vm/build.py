@@ -21,10 +21,11 @@ from elftools.elf.sections import SymbolTableSection
 
 from tailback import modules
 from tailback.errors import TailbackError, nearest
-from tailback.vm import headers
-from tailback.vm.kernels import Kernel
+from tailback.files import is_plain, whole_folder
+from tailback.vm import headers, kernels
+from tailback.vm.kernels import Kernel, KernelError
 
-__all__ = ["BuildError", "Module", "build", "parameters", "queue_of"]
+__all__ = ["BuildError", "Module", "build", "give", "parameters", "queue_of"]
 
 #: Lines of the tools' own words that are passed on where no line of the user's is named.
 _MOST_LINES = 12
@@ -85,6 +86,39 @@ def build(name: str, text: str, kernel: Kernel) -> Module:
         fix = f"Build it for {kernel.release}, or give its source: module:tcp_mine.c"
         raise BuildError(f"{found}, and {kernel.name} is {kernel.release}", fix)
     return made
+
+
+def give(name: str, folder: Path | None, to: Kernel, *, called: str | None = None) -> Kernel:
+    """A copy of a fetched kernel, in the cache too, with "module:tcp_mine.c" in the place of its own of that name.
+
+    It is called `called`, or after both. `BuildError` if the module cannot be built, `KernelError` if the kernel was
+    not fetched or the name will not do.
+    """
+    source = kernels.cache() / to.name
+    if not to.modules.is_relative_to(source):
+        raise KernelError(f"{to.name} was not fetched: tailback vm fetch debian-7.3")
+    made = build(name, modules.read(name, folder), to)
+    called = called or f"{to.name}-with-{made.name}"
+    if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", called):
+        raise KernelError(f'"{called}" is no name for a kernel. Write letters, digits, and . + - _')
+    with whole_folder(kernels.cache() / called, _objection) as partial:
+        shutil.copytree(source, partial, copy_function=os.link, dirs_exist_ok=True)
+        place = partial / to.modules.relative_to(source)
+        # These are links to the other kernel's files, which stay as they are.
+        for other in [*place.rglob(f"{made.name}.ko*"), *partial.glob(_GIVEN)]:
+            other.unlink()
+        (place / f"{made.name}.ko").write_bytes(made.contents)
+        (partial / _GIVEN).write_text(f"{name}\n")
+    return kernels.find(called, fetched_only=True)
+
+
+def _objection(folder: Path) -> str | None:
+    """Why a folder of the cache may not be replaced, or None if `give` has made it."""
+    return None if is_plain(folder / _GIVEN) else "no kernel with a module of yours is there"
+
+
+#: The file that says that a kernel's folder was made by `give`.
+_GIVEN = "module"
 
 
 #: Where `struct Qdisc_ops` has its `id`, behind two pointers, and how long it is (IFNAMSIZ); then two numbers of four
