@@ -89,7 +89,7 @@ pub struct Segment {
     pub len: u32,
     /// Header bits. A datagram has none.
     pub flags: Flags,
-    /// Sent before: such a packet must not be ECN capable (RFC 3168 section 6.1.5).
+    /// Sent before.
     pub is_repeated: bool,
     /// The packet carries a CE mark (set on delivery from the ticket).
     pub ce: bool,

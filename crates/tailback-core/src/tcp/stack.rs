@@ -15,7 +15,7 @@ use crate::packet::Ecn;
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 pub use crate::tcp::metrics::MetricsCache;
-use crate::tcp::segment::Segment;
+use crate::tcp::segment::{Flags, Segment};
 use crate::time::{Duration, Time};
 
 pub use choices::{
@@ -87,14 +87,16 @@ impl Stack {
 
     /// The ECN codepoint of a packet with this segment. Only new data is ECN capable: no SYN, no pure ACK, and no
     /// retransmission (RFC 3168 section 6.1.5). With DCTCP every packet is (Linux `tcp_ecn_send` and `tcp_ecn_send_syn`,
-    /// `TCP_CONG_NEEDS_ECN`): its accurate echo says that it is DCTCP's host.
+    /// `TCP_CONG_NEEDS_ECN`): its accurate echo says that it is DCTCP's host. With AccECN all but the handshake's are
+    /// (the same of 7.3; draft-ietf-tcpm-generalized-ecn).
     #[inline]
     pub fn codepoint(&self, segment: &Segment) -> Ecn {
         if segment.len == 0 || segment.is_repeated {
-            return match self.ecn {
-                EcnMode::Classic if self.accurate_echo => Ecn::Ect0,
-                _ => Ecn::NotEct,
-            };
+            let is_dctcp = self.accurate_echo && self.ecn == EcnMode::Classic;
+            let is_accurate = self.accecn && !segment.flags.has(Flags::SYN);
+            if !is_dctcp && !is_accurate {
+                return Ecn::NotEct;
+            }
         }
         match self.ecn {
             EcnMode::Off => Ecn::NotEct,
@@ -148,6 +150,25 @@ mod tests {
                 profile.name
             );
         }
+    }
+
+    #[test]
+    fn with_accurate_ecn_all_but_the_handshake_can_be_marked() {
+        let data = Segment { len: 1_448, flags: Flags::ACK, ..Segment::blank() };
+        let again = Segment { is_repeated: true, ..data };
+        let ack = Segment { len: 0, ..data };
+        let syn = Segment { flags: Flags::SYN, ..ack };
+        let codepoints = |settings: &[(&str, Value)]| {
+            let mut stack = Stack::named("linux", "x").unwrap();
+            settings.iter().for_each(|(name, value)| stack.set(name, value, "x").unwrap());
+            [data, again, ack, syn].map(|segment| stack.codepoint(&segment))
+        };
+        let (ecn, accecn) = (("ecn", Value::Flag(true)), ("accecn", Value::Flag(true)));
+        let l4s = ("ecn", Value::Name("l4s".into()));
+        assert_eq!(codepoints(&[ecn.clone()]), [Ecn::Ect0, Ecn::NotEct, Ecn::NotEct, Ecn::NotEct]);
+        assert_eq!(codepoints(&[ecn, accecn.clone()]), [Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::NotEct]);
+        assert_eq!(codepoints(&[l4s, accecn.clone()]), [Ecn::Ect1, Ecn::Ect1, Ecn::Ect1, Ecn::NotEct]);
+        assert_eq!(codepoints(&[accecn]), [Ecn::NotEct; 4]);
     }
 
     #[test]
