@@ -38,6 +38,8 @@ def again(rows: tb.Result, found: Measured) -> float:
         return 1e3 * metrics.loaded_latency(rows, found.of, *window)
     if found.measure == "film":
         seen = metrics.film(rows, found.of)
+        if found.asked == "time until it plays":
+            return seen.startup_s
         return {"s": seen.stalled_s, "1": float(seen.stalls), "Mbit/s": seen.bitrate_bps / 1e6}[found.unit]
     quantile = 0.5 if "median" in found.asked else 0.95
     if found.measure == "queue_delay_quantiles":
@@ -239,6 +241,19 @@ def test_of_settings_the_answer_names_the_best_and_the_worst() -> None:
     assert "worst with dumbbell.queue = fifo, 202 ms (" in call.text
     assert "no setting is seen to differ" in ping.text
     assert "8 runs in 2 settings, 4 seeds each" in certain.text
+
+
+def test_a_film_tells_when_its_picture_comes_or_that_none_does() -> None:
+    def said(back_rate: str) -> str:
+        film = tb.flow("video", name="film", from_="right", to="left")
+        line = tb.dumbbell(
+            rate="2mbit", back_rate=back_rate, rtt="40ms", queue="20packets", back_queue="20packets",
+            flows=[tb.bulk("reno", name="upload", start="1s"), film], duration="8s", instruments={"requests": ["film"]},
+        )  # fmt: skip
+        return next(each.text for each in answer(tb.run(line)).statements if "picture" in each.text)
+
+    assert re.search(r"the picture comes after [\d.]+ s and (never )?stands still", said("20mbit")), said("20mbit")
+    assert said("2kbit") == "film: no picture comes."
 
 
 def test_a_film_that_never_stood_still_is_judged_by_its_start() -> None:

@@ -47,8 +47,8 @@ def answer(result: Any) -> Answer:
 
     A call suffers if one packet in twenty takes over 150 ms (ITU-T G.114), or if users of its quality are not satisfied
     (R below 80, ITU-T G.107). A game suffers if one update in a hundred comes later than 100 ms, a film if it stands
-    still. Requests suffer if they take half as long again; pings and other packets if they wait 30 ms in queues; a
-    transfer if it gets less than half of an equal share.
+    still or never begins. Requests suffer if they take half as long again; pings and other packets if they wait 30 ms
+    in queues; a transfer if it gets less than half of an equal share.
 
     >>> import tailback as tb
     >>> from tailback.answer import answer
@@ -291,12 +291,19 @@ def _film(rows: Rows, flow: str) -> Person | None:
     if seen is None:
         return None
     still = Measured("film", flow, float(seen.stalled_s), "s", None, "time stood still")
+    if math.isnan(seen.startup_s):
+        return Person(
+            flow, "time the picture stands still", still, None, True, 1.0, f"{flow}: no picture comes.", (still,)
+        )
+    start = Measured("film", flow, float(seen.startup_s), "s", None, "time until it plays")
     number = Measured("film", flow, float(seen.stalls), "1", None, "standstills")
     rate = Measured("film", flow, seen.bitrate_bps / 1e6, "Mbit/s", None, "bitrate")
-    times = {0: "never", 1: "once", 2: "twice"}.get(int(seen.stalls), f"{written(int(seen.stalls))} times")
-    text = f"the picture stands still {times}" + (f", for {still} in all" if seen.stalls else "") + f", at {rate}"
+    times = {1: "once", 2: "twice"}.get(int(seen.stalls), f"{written(int(seen.stalls))} times")
+    stands = f"stands still {times}, for {still} in all" if seen.stalls else "never stands still"
+    text = f"the picture comes after {start} and {stands}, at {rate}"
     what, harm = "time the picture stands still", float(seen.stalls)
-    return Person(flow, what, still, None, harm > 0, harm, _judged(flow, harm > 0, text), (still, number, rate))
+    known = (still, start, number, rate)
+    return Person(flow, what, still, None, harm > 0, harm, _judged(flow, harm > 0, text), known)
 
 
 def _echoes(rows: Rows, flow: str, on: Period | None, off: Period | None, words: tuple[str, str]) -> Person | None:
