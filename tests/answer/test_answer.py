@@ -243,7 +243,7 @@ def test_of_settings_the_answer_names_the_best_and_the_worst() -> None:
     assert "8 runs in 2 settings, 4 seeds each" in certain.text
 
 
-def test_a_film_tells_when_its_picture_comes_or_that_none_does() -> None:
+def test_of_a_film_is_said_when_its_picture_comes_or_that_none_does() -> None:
     def said(back_rate: str) -> str:
         film = tb.flow("video", name="film", from_="right", to="left")
         line = tb.dumbbell(

@@ -60,8 +60,8 @@ ALGORITHMS = (
     "cdg",
     "bbr",
 )
-NEED_MARKS = frozenset({"dctcp"})
-"""Reno where nothing marks: these have cells whose queue marks, and a receiver that echoes each mark."""
+NEED_MARKS = {"dctcp": "accurate_echo", "prague": "accecn"}
+"""Reno where nothing marks: these have cells whose queue marks, and a stack with this field, that reports each mark."""
 QUEUES = ("fifo", "codel", "codel+ecn", "fq_codel", "fq_codel+ecn", "pie", "pie+ecn")
 LOSSES = (0.0, 0.001, 0.01)
 TRAFFIC = ("one", "two", "short")
@@ -112,7 +112,10 @@ class Cell:
             queue |= {"limit_packets": packets, "ecn": bool(ecn)}
         stack: dict[str, Any] = {"name": "linux", "ecn": bool(ecn), **(of or {})}
         if ecn and self.algorithm in NEED_MARKS:
-            stack["accurate_echo"] = True
+            stack[NEED_MARKS[self.algorithm]] = True
+        if of is not None and self.algorithm == "prague":
+            # Its own code bounds a burst to 250 µs, which is one segment up to 96 Mbit/s.
+            stack["burst_segments"] = 1
         if self.traffic == "short":
             flows = [
                 tb.flow(
@@ -201,7 +204,7 @@ def stack_of(kernel: str) -> dict[str, Any]:
 
     Debian's cloud kernels and those that `tailback vm build` makes have no Wi-Fi, and so less room for headers.
     """
-    return {"name": "linux-7" if kernel.startswith("debian-7.") else "linux", "header_room": 256}
+    return {"name": "linux-7" if "-7." in kernel else "linux", "header_room": 256}
 
 
 def drawn(cell: Cell, draw: int, of: Mapping[str, Any] | None = None) -> tb.Scenario:
