@@ -520,7 +520,7 @@ mod tests {
         assert_eq!(lab.window(), 80, "a segment for each one delivered");
         // An ACK of a marked packet and another gives back what the mark took: slow start sets the window by cwnd.
         let mut both = prague.clone();
-        let (mut control, mut ack) = (lab.control.clone(), lab.ack(2));
+        let (mut control, mut ack) = (lab.control, lab.ack(2));
         ack.marked = u64::from(ack.mss);
         both.on_ack(&ack, &mut control);
         assert_eq!((both.window, control.cwnd_segments()), (81 * ONE, 81));
@@ -590,7 +590,7 @@ mod tests {
         assert!(rates[1] * 2 <= rates[0] + 1, "{rates:?}");
         // It leaves 3 % above and below that in turns.
         let paced = |at_ms: u64| {
-            let (mut prague, mut control) = (prague.clone(), lab.control.clone());
+            let (mut prague, mut control) = (prague.clone(), lab.control);
             prague.pace(prague.updated_at + Duration::from_ms(at_ms), lab.rtt, 0, &mut control);
             control.pacing.expect("it paces").as_bps() / 8
         };

@@ -165,7 +165,10 @@ mod tests {
         };
         let (ecn, accecn) = (("ecn", Value::Flag(true)), ("accecn", Value::Flag(true)));
         let l4s = ("ecn", Value::Name("l4s".into()));
-        assert_eq!(codepoints(&[ecn.clone()]), [Ecn::Ect0, Ecn::NotEct, Ecn::NotEct, Ecn::NotEct]);
+        assert_eq!(
+            codepoints(std::slice::from_ref(&ecn)),
+            [Ecn::Ect0, Ecn::NotEct, Ecn::NotEct, Ecn::NotEct]
+        );
         assert_eq!(codepoints(&[ecn, accecn.clone()]), [Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::NotEct]);
         assert_eq!(codepoints(&[l4s, accecn.clone()]), [Ecn::Ect1, Ecn::Ect1, Ecn::Ect1, Ecn::NotEct]);
         assert_eq!(codepoints(&[accecn]), [Ecn::NotEct; 4]);
