@@ -114,7 +114,7 @@ class Cell:
         if ecn and self.algorithm in NEED_MARKS:
             stack[NEED_MARKS[self.algorithm]] = True
         if of is not None and self.algorithm == "prague":
-            # Its own code bounds a burst to 250 µs, which is one segment up to 96 Mbit/s.
+            # Its own code bounds a burst to 250 µs, which is one segment up to 96 Mbit/s, and 48 in slow start.
             stack["burst_segments"] = 1
         if self.traffic == "short":
             flows = [

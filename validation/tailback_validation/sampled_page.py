@@ -336,8 +336,9 @@ prague-7.3` makes the kernel. The file is for another tree and compiles here wit
 
 Linux 7.3 writes ECT(0) into each packet all the same (`tcp_ecn_send`). So a queue that sorts packets by ECT(1) cannot
 be compared; CoDel, FQ-CoDel and PIE mark either. The simulator's `burst_segments` is 1, as 250 µs are one segment below
-96 Mbit/s. Version 0.7 replaced 0.6 in the model before a cell here was judged. At first 53 of 64 were within: cell 28
-then showed that Linux 7.3 has repeats and pure ACKs marked, too.
+96 Mbit/s; in slow start, which is paced twice as fast, below 48. Version 0.7 replaced 0.6 in the model before a cell
+here was judged. At first 53 of 64 were within: cell 28 then showed that Linux 7.3 has repeats and pure ACKs marked
+as well.
 """,
 }
 """How an algorithm's own code is had."""

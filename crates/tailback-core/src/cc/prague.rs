@@ -13,8 +13,8 @@ const CARD: Card = Card {
     name: "prague",
     title: "TCP Prague",
     law: "α ← (1 − g)·α + g·F once in R = max(RTT, 25 ms), F the marked share; w ← w·(1 − α/2) at most once in R; \
-          w ← w + (RTT/R)²/w for each packet without mark; up to four packets a rate r in w's place, r ← r + 1500/(R·rR) \
-          for each, paced 3 % above and below it in turns; the first mark halves, loss too; paced at w/RTT",
+          w ← w + (RTT/R)²/w for each packet without mark; the first mark halves, loss too; paced at w/RTT; up to four \
+          packets w/R is counted in place of w",
     source: "draft-briscoe-iccrg-prague-congestion-control-04; where it leaves open, the reference for Linux: \
              L4STeam's `tcp_prague.c` 0.7",
     differs: &[
