@@ -111,7 +111,7 @@ def _model(
 
     def is_tcp(flow: Mapping[str, Any]) -> bool:
         card = registry.card("apps", flow.get("app", "bulk"))
-        return "transport" not in flow and card.transport == "tcp"
+        return flow.get("transport", "tcp") == "tcp" and card.transport == "tcp"
 
     # Resolved, flows stand in the order of their entries.
     over_tcp = [spec for spec in resolved["flows"] if not (spec.get("tcp") or {"transport": "udp"}).get("transport")]

@@ -382,6 +382,10 @@ part! {
     back_rate: Option<Positive<Rate>>, or "as `rate`";
     /// Queue right to left; multiples of the BDP count for `back_rate`.
     back_queue: Option<Queue>, or "as `queue`";
+    /// How the bottleneck transmits, see [media](links/index.md); `rate` then only says what queue sizes count.
+    medium: Option<Medium>, or "bit by bit at `rate`";
+    /// The same right to left. A medium that stations share is one for both ways, unless each names a `channel`.
+    back_medium: Option<Medium>, or "bit by bit at `back_rate`";
     /// Departures happen on a timer of this frequency (dummynet under `kern.hz`).
     tick_hz: Option<Whole<1, { u32::MAX as u64 }>>, or "exactly when due";
     /// [Framing](#framing), both ways: bytes added to each packet while it is sent, may be negative,
@@ -500,7 +504,7 @@ part! {
     again: Vec<Period>;
     /// Instead of TCP: another project's stack, `tailback list transports`, [QUIC stacks](quic.md), or
     /// [one of yours](tutorials/own-stack.md#in-c-or-python), `"c:stack.c"` or `"python:mine.py:Mine"`; `cc` is then one of its own.
-    transport: Option<CodeName>, or "TCP";
+    transport: Option<CodeName>, or "`\"tcp\"`";
     /// Over TCP: congestion control (`tailback algorithms`).
     cc: Option<Named>, or "`\"cubic\"`";
     /// Over TCP: further algorithms; the flow's connections use `cc` and these in turn.

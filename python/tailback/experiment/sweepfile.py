@@ -98,8 +98,8 @@ def _base(data: Mapping[str, Any], path: Path) -> Scenario:
 
 
 def _designs(key: str, value: Any) -> list[Design]:
-    if key == "zip" and isinstance(value, list):
-        return [zipped(_table(key, each)) for each in value]
+    if key in ("zip", "table") and isinstance(value, list):
+        return [design for each in value for design in _designs(key, _table(key, each))]
     fields = _table(key, value)
     if key == "grid":
         return [grid(fields)]

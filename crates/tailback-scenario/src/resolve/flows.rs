@@ -146,7 +146,7 @@ fn tcp(resolver: &mut Resolver<'_>, flow: &Flow, place: &str) -> Node {
     }
     let named = |name: &str| Named { name: crate::part::CodeName(name.into()), params: Params::default() };
     let cc = flow.cc.clone().unwrap_or_else(|| named("cubic"));
-    if let Some(transport) = &flow.transport {
+    if let Some(transport) = flow.transport.as_ref().filter(|transport| transport.0 != "tcp") {
         return foreign(resolver, flow, &transport.0, &cc, place);
     }
     let stack = flow.stack.clone().unwrap_or_else(|| named("linux"));

@@ -40,7 +40,10 @@ pub struct Hop<'a> {
     pub wire_place: String,
     /// Base RTT that a BDP means here, unless it is that of the flows.
     pub rtt: Option<u64>,
+    /// Rate that the size of its queue counts with where a medium sets the pace.
+    pub nominal: Option<u64>,
     pub medium: Option<&'a Medium>,
+    pub medium_place: String,
     /// Channel of a shared medium, unless the medium names one.
     pub channel: &'a str,
     /// Changes over time, those of a file once [`Graph::new`] has read it.
@@ -103,24 +106,29 @@ pub fn hops_of(listed: &Listed) -> Vec<Hop<'_>> {
 /// A dumbbell's links, there and back.
 fn dumbbell_hops(bell: &Dumbbell) -> [Hop<'_>; 2] {
     let [there, back] = bell.delays();
+    let [rate, back_rate] = [bell.rate, bell.back_rate.unwrap_or(bell.rate)].map(|rate| Some(rate.0.0));
     let common = || Hop {
         place: "dumbbell".into(),
         tick_hz: bell.tick_hz.map(|hz| hz.0),
         framing: Framing::of(&bell.overhead, &bell.mpu, &bell.linklayer),
         rtt: Some(there + back),
+        channel: "bottleneck",
         ..Hop::default()
     };
     let bottleneck = Hop {
         name: "bottleneck".into(),
         from: "left".into(),
         to: "right".into(),
-        rate: Some(bell.rate.0.0),
+        rate: rate.filter(|_| bell.medium.is_none()),
+        nominal: rate,
         delay: there,
         queue: Some(&bell.queue),
         queue_place: "dumbbell.queue".into(),
         policer: bell.policer.as_ref(),
         wire: Some(&bell.wire),
         wire_place: "dumbbell.wire".into(),
+        medium: bell.medium.as_ref(),
+        medium_place: "dumbbell.medium".into(),
         schedule: steps(&bell.schedule),
         schedule_file: file(&bell.schedule),
         ..common()
@@ -130,12 +138,15 @@ fn dumbbell_hops(bell: &Dumbbell) -> [Hop<'_>; 2] {
         name: "return".into(),
         from: "right".into(),
         to: "left".into(),
-        rate: Some(bell.back_rate.unwrap_or(bell.rate).0.0),
+        rate: back_rate.filter(|_| bell.back_medium.is_none()),
+        nominal: back_rate,
         delay: back,
         queue: Some(bell.back_queue.as_ref().unwrap_or(&bell.queue)),
         queue_place: queue_place.into(),
         wire: Some(&bell.back_wire),
         wire_place: "dumbbell.back_wire".into(),
+        medium: bell.back_medium.as_ref(),
+        medium_place: "dumbbell.back_medium".into(),
         ..common()
     };
     [bottleneck, reverse]
@@ -157,7 +168,9 @@ fn hop<'a>(link: &'a Link, number: usize, name: String, from: &str, to: &str) ->
         wire: Some(&link.wire),
         wire_place: format!("{place}.wire"),
         rtt: None,
+        nominal: None,
         medium: link.medium.as_ref(),
+        medium_place: format!("{place}.medium"),
         channel: &link.name,
         schedule: steps(&link.schedule),
         schedule_file: file(&link.schedule),

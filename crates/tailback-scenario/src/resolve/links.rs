@@ -141,8 +141,8 @@ fn places(resolver: &mut Resolver<'_>, number: usize, hop: &Hop<'_>, at: &str) {
         (".policer.rate_bps", format!("{place}.policer.rate")),
         (".policer.burst_bytes", format!("{place}.policer.burst")),
         (".wire", or_place(&hop.wire_place)),
-        (".medium", format!("{place}.medium")),
-        (".medium.params", format!("{place}.medium")),
+        (".medium", or_place(&hop.medium_place)),
+        (".medium.params", or_place(&hop.medium_place)),
         (".schedule", format!("{place}.{}", if is_access { "access_schedule" } else { "schedule" })),
         (".trace", format!("{place}.trace")),
     ] {
@@ -191,7 +191,7 @@ fn wire(wire: &Wire) -> Node {
 }
 
 fn medium(resolver: &mut Resolver<'_>, graph: &Graph<'_>, hop: &Hop<'_>, given: &Medium) -> Node {
-    let place = format!("{}.medium", hop.place);
+    let place = hop.medium_place.clone();
     let cards = medium::registry::cards().collect::<Vec<_>>();
     let card = resolver.card(&given.name, cards.into_iter(), &format!("{place}.name"), ["medium", "links"]);
     let mut params = Params::default();
@@ -244,7 +244,7 @@ fn site(resolver: &Resolver<'_>, graph: &Graph<'_>, routes: &[Routes], number: u
     Site {
         at: format!("links[{number}].queue"),
         place: hop.queue_place.clone(),
-        rate: hop.rate,
+        rate: hop.rate.or(hop.nominal),
         rtt: hop.rtt.or_else(|| crossing().map(delay).max()),
         largest: crossing().map(largest).max().unwrap_or(0),
     }
