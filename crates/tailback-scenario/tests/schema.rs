@@ -57,6 +57,32 @@ fn a_dumbbell_becomes_two_links_in_exact_units() {
 }
 
 #[test]
+fn a_dumbbells_media_set_the_pace_and_its_rates_the_size_of_queues() {
+    let media = "back_rate = \"1mbit\"\nqueue = \"100ms\"\nmedium = \"adsl\"\nback_medium = \"docsis\"\nrtt";
+    let home = resolved(&HELLO.replace("rtt", media)).description;
+    let links = home.get("links").unwrap().items();
+    let row = |link: usize| ["queue", "medium"].map(|key| to_json(links[link].get(key).unwrap()));
+    let queue = |bytes: u64| format!(r#"{{"discipline":"fifo","params":{{"limit_bytes":{bytes}}}}}"#);
+    let medium = |name: &str| format!(r#"{{"name":"{name}","params":{{}}}}"#);
+    assert!(links.iter().all(|link| link.get("rate_bps").is_none()));
+    assert_eq!([row(0), row(1)], [[queue(125_000), medium("adsl")], [queue(12_500), medium("docsis")]]);
+    // Stations share one channel both ways.
+    let air = resolved(&HELLO.replace("rtt", "medium = \"wifi\"\nback_medium = \"wifi\"\nrtt")).description;
+    let channel = |link: &Node| link.get("medium").unwrap().get("channel").cloned();
+    let [there, back] = air.get("links").unwrap().items() else { panic!("two links") };
+    assert!(channel(there).is_some() && channel(there) == channel(back));
+    // A mistake is told of the way that has it.
+    let wrong = complaint(&HELLO.replace("rtt", "back_medium = { name = \"docsis\", maps = \"1ms\" }\nrtt"));
+    assert!(wrong.starts_with("dumbbell.back_medium.maps"), "{wrong}");
+}
+
+#[test]
+fn the_transport_tcp_is_the_default_spelt_out() {
+    let spelt = HELLO.replace("cc = \"cubic\"", "cc = \"cubic\"\ntransport = \"tcp\"");
+    assert_eq!(resolved(&spelt).description, resolved(HELLO).description);
+}
+
+#[test]
 fn toml_and_json_say_the_same() {
     let toml = node::from_toml(HELLO).unwrap();
     let json = to_json(&toml);
