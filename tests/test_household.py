@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,8 @@ from tailback.judge import Interval
 
 ROOT = Path(__file__).parents[1]
 MADE = runpy.run_path(str(ROOT / "scripts/household"))
-PEOPLE = MADE["PEOPLE"]
+MEASURES = MADE["MEASURES"]
+GRID = MADE["GRID"]
 
 
 def interval(low: float, high: float) -> Interval:
@@ -23,7 +25,7 @@ def interval(low: float, high: float) -> Interval:
 
 
 def test_only_a_whole_interval_beyond_the_step_harms_or_relieves() -> None:
-    call, game = PEOPLE[0], MADE["GAME"]
+    call, game = MEASURES[0], MADE["GAME"]
     assert MADE["side"](interval(-0.3, -0.11), call) == -1
     assert MADE["side"](interval(-0.3, -0.09), call) == 0
     assert MADE["side"](interval(0.11, 0.3), call) == 1
@@ -37,10 +39,16 @@ def test_nothing_is_written_unless_a_whole_store_is_given(tmp_path: Path, capsys
     with pytest.raises(SystemExit):
         MADE["main"]([])
     assert "required" in capsys.readouterr().err
-    few = read_sweep(ROOT / "scenarios/grids/household.toml").with_values(
-        {"dumbbell.rate": "50mbit", "dumbbell.queue": "sfq", "flow.upload.cc": "cubic", "duration": "1s"}
+    few = read_sweep(GRID).with_values(
+        {
+            "name": "dsl",
+            "dumbbell.queue": "sfq",
+            "flow.upload.transport": "noq",
+            "duration": "6s",
+            "flow.film.start": "5s",
+        }
     )
-    assert [point["dumbbell.back_queue"] for point in few.design] == ["sfq"]
+    assert [MADE["cell_of"](point) for point in few.design] == [("dsl", "sfq", "noq")]
     tb.sweep(few, store=tmp_path)
     before = MADE["PAGE"].read_bytes()
     with pytest.raises(SystemExit, match="nothing written"):
@@ -49,34 +57,49 @@ def test_nothing_is_written_unless_a_whole_store_is_given(tmp_path: Path, capsys
 
 
 def test_the_film_fills_the_queue_that_the_call_comes_down() -> None:
-    base = read_sweep(ROOT / "scenarios/grids/household.toml").base.with_({"flow.upload.cc": "vegas"})
+    base = read_sweep(GRID).base.with_({"flow.upload.cc": "vegas", "flow.upload.start": "5s"})
     alone = base.with_({"flow.film": None, "instruments.requests": ["page"]})
     with_film, without = (measured(tb.run(each))("call.delay_p95_ms") for each in (base, alone))
     assert without < 11 < 100 < with_film
 
 
 def test_the_table_has_every_cell_of_the_sweep() -> None:
-    sweep = read_sweep(ROOT / "scenarios/grids/household.toml")
+    sweep = read_sweep(GRID)
     assert sweep.seeds == (*MADE["CHOOSING"], *MADE["JUDGING"])
-    wanted = {tuple(str(point[key]) for key in MADE["KEYS"]) for point in sweep.design}
+    wanted = {MADE["cell_of"](point) for point in sweep.design}
     with MADE["TABLE"].open(encoding="utf-8") as file:
         rows = list(csv.reader(file))
-    assert rows[0] == ["line", "queue", "control", *(person.column for person in PEOPLE)]
-    assert {tuple(row[:3]) for row in rows[1:]} == wanted
-    assert len(wanted) == 2 * 8 * 19
+    assert rows[0][:3] == ["access", "queue", "upload"]
+    assert [tuple(row[:3]) for row in rows[1:]] == sorted(wanted)
+    assert len(wanted) == 8 * 8 * (19 + 3 + 1)
+    chosen = {(row[0], row[1]) for row in rows[1:] if row[-1] == "true"}
+    assert sorted(access for access, _ in chosen) == sorted(MADE["ACCESSES"])
 
 
-@pytest.mark.parametrize("cell", [("50mbit", "200ms", "cubic"), ("16mbit", "fq_codel", "bbr3")])
+def test_over_each_access_people_have_what_its_queue_lets_them() -> None:
+    sweep = read_sweep(GRID)
+    links = {}
+    for number, point in enumerate(sweep.design):
+        access, queue, upload = MADE["cell_of"](point)
+        if (queue, upload) == (MADE["FIFO"], MADE["NOBODY"]):
+            links[access] = sweep.scenario(number, point, 1).resolve()["links"]
+    assert list(links) == list(MADE["ACCESSES"])
+    # 200 ms of what goes up, whatever sets the pace there.
+    limits = [each["return"]["queue"]["params"]["limit_bytes"] for each in map(_named, links.values())]
+    assert limits == [25_000 * mbit for mbit in (50, 10, 1.7, 0.49, 34, 7.5, 30, 10)]
+
+
+def _named(links: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {link["name"]: link for link in links}
+
+
+@pytest.mark.parametrize("cell", [("cable", "200ms", "cubic"), ("lte", "fq_codel", "bbr3"), ("dsl", "200ms", "quinn")])
 def test_fresh_runs_give_the_tables_numbers(cell: tuple[str, str, str]) -> None:
-    sweep = read_sweep(ROOT / "scenarios/grids/household.toml")
-    number, point = next(
-        (number, point)
-        for number, point in enumerate(sweep.design)
-        if tuple(str(point[key]) for key in MADE["KEYS"]) == cell
-    )
+    sweep = read_sweep(GRID)
+    number, point = next((number, point) for number, point in enumerate(sweep.design) if MADE["cell_of"](point) == cell)
     runs = [measured(tb.run(sweep.scenario(number, point, seed))) for seed in MADE["JUDGING"]]
     with MADE["TABLE"].open(encoding="utf-8") as file:
         kept = {tuple(row[:3]): row[3:] for row in csv.reader(file)}[cell]
-    for person, text in zip(PEOPLE, kept, strict=True):
-        mean = sum(run(person.column) for run in runs) / len(runs)
-        assert mean == pytest.approx(float(text), rel=1e-5, abs=1e-9), person.name
+    for measure, text in zip(MEASURES, kept, strict=False):
+        mean = sum(run(measure.column) for run in runs) / len(runs)
+        assert mean == pytest.approx(float(text), rel=1e-5, abs=1e-9), measure.name

@@ -386,6 +386,12 @@ def test_every_section_of_a_file_multiplies(tmp_path: Path) -> None:
         [[zip]]
         "dumbbell.rate" = ["1mbit", "2mbit"]
         "dumbbell.rtt" = ["10ms", "20ms"]
+        [[table]]
+        columns = ["dumbbell.back_rate"]
+        rows = [["1mbit"], ["2mbit"], ["3mbit"]]
+        [[table]]
+        columns = ["flow.bulk.start", "duration"]
+        rows = [["1s", "20s"], ["2s", "30s"]]
         [latin-hypercube]
         points = 5
         seed = 9
@@ -397,7 +403,7 @@ def test_every_section_of_a_file_multiplies(tmp_path: Path) -> None:
         """
     )
     wanted = read_sweep(file)
-    assert (len(wanted.design), wanted.seeds, wanted.keep_tables, len(wanted)) == (20, (3, 5), True, 40)
+    assert (len(wanted.design), wanted.seeds, wanted.keep_tables, len(wanted)) == (120, (3, 5), True, 240)
     assert wanted.name == "grid"
     assert "loss_of_call" in wanted.kept.calls
     assert len(single()) == 1

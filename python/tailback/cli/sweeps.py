@@ -88,7 +88,7 @@ def sweep(
 
     - `tailback sweep scenarios/grids/queue-length.toml`
 
-    - `tailback sweep grids/household --set dumbbell.rate=50mbit --store results/cable`
+    - `tailback sweep grids/household --set name=cable --store results/cable`
 
     - `tailback sweep scenarios/grids/queue-length.toml --on dask://cluster:8786 --store results/shared`
 

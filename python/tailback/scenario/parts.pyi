@@ -98,6 +98,8 @@ class Dumbbell(Part):
         queue: str | Size | Queue | Mapping[str, Any] = ...,
         back_rate: str | Rate | None = ...,
         back_queue: str | Size | Queue | Mapping[str, Any] | None = ...,
+        medium: str | Medium | Mapping[str, Any] | None = ...,
+        back_medium: str | Medium | Mapping[str, Any] | None = ...,
         tick_hz: int | None = ...,
         overhead: int = ...,
         mpu: int = ...,
@@ -135,6 +137,14 @@ class Dumbbell(Part):
     @property
     def back_queue(self) -> Queue | None:
         """Queue right to left; multiples of the BDP count for `back_rate`."""
+
+    @property
+    def medium(self) -> Medium | None:
+        """How the bottleneck transmits, see [media](links/index.md); `rate` then only says what queue sizes count."""
+
+    @property
+    def back_medium(self) -> Medium | None:
+        """The same right to left. A medium that stations share is one for both ways, unless each names a `channel`."""
 
     @property
     def tick_hz(self) -> int | None:
@@ -176,6 +186,8 @@ class DumbbellFields(TypedDict, total=False):
     queue: str | Size | Queue | Mapping[str, Any]
     back_rate: str | Rate | None
     back_queue: str | Size | Queue | Mapping[str, Any] | None
+    medium: str | Medium | Mapping[str, Any] | None
+    back_medium: str | Medium | Mapping[str, Any] | None
     tick_hz: int | None
     overhead: int
     mpu: int
