@@ -71,7 +71,7 @@ fn a_dumbbells_media_set_the_pace_and_its_rates_the_size_of_queues() {
     let channel = |link: &Node| link.get("medium").unwrap().get("channel").cloned();
     let [there, back] = air.get("links").unwrap().items() else { panic!("two links") };
     assert!(channel(there).is_some() && channel(there) == channel(back));
-    // A mistake is told of the way that has it.
+    // A mistake is reported of the way that has it.
     let wrong = complaint(&HELLO.replace("rtt", "back_medium = { name = \"docsis\", maps = \"1ms\" }\nrtt"));
     assert!(wrong.starts_with("dumbbell.back_medium.maps"), "{wrong}");
 }

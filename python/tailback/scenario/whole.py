@@ -292,7 +292,7 @@ class Scenario(ScenarioFields):
 
 
 #: What a dumbbell says of its link `return`, and of its link `bottleneck`.
-_BACK = ("rate", "delay", "queue", "wire")
+_BACK = ("rate", "delay", "queue", "wire", "medium")
 _THERE = (*_BACK, "tick_hz", "policer", "schedule")
 
 
