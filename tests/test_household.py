@@ -81,7 +81,7 @@ def test_over_each_access_people_have_what_its_queue_lets_them() -> None:
     links = {}
     for number, point in enumerate(sweep.design):
         access, queue, upload = MADE["cell_of"](point)
-        if (queue, upload) == (MADE["FIFO"], MADE["NOBODY"]):
+        if (queue, upload) == (MADE["FIFO"], MADE["ALONE"]):
             links[access] = sweep.scenario(number, point, 1).resolve()["links"]
     assert list(links) == list(MADE["ACCESSES"])
     # 200 ms of what goes up, whatever sets the pace there.
