@@ -24,6 +24,7 @@ pytestmark = [
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "bpf" / "examples" / "head_drop.bpf.c"
+TREE = ROOT / "bpf" / "examples" / "shortest_first.bpf.c"
 HEADERS = """
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -281,6 +282,28 @@ def test_it_may_reorder_if_it_says_so_and_wait_for_its_watchdog(tmp_path: Path) 
     assert acked[1] > 0
     # Past the fiftieth it waits for a millisecond where one that the link is free for would be sent in 1.2 ms.
     assert 0.4 < acked[2] / acked[0] < 0.8
+
+
+def test_packets_in_a_tree_leave_as_it_orders_them() -> None:
+    name = f"bpf:{TREE}"
+    limit = {"limit": "20packets"}
+    assert_same_rows(
+        tb.run(dumbbell({"discipline": name, "SHORTEST": 0} | limit), allow_code=True),
+        tb.run(dumbbell({"discipline": "fifo"} | limit)),
+    )
+    # The call's packets are the shortest, so that this is strict priority.
+    shortest_first = {"discipline": name, "limit": "5000packets"}
+    calls_first = {"discipline": "prio", "bands": [{"flows": ["voip"]}, {}], "limit": "5000packets"}
+    runs = [tb.run(dumbbell(queue), allow_code=True) for queue in (shortest_first, calls_first)]
+    assert runs[1].column("links", "backlog_bytes_max")[0] > 100 * 1500
+    assert_same_rows(*runs)
+
+
+def test_an_object_is_in_one_place_of_a_tree(tmp_path: Path) -> None:
+    adds = "	bpf_rbtree_add(&root, &item->node, less);\n"
+    name = source(tmp_path, TREE.read_text().replace(adds, adds + adds))
+    with pytest.raises(tb.AlgorithmError, match="an object is put into a tree while it is in one"):
+        tb.run(dumbbell(name), allow_code=True)
 
 
 def test_what_is_no_queue_or_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The kernel's side of a queue discipline that is compiled natively for the simulator: packets, lists, maps and the
- * functions that the kernel lends to BPF queues. crates/tailback-bpf/src/queue.rs calls what begins with tailback_queue_;
+ * The kernel's side of a queue discipline that is compiled natively for the simulator: packets, lists, trees, maps
+ * and the functions that the kernel lends to BPF queues. crates/tailback-bpf/src/queue.rs calls what begins with tailback_queue_;
  * the records that cross have the layout of tailback.rs, the template of a queue in Rust.
  *
  * A library holds one queue: each link opens another copy, as it has another load of the program in a kernel.
@@ -349,6 +349,94 @@ struct bpf_list_node *bpf_list_pop_front(struct bpf_list_head *head)
 struct bpf_list_node *bpf_list_pop_back(struct bpf_list_head *head)
 {
 	return pop(head, false);
+}
+
+/*
+ * Trees. The order is all that can be seen of one, so that any balance will do: here a parent ranks above its children by
+ * a hash of their addresses (Seidel and Aragon's treap, 1996). The fourth word of a node is its tree.
+ */
+
+struct knot {
+	struct knot *left;
+	struct knot *right;
+	struct knot *up;
+	void *tree;
+};
+
+static u32 rank(const struct knot *knot)
+{
+	return (u64)knot * 0x9e3779b97f4a7c15ull >> 32;
+}
+
+/* Where the tree points to the knot. */
+static struct knot **hold_of(struct bpf_rb_root *root, struct knot *knot)
+{
+	if (!knot->up)
+		return (struct knot **)root;
+	return knot->up->left == knot ? &knot->up->left : &knot->up->right;
+}
+
+/* Put the knot into its parent's place, and the parent below it. */
+static void lift(struct bpf_rb_root *root, struct knot *knot)
+{
+	struct knot *parent = knot->up;
+	bool is_left = parent->left == knot;
+	struct knot **inner = is_left ? &knot->right : &knot->left;
+
+	*hold_of(root, parent) = knot;
+	*(is_left ? &parent->left : &parent->right) = *inner;
+	if (*inner)
+		(*inner)->up = parent;
+	*inner = parent;
+	knot->up = parent->up;
+	parent->up = knot;
+}
+
+int bpf_rbtree_add(struct bpf_rb_root *root, struct bpf_rb_node *node,
+		   bool(less)(struct bpf_rb_node *one, const struct bpf_rb_node *other))
+{
+	struct knot **at = (struct knot **)root;
+	struct knot *new = (struct knot *)node;
+	struct knot *up = NULL;
+
+	if (new->tree) {
+		fail("an object is put into a tree while it is in one");
+		return -22;
+	}
+	while (*at) {
+		up = *at;
+		at = less(node, (struct bpf_rb_node *)up) ? &up->left : &up->right;
+	}
+	*at = new;
+	*new = (struct knot){ .up = up, .tree = root };
+	while (new->up && rank(new) > rank(new->up))
+		lift(root, new);
+	return 0;
+}
+
+struct bpf_rb_node *bpf_rbtree_remove(struct bpf_rb_root *root, struct bpf_rb_node *node)
+{
+	struct knot *gone = (struct knot *)node;
+
+	if (gone->tree != root)
+		return NULL;
+	while (gone->left || gone->right) {
+		bool is_left = gone->left && (!gone->right || rank(gone->left) > rank(gone->right));
+
+		lift(root, is_left ? gone->left : gone->right);
+	}
+	*hold_of(root, gone) = NULL;
+	*gone = (struct knot){};
+	return node;
+}
+
+struct bpf_rb_node *bpf_rbtree_first(struct bpf_rb_root *root)
+{
+	struct knot *knot = *(struct knot **)root;
+
+	while (knot && knot->left)
+		knot = knot->left;
+	return (struct bpf_rb_node *)knot;
 }
 
 /* Maps. An array's elements are all there; here each is made when it is first looked at. */

@@ -10,11 +10,14 @@ from tailback import vm
 from tailback.vm import kernels
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "bpf/examples/head_drop.bpf.c"
+SHORTEST_FIRST = EXAMPLE.with_name("shortest_first.bpf.c")
 KERNEL = "debian-7.3"
 
 
 def path(queue: object, **more: object) -> tb.Scenario:
-    return tb.dumbbell(rate="4mbit", rtt="20ms", queue=queue, flows=[tb.bulk("reno")], duration="6s", **more)
+    return tb.dumbbell(
+        **{"rate": "4mbit", "rtt": "20ms", "queue": queue, "flows": [tb.bulk("reno")], "duration": "6s"} | more
+    )
 
 
 def demand_kernel(name: str) -> None:
@@ -79,6 +82,22 @@ def test_a_broken_rule_ends_the_run_with_queue_packet_and_time(tmp_path: Path, o
         tb.ScenarioError, match=rf"dumbbell\.queue.*breaks\.bpf\.c.* at \d\.\d+ s, packet \d+ \(flow 0.*\): {rule}"
     ):
         vm.run(path({"discipline": f"bpf:{source}", "limit": "7packets"}), kernel=KERNEL, allow_code=True)
+
+
+@boots
+def test_a_queue_that_reorders_on_purpose_runs_to_its_end() -> None:
+    demand_kernel(KERNEL)
+    queue = {"discipline": f"bpf:{SHORTEST_FIRST}", "limit": "7packets"}
+    flows = [tb.bulk("reno"), tb.voip()]
+    # The device holds one packet beyond the queue.
+    runs = [
+        vm.run(path(queue, flows=flows), kernel=KERNEL, allow_code=True),
+        tb.run(path(queue | {"limit": "8packets"}, flows=flows), allow_code=True),
+    ]
+    assert runs[0].meta["queues"]["bottleneck"]["registered"] == "tailback_qr0"
+    assert all(run.column("links", "dropped")[0] > 10 for run in runs)
+    acked = [int(run.column("flows", "bytes_acked")[0]) for run in runs]
+    assert acked[0] == pytest.approx(acked[1], rel=0.02)
 
 
 def test_a_kernel_without_queues_in_bpf_is_named_with_one_that_has_them() -> None:

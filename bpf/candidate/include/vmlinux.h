@@ -91,6 +91,14 @@ struct sock {
 	u32 sk_pacing_status;
 };
 
+struct bpf_rb_root {
+	__u64 __opaque[2];
+} __attribute__((aligned(8)));
+
+struct bpf_rb_node {
+	__u64 __opaque[4];
+} __attribute__((aligned(8)));
+
 struct inet_sock {
 	struct sock sk;
 };

@@ -172,8 +172,8 @@ impl Source {
 
     fn complaint(&self, said: &str) -> String {
         let mut lines: Vec<&str> = said.trim().lines().take(MOST_LINES).collect();
-        if said.contains("no member named") {
-            lines.push("A field that no simulation fills in is in no header here: docs/candidates.md lists those there are.");
+        if said.contains("no member named") || said.contains("incomplete type") {
+            lines.push("A field or type that no simulation has is in no header here: docs/candidates.md lists those there are.");
         }
         if said.contains("undefined reference") || said.contains("undeclared function") {
             lines.push("The kernel's functions that there are stand in docs/candidates.md.");
@@ -202,6 +202,8 @@ mod tests {
             .library(Kind::Control)
             .unwrap_err();
         assert!(said.contains("docs/candidates.md"), "{said}");
+        let said = source("struct mine { struct bpf_refcount count; };\n").library(Kind::Queue).unwrap_err();
+        assert!(said.contains("bpf_refcount") && said.contains("docs/candidates.md"), "{said}");
         let said = source("int a;\n").library(Kind::Control).unwrap_err();
         assert!(said.contains("no congestion control in it"), "{said}");
         let said = source("int a;\n").library(Kind::Queue).unwrap_err();
@@ -218,6 +220,7 @@ mod tests {
             (include_str!("../../../bpf/examples/gentle.bpf.c"), Kind::Control),
             (include_str!("../../../bpf/examples/steady.bpf.c"), Kind::Control),
             (include_str!("../../../bpf/examples/head_drop.bpf.c"), Kind::Queue),
+            (include_str!("../../../bpf/examples/shortest_first.bpf.c"), Kind::Queue),
         ] {
             assert!(elf::ops(&source(text).library(kind).unwrap()).is_some());
             let object = source(text).object("tb1mine", kind).unwrap();

@@ -23,7 +23,7 @@ use tailback_core::queue::{dscp, outside};
 use tailback_core::scenario::Scenario;
 use tailback_core::time::{Duration, Time};
 
-use self::inside::{Inside, Waiting};
+use self::inside::{Inside, Order, Waiting};
 use self::options::Discipline;
 use crate::error::{Doing, LiveError};
 use crate::headers::{client_port, codepoint, place_of_number, set_codepoint, set_dscp, set_hosts};
@@ -34,6 +34,8 @@ use crate::sys::{self, Tun};
 const HTB: TcHandle = TcHandle { major: 1, minor: 0 };
 const CLASS: TcHandle = TcHandle { major: 1, minor: 1 };
 const INNER: TcHandle = TcHandle { major: 2, minor: 0 };
+/// How the name begins, in a guest, of a queue in BPF that says it reorders.
+const REORDERS: &str = "tailback_qr";
 /// Numbers that packets are known by.
 const NUMBERS: usize = 1 << 16;
 
@@ -159,7 +161,7 @@ impl KernelQueue {
             tun,
             socket,
             index,
-            inside: Inside::new(wanted.discipline.is_one_line),
+            inside: Inside::new(order(&wanted.discipline)),
             next: 0,
             packet: Vec::new(),
             seen: 0,
@@ -219,7 +221,8 @@ impl KernelQueue {
         let is_l4s = self.wanted.discipline.splits_by_codepoint && matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce);
         let line = (packet.flow.0, packet.is_reverse, client_port(frame, packet.is_reverse), is_l4s);
         let is_marked = packet.ecn == Ecn::Ce;
-        self.inside.went_in(Waiting { number, slot: packet.slot, line, is_marked }, packet.enqueued);
+        let since = packet.enqueued;
+        self.inside.went_in(Waiting { number, slot: packet.slot, line, is_marked, since });
         Ok(true)
     }
 
@@ -237,7 +240,8 @@ impl KernelQueue {
     /// After a run until `end`: the rule that a queue of the user's own broke, with packet and time.
     pub fn broken_rule(&self, end: Time) -> io::Result<Option<String>> {
         let discipline = &self.wanted.discipline;
-        match self.inside.out_of_order().filter(|_| discipline.is_own) {
+        let keeps_order = discipline.is_own && order(discipline) != Order::Free;
+        match self.inside.out_of_order().filter(|_| keeps_order) {
             None if discipline.is_program => Ok(self.inside.stuck(self.free_at, end, self.count()?.waiting)),
             rule => Ok(rule),
         }
@@ -282,6 +286,14 @@ impl KernelQueue {
             });
             inside.join().expect("asking a queue does not panic")
         })
+    }
+}
+
+fn order(discipline: &Discipline) -> Order {
+    match discipline.is_one_line {
+        true => Order::All,
+        false if discipline.is_program && discipline.name.starts_with(REORDERS) => Order::Free,
+        false => Order::Line,
     }
 }
 

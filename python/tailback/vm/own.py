@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,9 @@ __all__ = ["OwnModule", "OwnQueue", "built", "compiled", "in_guest", "queues"]
 
 #: How the name of a queue in BPF begins in a guest (crates/tailback-core/src/queue/outside.rs).
 _PROGRAM = "tailback_q"
+#: What follows of one that reorders (crates/tailback-live/src/kernel_queue.rs).
+_REORDERS = "r"
+_SAYS_SO = re.compile(r"\btailback_reorders\s*=\s*(true|1)\b")
 
 
 @dataclass(frozen=True)
@@ -39,12 +43,9 @@ class OwnQueue:
     name: str
     field: str
     link: int
+    #: Its name in the kernel: each link has a load of its own, with its own variables and maps.
+    registered: str
     contents: bytes
-
-    @property
-    def registered(self) -> str:
-        """Its name in the kernel: each link has a load of its own, with its own variables and maps."""
-        return f"{_PROGRAM}{self.link}"
 
 
 def compiled(scenario: Scenario, resolved: Mapping[str, Any], sources: Mapping[str, Source]) -> list[OwnQueue]:
@@ -57,13 +58,14 @@ def compiled(scenario: Scenario, resolved: Mapping[str, Any], sources: Mapping[s
         if not bpf.is_source(name):
             continue
         field, text = f"links[{number}].queue.discipline", sources[name].text or ""
+        registered = f"{_PROGRAM}{_REORDERS if _SAYS_SO.search(text) else ''}{number}"
         try:
             macros = bpf.macros(name, text, queue.get("params") or {})
             file = name.removeprefix(bpf.PREFIX)
-            made = _core.bpf_queue_object(file, text, macros, f"{_PROGRAM}{number}")
+            made = _core.bpf_queue_object(file, text, macros, registered)
         except ValueError as error:
             raise scenario.complaint(field, f'"{name}"', str(error), "Correct the parameters or the queue.") from None
-        out.append(OwnQueue(name, field, number, made))
+        out.append(OwnQueue(name, field, number, registered, made))
     return out
 
 

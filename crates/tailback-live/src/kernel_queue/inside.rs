@@ -17,12 +17,25 @@ pub(super) struct Waiting {
     pub(super) line: Line,
     /// Marked before.
     pub(super) is_marked: bool,
+    /// When it went in.
+    pub(super) since: Time,
+}
+
+/// Which packets leave in the order they came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Those of one line.
+    #[default]
+    Line,
+    /// All.
+    All,
+    /// None: what a later one of its line has overtaken may still come.
+    Free,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Inside {
-    /// All packets leave in the order they came; else only those of one line do.
-    is_one_line: bool,
+    order: Order,
     waiting: VecDeque<Waiting>,
     /// Numbers of those that are treated as dropped, because a later one of their line came out.
     given_up: BTreeMap<u16, Line>,
@@ -33,20 +46,21 @@ pub(super) struct Inside {
 }
 
 impl Inside {
-    /// With packets in it and a free wire, a queue gives one within this.
+    /// With packets in it and a free wire, a queue gives one within this. One that reorders gives a packet at most so much
+    /// later than those of its line that came after it.
     const PATIENCE: Duration = Duration::from_ps(2_000_000_000_000);
 
-    pub(super) fn new(is_one_line: bool) -> Self {
-        Inside { is_one_line, ..Inside::default() }
+    pub(super) fn new(order: Order) -> Self {
+        Inside { order, ..Inside::default() }
     }
 
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    pub(super) fn went_in(&mut self, packet: Waiting, at: Time) {
+    pub(super) fn went_in(&mut self, packet: Waiting) {
         self.given_up.remove(&packet.number);
-        self.asked.get_or_insert(at);
+        self.asked.get_or_insert(packet.since);
         self.waiting.push_back(packet);
     }
 
@@ -63,10 +77,16 @@ impl Inside {
         let out = self.waiting.remove(place)?;
         let mut lost = Vec::new();
         let mut next = 0;
-        // Those before it have no other way to come out.
+        // Those before it have no other way to come out, or had time enough.
         let mut before = place;
         while next < before {
-            if self.is_one_line || self.waiting[next].line == out.line {
+            let it = self.waiting[next];
+            let is_lost = match self.order {
+                Order::All => true,
+                Order::Line => it.line == out.line,
+                Order::Free => it.line == out.line && it.since + Self::PATIENCE < out.since,
+            };
+            if is_lost {
                 if let Some(it) = self.waiting.remove(next) {
                     lost.push(it.slot);
                     self.given_up.insert(it.number, it.line);
@@ -115,8 +135,8 @@ mod tests {
         let mut inside = Inside::default();
         for number in 0..4 {
             let line = (u32::from(number % 2), false, 0, false);
-            let packet = Waiting { number, slot: u32::from(number) * 10, line, is_marked: false };
-            inside.went_in(packet, seconds(1));
+            let slot = u32::from(number) * 10;
+            inside.went_in(Waiting { number, slot, line, is_marked: false, since: seconds(1) });
         }
         inside
     }
@@ -136,6 +156,20 @@ mod tests {
     }
 
     #[test]
+    fn of_a_queue_that_reorders_a_packet_is_lost_once_much_later_ones_came_out() {
+        let mut inside = Inside { order: Order::Free, ..filled() };
+        assert_eq!(inside.came_out(2, seconds(2)).map(|(_, lost)| lost), Some(vec![]));
+        assert_eq!(inside.came_out(0, seconds(2)).map(|(_, lost)| lost), Some(vec![]));
+        let line = (1, false, 0, false);
+        for (number, since) in [(4, seconds(3)), (5, seconds(3) + Duration::from_ps(1))] {
+            inside.went_in(Waiting { number, slot: 0, line, is_marked: false, since });
+        }
+        // Two seconds are not too long.
+        assert_eq!(inside.came_out(4, seconds(4)).map(|(_, lost)| lost), Some(vec![]));
+        assert_eq!(inside.came_out(5, seconds(4)).map(|(_, lost)| lost), Some(vec![10, 30]));
+    }
+
+    #[test]
     fn a_queue_that_holds_packets_beside_a_free_wire_is_stuck() {
         let mut inside = filled();
         let said = inside.stuck(seconds(2), seconds(5), 4).unwrap();
@@ -146,8 +180,8 @@ mod tests {
         assert_eq!(inside.stuck(seconds(4), seconds(5), 4), None);
         // What it holds may have come in just now.
         inside.came_out(1, seconds(2));
-        let packet = Waiting { number: 4, slot: 40, line: (0, false, 0, false), is_marked: false };
-        inside.went_in(packet, seconds(4));
+        let line = (0, false, 0, false);
+        inside.went_in(Waiting { number: 4, slot: 40, line, is_marked: false, since: seconds(4) });
         assert_eq!(inside.stuck(seconds(2), seconds(5), 1), None);
     }
 }
