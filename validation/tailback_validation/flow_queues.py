@@ -173,7 +173,7 @@ _MECHANISMS = {
     ),
     "choke": (
         "It misses its null by one cell. The packets that it draws are not those that the kernel draws, and one in "
-        "eight is dropped: of four transfers at 4 Mbit/s and 20 ms each has up to eight timeouts in 10 s, which "
+        "eight is dropped. Of four transfers at 4 Mbit/s and 20 ms each has up to eight timeouts in 10 s, which "
         "decide the goodput. Ten draws of the model with 20 µs of noise have 3.23 to 3.61 Mbit/s there, and over 80 "
         "ms 3.13 to 3.53; with ECN 2.92 to 3.64 and 3.12 to 3.50. In two of the twelve cells the kernel carries more "
         "than all draws, with ECN at 20 ms. Three more starts of the kernel at 12 Mbit/s have 10.84 to 11.03 there, "

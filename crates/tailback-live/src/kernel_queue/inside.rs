@@ -24,12 +24,12 @@ pub(super) struct Waiting {
 /// Which packets leave in the order they came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Those of one line.
+    /// The packets of one line do.
     #[default]
     Line,
-    /// All.
+    /// The packets of all lines do.
     All,
-    /// None: what a later one of its line has overtaken may still come.
+    /// None do: what a later one of its line has overtaken may still come.
     Free,
 }
 
