@@ -226,6 +226,20 @@ fn a_size_counted_in_packets_is_as_many_of_the_largest_as_it_holds() {
 }
 
 #[test]
+fn the_largest_packet_of_datagrams_is_the_applications() {
+    let limit = |flow: &str| {
+        let path =
+            "duration = \"60s\"\n[dumbbell]\nrate = \"10mbit\"\nrtt = \"80ms\"\nqueue = \"60kB packets\"\n";
+        let links = to_json(&resolved(&format!("{path}[[flow]]\n{flow}\n")).description);
+        links.split("\"limit_packets\":").nth(1).unwrap().split('}').next().unwrap().to_string()
+    };
+    assert_eq!(limit("app = \"voip\""), "300");
+    assert_eq!(limit("app = \"media\""), "50");
+    assert_eq!(limit("app = \"media\"\nparams = { packet_bytes = 600 }"), "100");
+    assert_eq!(limit("app = \"media\"\nparams = { packet_bytes = \"600B\" }"), "100");
+}
+
+#[test]
 fn everything_wrong_is_reported_beside_an_unknown_key() {
     let fields = |text: &str| {
         complaint(text)

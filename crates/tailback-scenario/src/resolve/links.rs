@@ -1,21 +1,21 @@
 //! Links of the engine's form: rate, delay, queue, wire, medium, schedule, trace.
 
 use tailback_core::medium::registry::Use;
-use tailback_core::params::Card;
+use tailback_core::params::{Card, DefaultValue};
 use tailback_core::{medium, queue};
 
 use super::graph::{Graph, Hop, Routes};
-use super::{Own, Resolver, sends_datagrams};
+use super::{Own, Resolver, application, engines, sends_datagrams};
 use crate::node::{Node, Value};
 use crate::part::{Form, Kind as _, Params, Trace};
 use crate::problem::{Fault, choices, fault};
 use crate::quantity::{Counts, Size};
-use crate::schema::{Band, Medium, Queue, Wire};
+use crate::schema::{Band, Flow, Medium, Queue, Wire};
 use crate::table;
 
 /// Bytes of the largest IP packet unless a flow says otherwise.
 pub const MTU: u64 = 1500;
-/// A telephone packet, unless an application over UDP says otherwise.
+/// A telephone packet, of an application over UDP that has no length of its own.
 const DATAGRAM: u64 = 200;
 /// Keys of a wire that stand in the engine's form only if they are not zero.
 const LOSSES: [&str; 11] = [
@@ -230,13 +230,32 @@ fn trace(resolver: &mut Resolver<'_>, hop: &Hop<'_>, given: &Trace) -> Node {
     }
 }
 
+/// Bytes of an application's largest packet: given, or its own default.
+fn datagram(flow: &Flow) -> u64 {
+    let Some(app) = application(&flow.app) else { return DATAGRAM };
+    let given = flow.params.0.iter().find_map(|(key, value)| {
+        let (spec, spelling) = app.card.spelled(key).filter(|(spec, _)| spec.name == "packet_bytes")?;
+        let bytes = engines(spec, spelling, value).ok()?;
+        match bytes.value {
+            Value::Number(number) => Some(number as u64),
+            _ => bytes.as_whole(),
+        }
+    });
+    let default = app.card.param("packet_bytes").map(|spec| spec.default);
+    match (given, default) {
+        (Some(bytes), _) => bytes,
+        (None, Some(DefaultValue::Number(bytes))) => bytes as u64,
+        _ => DATAGRAM,
+    }
+}
+
 fn site(resolver: &Resolver<'_>, graph: &Graph<'_>, routes: &[Routes], number: usize, hop: &Hop<'_>) -> Site {
     let crossing = || (0..routes.len()).filter(|flow| routes[*flow].iter().any(|way| way.contains(&number)));
     let delay = |flow: usize| routes[flow].iter().flatten().map(|step| graph.hops[*step].delay).sum::<u64>();
     let largest = |flow: usize| {
         let flow = &resolver.scenario.flow[flow];
         if sends_datagrams(&flow.app) {
-            flow.packet_size.map_or(DATAGRAM, |bytes| bytes.0.0)
+            flow.packet_size.map_or_else(|| datagram(flow), |bytes| bytes.0.0)
         } else {
             flow.mtu.map_or(MTU, |mtu| mtu.0.into())
         }
