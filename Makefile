@@ -185,7 +185,7 @@ version: ## Set the version everywhere: make version V=0.3.0
 	@test '$(V)' || { echo 'Say which: make version V=0.3.0'; exit 2; }
 	sed -i -e 's/^version = ".*"/version = "$(V)"/' -e 's/"tailback-lab\[analysis\]>=.*"\]/"tailback-lab[analysis]>=$(basename $(V))"]/' Cargo.toml papers/pyproject.toml
 	sed -i -E 's|(path = "\.\./tailback[a-z-]*", version = )"[^"]*"|\1"$(V)"|' crates/*/Cargo.toml
-	sed -i -E 's|^(tailback-bench = )"[^"]*"|\1"$(basename $(V))"|' crates/tailback-bench/README.md crates/tailback-bench/adapters/smoltcp/Cargo.toml
+	sed -i -E 's|^(tailback-bench = )"[^"]*"|\1"$(basename $(V))"|' crates/tailback-bench/README.md crates/tailback-bench/adapters/*/Cargo.toml
 	cargo update --workspace --offline --quiet
 	cargo update --manifest-path fuzz/Cargo.toml --workspace --quiet
 

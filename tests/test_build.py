@@ -55,8 +55,9 @@ def test_everything_has_the_version_of_the_crates() -> None:
     papers = tomllib.loads((ROOT / "papers/pyproject.toml").read_text())["project"]
     assert papers["version"] == crates, "make version V=… sets all"
     assert papers["dependencies"] == [f"tailback-lab[analysis]>={minor}"]
-    for file in ("README.md", "adapters/smoltcp/Cargo.toml"):
-        assert f'\ntailback-bench = "{minor}"\n' in (ROOT / "crates/tailback-bench" / file).read_text(), file
+    bench = ROOT / "crates/tailback-bench"
+    for file in (bench / "README.md", *bench.glob("adapters/*/Cargo.toml")):
+        assert f'\ntailback-bench = "{minor}"\n' in file.read_text(), file
     # The newest release of the changelog, below what is not released yet, if anything.
     assert re.search(r"^## (\d\S*) – ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1] == crates
 

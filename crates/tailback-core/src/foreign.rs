@@ -68,6 +68,9 @@ impl Debug for dyn Endpoint {
 }
 
 /// One end of a connection.
+///
+/// After a datagram, a timer or an action of its application it is asked in this order: `read`, `write` until that takes
+/// none, `finish` once all is written, `poll_transmit` until there is none, `progress`, and at last `next_timeout`.
 pub trait Endpoint: Send {
     /// A datagram arrived.
     fn on_datagram(&mut self, now: Time, datagram: &[u8], ecn: Ecn);
@@ -78,13 +81,14 @@ pub trait Endpoint: Send {
     /// The time of `next_timeout` has come.
     fn on_timeout(&mut self, now: Time);
 
-    /// Take at most this many bytes to send; returns how many.
+    /// Take at most this many bytes to send; returns how many, 0 while its buffer is full or nothing may flow yet.
     fn write(&mut self, most: Bytes) -> Bytes;
     /// Nothing will be written any more.
     fn finish(&mut self);
     /// Read what has arrived in order; returns how many bytes.
     fn read(&mut self, now: Time) -> Bytes;
-    /// End the connection at once, whatever is under way.
+    /// End the connection at once, whatever is under way. The client's end is asked to once both have finished and all is
+    /// acknowledged, any end whenever its application stops.
     fn close(&mut self, now: Time);
     /// How far the connection has come.
     fn progress(&mut self) -> Progress;

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
-use smoltcp::socket::tcp::State::{Closed, FinWait1, FinWait2, TimeWait};
-use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer};
+use smoltcp::socket::tcp::{CongestionControl as Cc, Socket, SocketBuffer, State::*};
 use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 use tailback_bench::{Ecn, Endpoint, Progress, Setup, Stack, Time, UDP_HEADERS, bench};
@@ -79,16 +78,15 @@ fn instant(at: Time) -> Instant {
 
 impl End {
     fn new(host: u8, setup: &Setup<'_>) -> Self {
-        let mtu = (setup.mtu - UDP_HEADERS) as usize;
-        let mut wire = Wire { arrived: VecDeque::new(), to_send: VecDeque::new(), mtu };
+        let (arrived, to_send) = Default::default();
+        let mut wire = Wire { arrived, to_send, mtu: (setup.mtu - UDP_HEADERS) as usize };
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = setup.seed + u64::from(host);
         let mut iface = Interface::new(config, &mut wire, instant(setup.now));
         iface.update_ip_addrs(|it| it.push(IpCidr::new(IpAddress::v4(10, 0, 0, host), 24)).expect("room"));
         let buffer = |bytes: Option<u64>| SocketBuffer::new(vec![0; bytes.unwrap_or(1 << 20) as usize]);
         let mut socket = Socket::new(buffer(setup.receive_buffer), buffer(setup.send_buffer));
-        let reno = setup.cc == "reno";
-        socket.set_congestion_control(if reno { CongestionControl::Reno } else { CongestionControl::Cubic });
+        socket.set_congestion_control(if setup.cc == "reno" { Cc::Reno } else { Cc::Cubic });
         if host == 1 {
             socket.connect(iface.context(), (IpAddress::v4(10, 0, 0, 2), 443), 49_152).expect("a route");
         } else {
@@ -135,9 +133,8 @@ impl Endpoint for End {
         self.poll(now);
     }
     fn write(&mut self, most: u64) -> u64 {
-        let zeros = [0; 1 << 16];
-        let bytes = most.min(zeros.len() as u64) as usize;
-        self.socket().send_slice(&zeros[..bytes]).unwrap_or(0) as u64
+        let bytes = most.min(1 << 16) as usize;
+        self.socket().send_slice(&[0; 1 << 16][..bytes]).unwrap_or(0) as u64
     }
     fn finish(&mut self) {
         self.socket().close();
