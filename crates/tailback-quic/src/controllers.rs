@@ -18,17 +18,17 @@ use std::time::Duration;
 
 use s2n_quic_core::event::builder::{BbrState, SlowStartExitCause};
 use s2n_quic_core::packet::number::PacketNumberSpace;
-use s2n_quic_core::random::Generator;
 use s2n_quic_core::recovery::bandwidth::{Bandwidth, RateSample};
 use s2n_quic_core::recovery::bbr::BbrCongestionController;
 use s2n_quic_core::recovery::congestion_controller::Publisher;
 use s2n_quic_core::recovery::{CongestionController, CubicCongestionController, RttEstimator};
-use s2n_quic_core::time::{Clock, NoopClock, Timestamp};
 use tailback_core::cc::external::{External, Maker, Makers};
 use tailback_core::cc::{Ack, Congestion, CongestionControl, Control, Departure, Fates};
 use tailback_core::rng::Stream;
 use tailback_core::scenario::Params;
 use tailback_core::time::{self, Bytes, Rate, Time};
+
+use crate::s2n::given::{Random, stamp};
 
 /// The crate that has them, with its version as in `Cargo.toml`.
 pub const CONTROLLERS: &str = "s2n-quic-core 0.91.0";
@@ -261,11 +261,6 @@ impl<C: CongestionController> CongestionControl for Driven<C> {
     }
 }
 
-/// s2n-quic's time: whole microseconds, none of them zero.
-pub fn stamp(now: Time) -> Timestamp {
-    NoopClock.get_time() + Duration::from_nanos(now.as_ns())
-}
-
 fn span(span: time::Duration) -> Duration {
     Duration::from_nanos(span.as_ps() / 1_000)
 }
@@ -292,19 +287,6 @@ impl Publisher for PacingReport {
         self.pacing = Some(Rate::from_bps(pacing_rate.as_bytes_per_second().saturating_mul(8)));
     }
     fn on_bbr_state_changed(&mut self, _state: BbrState) {}
-}
-
-/// The connection's own stream of random numbers.
-#[derive(Debug)]
-pub struct Random(pub Stream);
-
-impl Generator for Random {
-    fn public_random_fill(&mut self, dest: &mut [u8]) {
-        dest.chunks_mut(8).for_each(|part| part.copy_from_slice(&self.0.bits().to_le_bytes()[..part.len()]));
-    }
-    fn private_random_fill(&mut self, dest: &mut [u8]) {
-        self.public_random_fill(dest);
-    }
 }
 
 #[cfg(test)]

@@ -18,13 +18,12 @@ use tailback_core::foreign::{Endpoint, Setup, Stack};
 use tailback_core::rng::Stream;
 
 use self::end::{Awaited, End};
-use self::given::{Anybody, Ids, NoTokens, Resets};
+use self::given::{Anybody, Ids, NoTokens, Random, Resets};
 use self::null::Null;
 use self::watched::{Controllers, Counters, Events};
-use crate::controllers::Random;
 
 mod end;
-mod given;
+pub(crate) mod given;
 mod null;
 mod watched;
 

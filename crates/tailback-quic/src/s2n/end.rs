@@ -24,8 +24,8 @@ use tailback_core::packet::Ecn;
 use tailback_core::time::{Duration, Rate, Time};
 
 use super::Transport;
+use super::given::stamp;
 use super::watched::Counters;
-use crate::controllers::stamp;
 
 /// What an application writes; its bytes mean nothing.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];

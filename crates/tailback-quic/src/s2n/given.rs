@@ -1,8 +1,13 @@
-//! What an application may choose and s2n-quic asks for: connection IDs, tokens, whom to let in.
+//! What an application may choose and s2n-quic asks for: connection IDs, tokens, whom to let in, random numbers, the time.
 
+use std::time::Duration;
+
+use s2n_quic_core::random::Generator;
 use s2n_quic_core::stateless_reset::token::Token;
+use s2n_quic_core::time::{Clock, NoopClock, Timestamp};
 use s2n_quic_core::{connection, endpoint, stateless_reset, token};
 use tailback_core::rng::Stream;
+use tailback_core::time::Time;
 
 /// Connection IDs of sixteen bytes, as s2n-quic's, from a stream of random bits.
 pub struct Ids(pub Stream);
@@ -79,5 +84,23 @@ impl endpoint::limits::Limiter for Anybody {
         _attempt: &endpoint::limits::ConnectionAttempt,
     ) -> endpoint::limits::Outcome {
         endpoint::limits::Outcome::allow()
+    }
+}
+
+/// s2n-quic's time: whole microseconds, none of them zero.
+pub fn stamp(now: Time) -> Timestamp {
+    NoopClock.get_time() + Duration::from_nanos(now.as_ns())
+}
+
+/// The connection's own stream of random numbers.
+#[derive(Debug)]
+pub struct Random(pub Stream);
+
+impl Generator for Random {
+    fn public_random_fill(&mut self, dest: &mut [u8]) {
+        dest.chunks_mut(8).for_each(|part| part.copy_from_slice(&self.0.bits().to_le_bytes()[..part.len()]));
+    }
+    fn private_random_fill(&mut self, dest: &mut [u8]) {
+        self.public_random_fill(dest);
     }
 }

@@ -1,0 +1,1 @@
+//! Nothing of its own: the stack is s2n-quic, the bench is `tests/transport`.

@@ -1,0 +1,1 @@
+../../../../../tailback-quic/src/null.rs

@@ -1,0 +1,1 @@
+../../../../../../tailback-quic/src/s2n/given.rs
