@@ -69,8 +69,8 @@ impl Debug for dyn Endpoint {
 
 /// One end of a connection.
 ///
-/// After a datagram, a timer or an action of its application it is asked in this order: `read`, `write` until that takes
-/// none, `finish` once all is written, `poll_transmit` until there is none, `progress`, and at last `next_timeout`.
+/// After a datagram, a timer or an action of its application it is asked to `read`, and to `write` until that takes none.
+/// `finish` follows once all is written, then `poll_transmit` until there is none, `progress`, and at last `next_timeout`.
 pub trait Endpoint: Send {
     /// A datagram arrived.
     fn on_datagram(&mut self, now: Time, datagram: &[u8], ecn: Ecn);

@@ -3,6 +3,8 @@
 #[path = "../../tailback-core/tests/common/mod.rs"]
 mod common;
 
+mod bare;
+
 use common::{MS, assert_alike_in_any_thread, bits, bulk, column, dumbbell, flow, tcp, watch_all};
 use tailback_core::engine::Simulation;
 use tailback_core::probe::Tables;
