@@ -57,6 +57,8 @@ class Case:
         # Drawn last, so that the rest of every case stays what it was.
         if self.random.random() < 0.3:
             self.signals(out)
+        for key in ("medium", "back_medium") if "dumbbell" in out else ():
+            self.maybe(out["dumbbell"], 0.15, key, self.medium)
         return out
 
     # -- small things
@@ -212,13 +214,17 @@ class Case:
         elif kind < 0.65:
             out["trace"] = sorted(self.random.randrange(300) for _ in range(self.random.randrange(1, 12)))
         elif kind < 0.9:
-            card = self.random.choice([card for card in self.known.media if card.name != "tunnel"])
-            out["medium"] = {"name": card.name, **self.parameters(card, 0.25)}
-            self.maybe(out["medium"], 0.2, "channel", lambda: "air")
+            out["medium"] = self.medium()
         self.maybe(out, 0.6, "queue", self.queue)
         self.maybe(out, 0.3, "wire", self.wire)
         self.maybe(out, 0.05, "tick_hz", lambda: self.random.choice((1, 1000)))
         self.framing(out)
+        return out
+
+    def medium(self) -> Table:
+        card = self.random.choice([card for card in self.known.media if card.name != "tunnel"])
+        out: Table = {"name": card.name, **self.parameters(card, 0.25)}
+        self.maybe(out, 0.2, "channel", lambda: "air")
         return out
 
     # -- who uses it
