@@ -178,7 +178,8 @@ _MECHANISMS = {
         "ms 3.13 to 3.53; with ECN 2.92 to 3.64 and 3.12 to 3.50. In two of the twelve cells the kernel carries more "
         "than all draws, with ECN at 20 ms. Three more starts of the kernel at 12 Mbit/s have 10.84 to 11.03 there, "
         "within the model's 10.77 to 11.09. Two at 4 Mbit/s have 3.70 and 3.66, still 1 to 2 % more than the best "
-        "draw, and mark 2 and 6 packets where the model marks 5 to 62. This is not explained."
+        "draw, and mark 2 and 6 packets where the model marks 5 to 62. This is not explained. Draws and further starts "
+        "were run apart, and no command here prints them."
     ),
 }
 
