@@ -98,10 +98,12 @@ def test_another_stack_is_refused_with_what_works_instead() -> None:
     assert "--engine sim" in problem.fix
 
 
-def starve(processors: set[int], until: float) -> None:
-    """Take these processors from ordinary threads for three quarters of the time."""
+def starve(processors: set[int], has_begun: Any, most: float) -> None:
+    """Take these processors from ordinary threads for three quarters of the time, for `most` seconds if not killed."""
     os.sched_setaffinity(0, processors)
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(5))
+    until = time.monotonic() + most
+    has_begun.set()
     while time.monotonic() < until:
         rests = time.monotonic() + 0.03
         while time.monotonic() < rests:
@@ -116,11 +118,13 @@ def test_a_run_whose_applications_starve_is_unfit() -> None:
     if not others:
         pytest.skip("one processor: a load that starves applications starves the path as well")
     spawn = multiprocessing.get_context("spawn")
-    hogs = [spawn.Process(target=starve, args=({one}, time.monotonic() + 4.0)) for one in others]
+    begun = [spawn.Event() for _ in others]
+    # A busy machine takes seconds to start them and the run, so they go on until they are killed.
+    hogs = [spawn.Process(target=starve, args=({one}, on, 60.0)) for one, on in zip(others, begun, strict=True)]
     for hog in hogs:
         hog.start()
     try:
-        time.sleep(0.7)
+        assert all(on.wait(60.0) for on in begun)
         result = live.run(scenario(duration="2s"))
     finally:
         for hog in hogs:
