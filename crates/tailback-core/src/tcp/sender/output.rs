@@ -28,6 +28,17 @@ impl Sender {
     /// The next segment the window lets go at `now`; after `None` the host calls [`Self::settle`].
     #[inline(always)]
     pub fn next_segment(&mut self, now: Time) -> Option<Outgoing> {
+        let mut next = self.next_written(now);
+        // Linux `tcp_data_snd_check`: what is written leaves first, then the writer looks for room.
+        while next.is_none() && self.stack.burst_segments > 1 && self.fill_buffer() {
+            next = self.next_written(now);
+            self.has_pushed();
+        }
+        next
+    }
+
+    #[inline(always)]
+    fn next_written(&mut self, now: Time) -> Option<Outgoing> {
         self.pacing.wake_at = Time::NEVER;
         if self.snd_nxt >= self.write_end && !self.wants_fin && self.board.is_empty() {
             // Nothing to say and nothing to repeat.
@@ -213,11 +224,11 @@ impl Sender {
             return self.send_fin(now);
         }
         let is_cut = self.stack.burst_segments > 1;
-        if is_cut {
-            self.fill_buffer();
-        }
         // The send buffer holds what is not acknowledged.
         let available = self.buffered_end().saturating_sub(self.snd_nxt);
+        if is_cut && available == 0 {
+            return None;
+        }
         let window = self.peer.right_edge.saturating_sub(self.snd_nxt);
         let bytes = mss.min(available).min(window);
         if bytes < mss && !self.may_be_short(bytes, available, window) {
