@@ -50,8 +50,10 @@ enum Writer {
     IsWoken,
     /// It has found room, and writes until there is none.
     Writes,
-    /// It has just filled the unit to be sent next, which does not wait (Linux `tcp_push_one`).
+    /// It has just filled the unit to be sent next, of which a burst leaves that does not wait (Linux `tcp_push_one`).
     HasFilledNext,
+    /// It has written half of the widest window since its last push, so all leaves that may (Linux `forced_push`).
+    Pushes,
 }
 
 /// The burst under way.
@@ -69,9 +71,11 @@ pub(super) struct Bursts {
     unit_end: u64,
     /// How far the application has filled the buffer.
     written: u64,
+    /// Bytes of it since its last push.
+    unpushed: u32,
     writer: Writer,
     /// Payload of the burst, whose pacing was charged when it began, still to leave.
-    pub(super) charged: Bytes,
+    pub(super) charged: u32,
 }
 
 /// Segments that differ from the one before by their place in the stream alone.
@@ -95,8 +99,8 @@ pub(super) struct Units {
     size: Bytes,
     /// Size of the units written from an offset on, where it changes later.
     later: VecDeque<(u64, Bytes)>,
-    /// Where the application had to wait for room in the buffer.
-    waited_at: VecDeque<u64>,
+    /// Up to where the application pushed.
+    pushes: VecDeque<u64>,
     /// How large the buffer may grow.
     pub(super) most_buffer: Bytes,
 }
@@ -131,14 +135,14 @@ impl Units {
         }
     }
 
-    /// Did the writer wait for room at `end` or before?
-    fn waited_until(&mut self, end: u64) -> bool {
-        let mut has_waited = false;
-        while self.waited_at.front().is_some_and(|at| *at <= end) {
-            self.waited_at.pop_front();
-            has_waited = true;
+    /// Did the writer push up to `end` or less?
+    fn are_pushed_at(&mut self, end: u64) -> bool {
+        let mut is_pushed = false;
+        while self.pushes.front().is_some_and(|at| *at <= end) {
+            self.pushes.pop_front();
+            is_pushed = true;
         }
-        has_waited
+        is_pushed
     }
 }
 
@@ -170,8 +174,8 @@ impl Sender {
         self.board.end_burst();
         self.look_for_room();
         // A unit that is begun is filled first.
-        let has_waited = end >= self.bursts.unit_end && self.units.waited_until(end);
-        self.bursts.is_several | has_waited
+        let has_pushed = end >= self.bursts.unit_end && self.units.are_pushed_at(end);
+        self.bursts.is_several | has_pushed
     }
 
     /// Is a burst under way, which nothing interrupts?
@@ -202,8 +206,8 @@ impl Sender {
             return Alike::NONE;
         }
         let (mss, next, left) = (u64::from(self.control.mss), self.snd_nxt, self.bursts.left);
-        let is_whole =
-            u64::from(left) * mss <= self.bursts.charged.min(self.write_end.saturating_sub(next + 1));
+        let is_whole = u64::from(left) * mss
+            <= u64::from(self.bursts.charged).min(self.write_end.saturating_sub(next + 1));
         let number = if is_whole { left } else { left - 1 };
         let bytes = u64::from(number) * mss;
         let end = next + bytes;
@@ -211,13 +215,13 @@ impl Sender {
             && end <= self.buffered_end()
             && end <= self.peer.right_edge
             && self.board.in_flight() + bytes <= self.control.cwnd;
-        if number == 0 || !is_room || self.bursts.charged < bytes {
+        if number == 0 || !is_room || u64::from(self.bursts.charged) < bytes {
             return Alike::NONE;
         }
         self.board.push_alike(number, self.control.mss, next, now);
         self.snd_nxt = end;
         self.bursts.left -= number;
-        self.bursts.charged -= bytes;
+        self.bursts.charged -= bytes as u32;
         self.count.segments_sent += u64::from(number);
         self.on_alike_sent(now);
         Alike { number, is_pushed: self.is_pushed(end) }
@@ -235,7 +239,11 @@ impl Sender {
 
     fn begin_burst(&mut self, now: Time, available: Bytes) -> bool {
         // Time alone ends no wait: Linux looks again at an ACK, at a write, or when a timer sends.
-        if self.bursts.is_deferred {
+        let is_pushed = self.bursts.writer == Writer::HasFilledNext;
+        if is_pushed {
+            self.bursts.writer = Writer::Writes;
+        }
+        if self.bursts.is_deferred && !is_pushed {
             return false;
         }
         let mss = u64::from(self.control.mss);
@@ -252,7 +260,7 @@ impl Sender {
         // What a burst holds at most is worked out for those alone that may be longer, or may wait to be.
         let mut most = None;
         let limit = room.cwnd.min(room.peer);
-        if self.bursts.writer != Writer::HasFilledNext
+        if !is_pushed
             && self.may_wait(&room, now)
             && (self.is_clearly_less_than_most(limit) || limit < *most.insert(self.most_bytes()))
         {
@@ -272,7 +280,7 @@ impl Sender {
             let segments = self.count.segments_sent + u64::from(self.bursts.left);
             self.charge_pacing(bytes, segments, now);
         }
-        self.bursts.charged = bytes;
+        self.bursts.charged = bytes as u32;
         true
     }
 
@@ -312,11 +320,20 @@ impl Sender {
         }
     }
 
-    /// What the application has just written has had its turn.
-    pub(super) fn has_pushed(&mut self) {
-        if self.bursts.writer == Writer::HasFilledNext {
-            self.bursts.writer = Writer::Writes;
+    /// An application that writes goes on until it pushes or there is no room.
+    #[inline(always)]
+    pub(super) fn write_on(&mut self) {
+        while self.bursts.writer == Writer::Writes && self.fill_buffer() {}
+    }
+
+    /// When nothing more leaves, an application that has pushed or was woken writes on; false if it does not.
+    #[inline(always)]
+    pub(super) fn writes_more(&mut self) -> bool {
+        if !self.fill_buffer() {
+            return false;
         }
+        self.write_on();
+        true
     }
 
     /// A writer who waits writes again when the buffer counts no more; at once, where it counts payload.
@@ -364,19 +381,35 @@ impl Sender {
             None if held < self.send_buffer => self.begin_unit(size),
             None => {
                 self.bursts.writer = Writer::Waits;
-                self.units.waited_at.push_back(from);
+                self.push(from);
                 return false;
             }
         };
         let most = if bookkeeping > 0 { u64::MAX } else { self.snd_una + self.send_buffer };
-        self.bursts.written = (start + size).min(most).min(self.write_end).max(from);
+        let written = (start + size).min(most).min(self.write_end).max(from);
+        self.bursts.written = written;
+        self.bursts.unpushed = self.bursts.unpushed.saturating_add((written - from) as u32);
         self.bursts.unit_end = self.bursts.unit_end.max(if start <= self.snd_nxt { start + size } else { 0 });
-        self.bursts.writer = match start <= self.snd_nxt && self.bursts.written == start + size {
-            _ if self.bursts.written == from => Writer::Waits,
-            true => Writer::HasFilledNext,
-            false => Writer::Writes,
+        self.bursts.writer = match written == start + size {
+            _ if written == from => Writer::Waits,
+            true if u64::from(self.bursts.unpushed) > self.peer.widest / 2 => {
+                self.push(written);
+                Writer::Pushes
+            }
+            true if start <= self.snd_nxt => Writer::HasFilledNext,
+            _ => Writer::Writes,
         };
-        self.bursts.written > from
+        written > from
+    }
+
+    /// What is written up to `end` leaves as soon as it may, and its last segment is pushed if it has not left (Linux
+    /// `tcp_mark_push`, `__tcp_push_pending_frames`).
+    fn push(&mut self, end: u64) {
+        if end > self.snd_nxt {
+            self.units.pushes.push_back(end);
+            self.bursts.unpushed = 0;
+            self.bursts.is_deferred = false;
+        }
     }
 
     /// The writer fills the unit written last up to `size` before it begins another, if any of it is left to send (Linux
@@ -391,9 +424,9 @@ impl Sender {
         if written - tail >= size {
             return None;
         }
-        // The push that a wait for room asked for is taken back by the next write.
-        if self.units.waited_at.back() == Some(&written) {
-            self.units.waited_at.pop_back();
+        // A push is taken back by the next write into what it pushed.
+        if self.units.pushes.back() == Some(&written) {
+            self.units.pushes.pop_back();
         }
         if !is_begun && self.units.last_size() != size {
             self.units.later.push_back((tail, size));
@@ -559,9 +592,12 @@ mod tests {
 
     /// A sender that has sent what `window` segments and the buffer allow, and twice hears of thirty.
     fn limited(send_buffer: u64, window: u64) -> Sender {
-        let stack = Arc::new(Stack::named("linux", "stack").unwrap());
+        const MSS: u64 = 1448;
+        let mut stack = Stack::named("linux", "stack").unwrap();
+        // Units leave whole, so there is none to be filled again, which would need no room.
+        stack.burst_autosize = false;
         let algorithm = crate::cc::registry::build("reno", &Default::default(), "tcp", 1).unwrap();
-        let mut sender = Sender::new(stack, algorithm, MSS as u32, send_buffer * MSS);
+        let mut sender = Sender::new(Arc::new(stack), algorithm, MSS as u32, send_buffer * MSS);
         sender.on_established(Time::from_ms(100), 1 << 20, Some(Duration::from_ms(100)));
         (sender.control.cwnd, sender.control.ssthresh) = (window * MSS, window * MSS);
         sender.write_forever();

@@ -28,11 +28,13 @@ impl Sender {
     /// The next segment the window lets go at `now`; after `None` the host calls [`Self::settle`].
     #[inline(always)]
     pub fn next_segment(&mut self, now: Time) -> Option<Outgoing> {
+        if self.stack.burst_segments > 1 {
+            self.write_on();
+        }
         let mut next = self.next_written(now);
         // Linux `tcp_data_snd_check`: what is written leaves first, then the writer looks for room.
-        while next.is_none() && self.stack.burst_segments > 1 && self.fill_buffer() {
+        while next.is_none() && self.stack.burst_segments > 1 && self.writes_more() {
             next = self.next_written(now);
-            self.has_pushed();
         }
         next
     }
@@ -335,10 +337,10 @@ impl Sender {
             self.trouble.pipe += 1;
         }
         // A burst was charged as a whole when it began.
-        let charged = self.bursts.charged.min(u64::from(length));
+        let charged = self.bursts.charged.min(length);
         self.bursts.charged -= charged;
         if self.control.pacing.is_some() || self.stack.pacing {
-            self.charge_pacing(u64::from(length) - charged, self.count.segments_sent, now);
+            self.charge_pacing(u64::from(length - charged), self.count.segments_sent, now);
         }
         if self.is_followed {
             self.report_departure(range, now);
