@@ -649,8 +649,8 @@ mod tests {
 
     #[test]
     fn the_writer_fills_the_buffer_as_linux_does() {
-        // What SO_MEMINFO and send(2) say on Linux 6.1.192, NewReno, 6.184 Mbit/s, 24.4 ms: after the ACK of so many segments
-        // so many are written, into a buffer of so many bytes, which then counts so many.
+        // SO_MEMINFO and send(2) on Linux 6.1.192, NewReno, 6.184 Mbit/s, 24.4 ms: segments acknowledged, segments written,
+        // bytes of the buffer, and what it then counts.
         const MSS: u64 = 1448;
         let kernel = [
             (0, 32, 46_080, 54_016),
