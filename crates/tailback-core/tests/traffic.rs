@@ -3,10 +3,12 @@
 mod common;
 
 use common::{MS, SECOND, bits, bulk, by, column, dumbbell, flow, link, run, tcp};
+use tailback_core::engine::Simulation;
 use tailback_core::probe::Tables;
 use tailback_core::scenario::{
     CcSpec, FlowSpec, LinkSpec, MediumSpec, Params, Period, Scenario, StepSpec, TraceSpec, Value,
 };
+
 use tailback_core::traffic::connection_vectors::Source;
 use tailback_core::traffic::packmime::PackMime;
 
@@ -100,6 +102,18 @@ fn prefill_brings_the_mean_load_from_the_first_seconds_on() {
     };
     let with = load(8.0);
     assert!((0.85..1.25).contains(&with), "{with}");
+}
+
+#[test]
+fn prefill_that_would_look_at_vectors_for_minutes_is_refused() {
+    let built = |prefill: f64| {
+        let params = [("rate", 102_104.0), ("prefill", prefill)];
+        Simulation::build(&alone(GBIT, 4 * MS, 1, vectors(&params))).map(drop)
+    };
+    let error = built(3_600.0).unwrap_err();
+    assert_eq!((error.field.as_str(), error.value.as_str()), ("flows[0].app.params.prefill", "3600"));
+    assert!(error.problem.contains("it looks at 3.676e8 vectors, and may at 1e7"), "{error}");
+    assert!(built(90.0).is_ok());
 }
 
 #[test]

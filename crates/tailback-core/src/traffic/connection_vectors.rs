@@ -239,6 +239,9 @@ struct Course {
     turn: u32,
 }
 
+/// Before its first packet a run looks at each vector of `prefill`, at a million or two a second.
+const MOST_LOOKED_AT: f64 = 1e7;
+
 /// The load.
 #[derive(Clone, Debug)]
 pub struct ConnectionVectors {
@@ -272,12 +275,22 @@ impl Registered for ConnectionVectors {
                 "Give both sides' delays, or neither",
             ));
         }
-        let copies = given.whole("copies") as u32;
+        let (copies, prefill) = (given.whole("copies") as u32, given.number("prefill"));
+        let looked_at = rate * prefill;
+        if looked_at > MOST_LOOKED_AT {
+            return Err(given.refuse(
+                "prefill",
+                &format!(
+                    "with rate {rate} it looks at {looked_at:.3e} vectors, and may at {MOST_LOOKED_AT:.0e}"
+                ),
+                "Give fewer seconds, or a lower rate and more copies",
+            ));
+        }
         let (request, response) = Source::means(rate, persistent, cap);
         Ok(ConnectionVectors {
             source: Source::new(rate, persistent, cap, seed),
             load_bps: [request, response].map(|bytes| 8.0 * bytes * rate * f64::from(copies)),
-            prefill: Duration::from_secs_f64(given.number("prefill")),
+            prefill: Duration::from_secs_f64(prefill),
             copies,
             most: given.whole("most") as usize,
             courses: Slots::default(),
