@@ -455,8 +455,8 @@ _MECHANISMS = """## What was behind the differences
   behind five others has waited 5.00 ms in the simulator, and in a guest some microseconds more or less. The table
   has the medians of the cells that miss, in eight draws of noise, and last with `rtt = "102ms"`, which makes the target
   5.1 ms. Expected before that run: cells of one transfer are then within the bound of the delay, and half of those of
-  four, where a drop more or less moves the median. So it came out. In the three that are left, of four transfers over
-  80 ms, the kernel's median lies among the draws of the noise, which was seen after the run."""
+  four, where a drop more or less moves the median. So it came out. In the five that are left, of four transfers,
+  the kernel's median lies among the draws of the noise, which was seen after the run."""
 
 _ACKS = """## The ACK filter
 
