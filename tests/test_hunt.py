@@ -304,7 +304,7 @@ def command(folder: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 def test_the_command_prints_it_and_ends_with_one_if_it_found_something(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command(tmp_path, monkeypatch, "hunt", "bbr", "--weakness", "loss", "--runs", "40", "--json") == 1
+    assert command(tmp_path, monkeypatch, "hunt", "bbr", "--weakness", "loss", "--runs", "100", "--json") == 1
     (found,) = json.loads(capsys.readouterr().out)["found"]
     assert command(tmp_path, monkeypatch, *found["command"].split()[1:]) == 1
     assert command(tmp_path, monkeypatch, "hunt", "reno", "--weakness", "loss", "--runs", "16") == 0
