@@ -43,12 +43,12 @@ const SLOW_BPS: u64 = 1_200_000;
 /// What the application that writes is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Writer {
-    /// It waits for room.
+    /// It waits for space in the send buffer.
     #[default]
     Waits,
     /// It is to write as soon as nothing more leaves.
     IsWoken,
-    /// It has found room, and writes until there is none.
+    /// It writes until the send buffer is full.
     Writes,
     /// It has just filled the unit to be sent next, of which a burst leaves that does not wait (Linux `tcp_push_one`).
     HasFilledNext,
@@ -238,11 +238,11 @@ impl Sender {
     }
 
     fn begin_burst(&mut self, now: Time, available: Bytes) -> bool {
-        // Time alone ends no wait: Linux looks again at an ACK, at a write, or when a timer sends.
         let is_pushed = self.bursts.writer == Writer::HasFilledNext;
         if is_pushed {
             self.bursts.writer = Writer::Writes;
         }
+        // Time alone ends no wait: Linux looks again at an ACK, at a write, or when a timer sends.
         if self.bursts.is_deferred && !is_pushed {
             return false;
         }
@@ -285,8 +285,8 @@ impl Sender {
     }
 
     /// The application writes a unit, or what is left of one; false if it does not write now. Once woken it writes until
-    /// there is no room (Linux `tcp_sendmsg_locked`). After each unit what may leave does, which makes room in the unit that
-    /// the application then fills without asking for any in the buffer.
+    /// the send buffer is full (Linux `tcp_sendmsg_locked`). After each unit what may leave does, so the unit is shorter, and
+    /// the application fills it up without asking for memory.
     #[inline(always)]
     pub(super) fn fill_buffer(&mut self) -> bool {
         if self.bursts.left > 0 || self.bursts.written >= self.write_end {
@@ -320,7 +320,7 @@ impl Sender {
         }
     }
 
-    /// An application that writes goes on until it pushes or there is no room.
+    /// An application that writes goes on until it pushes or the send buffer is full.
     #[inline(always)]
     pub(super) fn write_on(&mut self) {
         while self.bursts.writer == Writer::Writes && self.fill_buffer() {}
@@ -391,7 +391,10 @@ impl Sender {
         self.bursts.unpushed = self.bursts.unpushed.saturating_add((written - from) as u32);
         self.bursts.unit_end = self.bursts.unit_end.max(if start <= self.snd_nxt { start + size } else { 0 });
         self.bursts.writer = match written == start + size {
-            _ if written == from => Writer::Waits,
+            _ if written == from => {
+                self.push(from);
+                Writer::Waits
+            }
             true if u64::from(self.bursts.unpushed) > self.peer.widest / 2 => {
                 self.push(written);
                 Writer::Pushes
@@ -413,7 +416,7 @@ impl Sender {
     }
 
     /// The writer fills the unit written last up to `size` before it begins another, if any of it is left to send (Linux
-    /// `tcp_sendmsg_locked`). Returns where it begins, or what is left of it, if it has room.
+    /// `tcp_sendmsg_locked`). Returns where it begins, or what is left of it, if it is not full.
     fn room_in_tail(&mut self, size: Bytes) -> Option<u64> {
         let (next, written) = (self.snd_nxt, self.bursts.written);
         if next >= written {
@@ -594,7 +597,7 @@ mod tests {
     fn limited(send_buffer: u64, window: u64) -> Sender {
         const MSS: u64 = 1448;
         let mut stack = Stack::named("linux", "stack").unwrap();
-        // Units leave whole, so there is none to be filled again, which would need no room.
+        // Units leave whole, so there is none to be filled up, which would take no memory.
         stack.burst_autosize = false;
         let algorithm = crate::cc::registry::build("reno", &Default::default(), "tcp", 1).unwrap();
         let mut sender = Sender::new(Arc::new(stack), algorithm, MSS as u32, send_buffer * MSS);

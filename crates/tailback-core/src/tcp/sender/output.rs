@@ -32,7 +32,7 @@ impl Sender {
             self.write_on();
         }
         let mut next = self.next_written(now);
-        // Linux `tcp_data_snd_check`: what is written leaves first, then the writer looks for room.
+        // Linux `tcp_data_snd_check`: what is written leaves first, then the writer looks at the send buffer.
         while next.is_none() && self.stack.burst_segments > 1 && self.writes_more() {
             next = self.next_written(now);
         }
