@@ -325,7 +325,9 @@ pub struct Events {
     pub undos: u64,
 }
 
-/// Congestion events from changes of state. `states` are in order of time; those of `crowds` are counted, not listed.
+/// Congestion events from states as they are set. `states` are in order of time; those of `crowds` are counted, not listed.
+///
+/// Linux sets Loss at every timeout, so Loss after Loss is one more (`tcp_enter_loss`).
 fn events(states: impl Iterator<Item = State>, crowds: &[bool]) -> (Congestion, Vec<Events>) {
     let mut table = Congestion::default();
     let mut counts = vec![Events::default(); crowds.len()];
@@ -334,7 +336,7 @@ fn events(states: impl Iterator<Item = State>, crowds: &[bool]) -> (Congestion, 
     for state in states {
         let end = (state.flow, state.at_receiver, state.port);
         let (before, cut_to) = now_in.get(&end).copied().unwrap_or((Phase::Open, UNLIMITED));
-        if state.phase == before {
+        if state.phase == before && before != Phase::Loss {
             continue;
         }
         let mut record = |kind: CongestionEventKind| {
@@ -444,23 +446,25 @@ impl Rest {
     }
 }
 
-/// Congestion events from polls: changes shorter than the interval are missed, and so is all but the latest
-/// connection's client.
+/// Congestion events from polls: changes shorter than the interval are missed, and so are all but the first of timeouts
+/// in a row, and all but the latest connection's client.
 pub fn congestion_from_polls(tcp_polls: &[TcpPoll], crowds: &[bool]) -> (Congestion, Vec<Events>) {
-    let mut cwnd = vec![0; crowds.len()];
-    let states = tcp_polls.iter().map(|poll| {
+    let mut last = vec![(0, Phase::Open); crowds.len()];
+    let states = tcp_polls.iter().filter_map(|poll| {
         let now = u64::from(poll.info.snd_cwnd) * u64::from(poll.info.snd_mss);
-        State {
+        let now_in = phase(poll.info.ca_state);
+        let (cwnd_before, before) = std::mem::replace(&mut last[poll.flow as usize], (now, now_in));
+        (now_in != before).then_some(State {
             at: poll.at,
             flow: poll.flow,
             at_receiver: false,
             port: 0,
-            phase: phase(poll.info.ca_state),
+            phase: now_in,
             cwnd: now,
-            cwnd_before: std::mem::replace(&mut cwnd[poll.flow as usize], now),
+            cwnd_before,
             ssthresh: ssthresh(poll.info.snd_ssthresh, poll.info.snd_mss),
             in_flight: poll.in_flight(),
-        }
+        })
     });
     events(states, crowds)
 }
@@ -500,6 +504,7 @@ mod tests {
     use tailback_core::tcp::sender::CongestionEventKind::*;
 
     use super::*;
+    use crate::sys::TcpInfo;
 
     fn kinds<const N: usize>(kinds: [CongestionEventKind; N]) -> [u8; N] {
         kinds.map(Cell::stored)
@@ -536,6 +541,21 @@ mod tests {
             kinds([RecoveryEntered, RecoveryLeft, RecoveryEntered, Undo, RecoveryLeft, Timeout])
         );
         assert_eq!(counts, [Events { recoveries: 2, timeouts: 1, undos: 1 }]);
+    }
+
+    fn poll(ms: u64, ca_state: u8) -> TcpPoll {
+        let info = TcpInfo { ca_state, ..TcpInfo::default() };
+        TcpPoll { at: Time::from_ms(ms), flow: 0, info, received: 0, duplicate_acks: 0 }
+    }
+
+    #[test]
+    fn loss_set_again_is_one_more_timeout_and_a_poll_that_sees_it_again_is_none() {
+        let states = [state(1, Phase::Loss, 12, 6), state(3, Phase::Loss, 1, 6), state(4, Phase::Open, 6, 6)];
+        let (table, counts) = events(states.into_iter(), &[false]);
+        assert_eq!(table.kind, kinds([Timeout, Timeout]));
+        assert_eq!(counts[0].timeouts, 2);
+        let polls = [poll(1, 4), poll(2, 4), poll(3, 0), poll(4, 4)];
+        assert_eq!(congestion_from_polls(&polls, &[false]).1[0].timeouts, 2);
     }
 
     #[test]
