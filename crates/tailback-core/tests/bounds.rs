@@ -1,8 +1,6 @@
 //! What would never end or fill the machine is refused by name; what is accepted can be stopped, and handed over in parts.
 
-mod common;
-
-use common::{MS, bits, bulk, dumbbell, flow, run, tcp};
+use crate::common::{self, MS, bits, bulk, dumbbell, flow, run, tcp};
 use tailback_core::engine::{ROWS_A_GROUP, Simulation};
 use tailback_core::probe::{Column, Table};
 use tailback_core::scenario::{LinkSpec, Scenario, ScenarioError, Value};

@@ -1,8 +1,6 @@
 //! Same scenario and seed, same bytes: twice, on any number of threads, and beside strangers.
 
-mod common;
-
-use common::{MS, SECOND, bits, bulk, by, column, dumbbell, flow, link, run, tcp};
+use crate::common::{self, MS, SECOND, bits, bulk, by, column, dumbbell, flow, link, run, tcp};
 use tailback_core::engine::Simulation;
 use tailback_core::framing::{Framing, LinkLayer};
 use tailback_core::scenario::{FlowSpec, Instruments, Scenario, Value, WireSpec};

@@ -1,10 +1,8 @@
 //! Algorithms from outside the registry, and what every algorithm learns of pauses.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::{MS, column, dumbbell, flow, tcp};
+use crate::common::{MS, column, dumbbell, flow, tcp};
 use tailback_core::cc::external::{External, Maker, Makers};
 use tailback_core::cc::{Ack, Congestion, CongestionControl, Control, Resume};
 use tailback_core::engine::Simulation;

@@ -1,10 +1,8 @@
 //! Flows of foreign stacks: a small sound one, and what becomes of a run whose stack is not.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{MS, bits, bulk, column, dumbbell, flow, tcp};
+use crate::common::{MS, bits, bulk, column, dumbbell, flow, tcp};
 use tailback_core::engine::{MOST_FOREIGN, Simulation};
 use tailback_core::foreign::{Endpoint, Flight, Progress, Setup, Stack, StackFault, Stacks, State};
 use tailback_core::packet::Ecn;

@@ -1,16 +1,14 @@
 //! The window of every congestion control on five canned paths, second by second, as it was when last looked at.
 //!
 //! A golden table proves nothing right; it shows what a change changes. To write the tables again:
-//! `TAILBACK_GOLDEN=write cargo test -p tailback-core --test golden`, in a commit of its own whose message
+//! `TAILBACK_GOLDEN=write cargo test -p tailback-core golden`, in a commit of its own whose message
 //! explains the physics.
-
-mod common;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use common::{MS, SECOND, bulk, column, dumbbell, run};
+use crate::common::{MS, SECOND, bulk, column, dumbbell, run};
 use tailback_core::cc::registry::cards;
 use tailback_core::scenario::{Instruments, QueueSpec, Scenario, Value};
 

@@ -1,9 +1,6 @@
 //! Laws of today's access links: what a cable modem's requests and grants, and a satellite's reallocations, must give.
 
-#[path = "common/media.rs"]
-mod media;
-
-use media::{Notebook, arrivals, back_to_back, build, link, medium, number, packet};
+use crate::common::media::{Notebook, arrivals, back_to_back, build, link, medium, number, packet};
 use tailback_core::link::Link;
 use tailback_core::queue::Fate;
 use tailback_core::scenario::{LinkSpec, Value};

@@ -1,9 +1,6 @@
 //! Laws of bands: who sends next, what each gets, and which descriptions are refused.
 
-#[path = "common/links.rs"]
-mod links;
-
-use links::{build, ms, name, number, packet, plain, queue, run};
+use crate::common::links::{self, build, ms, name, number, packet, plain, queue, run};
 use tailback_core::packet::Packet;
 use tailback_core::queue::registry::{self, Context, Queue, Surroundings};
 use tailback_core::queue::{Fate, QueueDiscipline, refuse_too_small};

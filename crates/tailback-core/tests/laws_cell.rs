@@ -1,9 +1,6 @@
 //! Laws of a cell: what fading, proportional fairness, HARQ and handovers must give.
 
-#[path = "common/media.rs"]
-mod media;
-
-use media::{Notebook, link, medium, name, number, packet, saturate};
+use crate::common::media::{Notebook, link, medium, name, number, packet, saturate};
 use tailback_core::link::{Link, channel};
 use tailback_core::queue::Fate;
 use tailback_core::scenario::{LinkSpec, Value};

@@ -1,8 +1,6 @@
 //! Laws of packets that a wire damages: they load every link on their way, and their receiver drops them.
 
-mod common;
-
-use common::{MS, bulk, column, dumbbell, flow, link, run};
+use crate::common::{MS, bulk, column, dumbbell, flow, link, run};
 use tailback_core::probe::Tables;
 use tailback_core::scenario::{FlowSpec, LinkSpec, Scenario, WireSpec};
 

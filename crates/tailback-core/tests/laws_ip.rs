@@ -1,8 +1,6 @@
 //! What the IP version changes: 20 bytes of each packet (RFC 791 section 3.1, RFC 8200 section 3), and nothing else.
 
-mod common;
-
-use common::{MS, bulk, column, dumbbell, flow, run};
+use crate::common::{MS, bulk, column, dumbbell, flow, run};
 use tailback_core::probe::Tables;
 use tailback_core::scenario::{FlowSpec, IpVersion, Scenario};
 

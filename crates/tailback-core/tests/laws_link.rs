@@ -1,9 +1,6 @@
 //! Laws of links: what any implementation must do, from theory or from the sources' arithmetic.
 
-#[path = "common/links.rs"]
-mod links;
-
-use links::{
+use crate::common::links::{
     Event, Notebook, build, delivered, ms, number, packet, plain, queue, run, run_late, run_restless,
 };
 use proptest::prelude::*;

@@ -1,10 +1,7 @@
 //! Laws of media that stations contend for, and lateness on all media: slots and frames must give what theory or the
 //! source's arithmetic says.
 
-#[path = "common/media.rs"]
-mod media;
-
-use media::{Notebook, build, link, medium, name, number, packet, saturate};
+use crate::common::media::{Notebook, build, link, medium, name, number, packet, saturate};
 use tailback_core::link::Link;
 use tailback_core::link::channel::{self, Channel};
 use tailback_core::queue::Fate;

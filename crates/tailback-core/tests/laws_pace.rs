@@ -1,10 +1,7 @@
 //! Laws of links whose pace varies, and of media of one station: steps, traces, cells and blocks must give what theory
 //! or the source's arithmetic says.
 
-#[path = "common/media.rs"]
-mod media;
-
-use media::{Notebook, arrivals, back_to_back, build, link, medium, number, packet};
+use crate::common::media::{Notebook, arrivals, back_to_back, build, link, medium, number, packet};
 use tailback_core::link::Link;
 use tailback_core::queue::Fate;
 use tailback_core::scenario::{LinkSpec, Params, QueueSpec, StepSpec, TraceSpec, Value, WireSpec};

@@ -1,9 +1,6 @@
 //! Laws of the policer: a token bucket in front of a link's queue that drops and never delays.
 
-#[path = "common/links.rs"]
-mod links;
-
-use links::{Event, build, ms, packet, plain, queue, run, run_late};
+use crate::common::links::{Event, build, ms, packet, plain, queue, run, run_late};
 use proptest::prelude::*;
 use tailback_core::link::Link;
 use tailback_core::packet::Packet;

@@ -1,10 +1,7 @@
 //! Laws of queues: what any discipline must do, from theory or from the sources' arithmetic.
 
-#[path = "common/links.rs"]
-mod links;
-
-use links::{
-    Notebook, build, delivered, ms, name, number, packet, plain, queue, run, run_late, run_restless,
+use crate::common::links::{
+    self, Notebook, build, delivered, ms, name, number, packet, plain, queue, run, run_late, run_restless,
 };
 use proptest::prelude::*;
 use tailback_core::link::Link;

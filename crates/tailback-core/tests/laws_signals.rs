@@ -1,9 +1,6 @@
 //! Laws of wires that change signals: bleaching, delays drawn packet by packet, acknowledgements held and thinned.
 
-#[path = "common/links.rs"]
-mod links;
-
-use links::{build, ms, name, number, packet, plain, queue, run_late, run_restless};
+use crate::common::links::{self, build, ms, name, number, packet, plain, queue, run_late, run_restless};
 use proptest::prelude::*;
 use tailback_core::link::{Host, Link, Watch};
 use tailback_core::packet::{Acknowledgement, Ecn, Packet};

@@ -1,8 +1,6 @@
 //! What a stack's switches do to a whole run: the host's own queue, what connections leave for the next, and L4S.
 
-mod common;
-
-use common::{MS, SECOND, bulk, by, column, dumbbell, entries, flow, link, run, tcp};
+use crate::common::{MS, SECOND, bulk, by, column, dumbbell, entries, flow, link, run, tcp};
 use tailback_core::engine::Simulation;
 use tailback_core::scenario::{FlowSpec, Instruments, Scenario, StepSpec, Value};
 

@@ -1,8 +1,6 @@
 //! What theory says must come out of a whole run: window laws, the sawtooth, the queue, the phone call.
 
-mod common;
-
-use common::{MS, SECOND, bulk, column, dumbbell, entries, flow, run};
+use crate::common::{self, MS, SECOND, bulk, column, dumbbell, entries, flow, run};
 use tailback_core::scenario::{Instruments, Scenario, Value};
 
 const MSS: f64 = 1448.0;

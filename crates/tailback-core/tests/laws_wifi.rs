@@ -1,9 +1,6 @@
 //! Laws of WiFi with aggregation: frame arithmetic, repeats in the window, access categories, rates, and airtime.
 
-#[path = "common/media.rs"]
-mod media;
-
-use media::{Notebook, link, medium, name, number, packet, saturate};
+use crate::common::media::{Notebook, link, medium, name, number, packet, saturate};
 use tailback_core::link::channel;
 use tailback_core::link::{Host, Link, Watch};
 use tailback_core::packet::{FlowId, Packet};

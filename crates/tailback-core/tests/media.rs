@@ -1,9 +1,7 @@
 //! A media flow settles where NADA's equations rest, shares as they say, and follows the link. By GCC it fills the link
 //! with the queue that its detector allows, lives beside CUBIC, and follows a step down. By SCReAM it queues for its target.
 
-mod common;
-
-use common::{MS, SECOND, column, dumbbell, flow, run, tcp};
+use crate::common::{MS, SECOND, column, dumbbell, flow, run, tcp};
 use tailback_core::probe::Tables;
 use tailback_core::scenario::{FlowSpec, Params, Scenario, StepSpec, Value};
 

@@ -1,8 +1,6 @@
 //! A page's load time is counted in round trips where its objects are small, and in bytes where they are large.
 
-mod common;
-
-use common::{MS, SECOND, column, dumbbell, flow, run, tcp};
+use crate::common::{MS, SECOND, column, dumbbell, flow, run, tcp};
 use tailback_core::probe::Tables;
 use tailback_core::scenario::{FlowSpec, Scenario, Value};
 use tailback_core::traffic::Exchange;

@@ -1,8 +1,6 @@
 //! Applications do what their models say, and their users wait as long as theory says.
 
-mod common;
-
-use common::{MS, SECOND, bits, bulk, by, column, dumbbell, flow, link, run, tcp};
+use crate::common::{MS, SECOND, bits, bulk, by, column, dumbbell, flow, link, run, tcp};
 use tailback_core::engine::Simulation;
 use tailback_core::probe::Tables;
 use tailback_core::scenario::{

@@ -1,9 +1,7 @@
 //! A tunnel of IP over TCP: nothing is lost in it but at its own queue, nothing overtakes, and what the outer
 //! connection has to repeat holds up everything behind it.
 
-mod common;
-
-use common::{MS, SECOND, bits, bulk, by, column, flow, link, run, tcp};
+use crate::common::{MS, SECOND, bits, bulk, by, column, flow, link, run, tcp};
 use proptest::prelude::*;
 use tailback_core::engine::Simulation;
 use tailback_core::probe::Tables;

@@ -1,7 +1,5 @@
 //! Links, packets and a host that writes everything down, for the laws of links and of queues.
 
-#![allow(dead_code, reason = "each file of laws takes what it needs")]
-
 use tailback_core::link::{Host, Link, Watch};
 use tailback_core::packet::{Ecn, FlowId, Packet};
 use tailback_core::queue::{Backlog, DropReason, Fate};

@@ -1,7 +1,5 @@
 //! Links of a medium and a host that writes arrivals down, for the laws of media.
 
-#![allow(dead_code, reason = "each file of laws takes what it needs")]
-
 use tailback_core::link::channel::{self, Channel};
 use tailback_core::link::{Host, Link, Watch};
 use tailback_core::packet::{Ecn, FlowId, Packet};

@@ -1,6 +1,9 @@
 //! Small scenarios for the tests, and a reader of their tables.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(dead_code, reason = "the test of memory uses little of it")]
+
+pub mod links;
+pub mod media;
 
 use tailback_core::engine::Simulation;
 use tailback_core::probe::{Column, Tables};

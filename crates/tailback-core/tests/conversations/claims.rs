@@ -4,8 +4,8 @@ use tailback_core::cc::Control;
 use tailback_core::tcp::segment::{Flags, Range, Segment};
 use tailback_core::time::{Duration, Time};
 
-use crate::script::Spoken;
-use crate::talk::Talk;
+use super::script::Spoken;
+use super::talk::Talk;
 
 impl Talk {
     pub fn judge(&self, (name, operator, wanted): &(String, String, String)) -> Result<(), String> {

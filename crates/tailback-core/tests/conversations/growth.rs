@@ -3,8 +3,8 @@
 use tailback_core::scenario::Value;
 use tailback_core::tcp::segment::{Flags, Segment};
 
-use crate::options::Options;
-use crate::talk::Talk;
+use super::options::Options;
+use super::talk::Talk;
 
 /// A peer that acknowledges every `per_ack` segments of each round trip, and the window at each round's start
 /// in segments.

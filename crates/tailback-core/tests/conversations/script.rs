@@ -4,7 +4,7 @@ use tailback_core::packet::Ecn;
 use tailback_core::tcp::segment::{Flags, Range};
 use tailback_core::time::{Duration, Time};
 
-use crate::options::Options;
+use super::options::Options;
 
 /// One line of a script.
 pub struct Event {

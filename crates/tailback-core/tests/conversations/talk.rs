@@ -7,9 +7,9 @@ use tailback_core::tcp::segment::{Flags, Segment};
 use tailback_core::tcp::sender::CongestionEvent;
 use tailback_core::time::Time;
 
-use crate::claims::{describe, describe_spoken, seconds};
-use crate::options::Options;
-use crate::script::{Event, Spoken, What, When};
+use super::claims::{describe, describe_spoken, seconds};
+use super::options::Options;
+use super::script::{Event, Spoken, What, When};
 
 pub struct Talk {
     pub options: Options,
