@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 from collections import defaultdict
 from pathlib import Path
@@ -53,6 +54,7 @@ def imported(module: str, node: ast.Import | ast.ImportFrom) -> set[str]:
     return {name for name in names if name.partition(".")[0] == "tailback"}
 
 
+@functools.cache
 def arrows() -> dict[tuple[str, str], set[str]]:
     """Every import of a module by another: at the top, for types only, or hidden in a function."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -75,9 +77,6 @@ def arrows() -> dict[tuple[str, str], set[str]]:
     return found
 
 
-ARROWS = arrows()
-
-
 def level(module: str) -> int:
     """The layer of a module. The package itself has names of all layers, which the command line may use."""
     parts = module.split(".")
@@ -92,7 +91,7 @@ def test_every_module_has_a_layer_and_every_name_a_module() -> None:
 def test_no_module_imports_from_a_layer_above() -> None:
     back = [
         f"{module} ({list(LAYERS)[level(module)]}) imports {target}"
-        for module, target in ARROWS
+        for module, target in arrows()
         if module != "tailback" and level(target) > level(module)
     ]
     assert not back, "\n".join(sorted(back))
@@ -100,7 +99,7 @@ def test_no_module_imports_from_a_layer_above() -> None:
 
 def test_imports_inside_functions_become_fewer() -> None:
     hidden = defaultdict(list)
-    for (module, target), kinds in sorted(ARROWS.items()):
+    for (module, target), kinds in sorted(arrows().items()):
         if "hidden" in kinds:
             part = next((part for part in MOST_HIDDEN if module.startswith(f"tailback.{part}")), "the rest")
             hidden[part].append(f"{module} imports {target}")
@@ -111,7 +110,7 @@ def test_imports_inside_functions_become_fewer() -> None:
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """At the top, Python would refuse some of them; hidden in functions they work, and no part can be moved alone."""
     below: dict[str, set[str]] = {module: set() for module in MODULES}
-    for (module, target), kinds in ARROWS.items():
+    for (module, target), kinds in arrows().items():
         # The package imports lazily, by name.
         if kinds & {"top", "hidden"} and "tailback" not in (module, target):
             below[module].add(target)

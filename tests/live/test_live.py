@@ -16,11 +16,9 @@ import pytest
 
 import tailback as tb
 from command import PROCESS
+from real_engines import FOUND, WHY, needs_live
 from tailback import compare, live, metrics
 
-FOUND = live.doctor(0.0)
-WHY = "; ".join(row["found"] for row in FOUND["checks"] if not row["ok"] and row["needed_for"] != "punctual runs")
-needs_live = pytest.mark.skipif(not FOUND["can_run_live"], reason=f"no live runs here: {WHY}")
 needs_twins = pytest.mark.skipif(not FOUND["bpf_twins"], reason=f"no BPF congestion controls here: {WHY}")
 LEASES = Path("/run/tailback")
 CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")

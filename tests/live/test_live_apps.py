@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 
 import tailback as tb
+from real_engines import needs_live
 from tailback import live
-
-FOUND = live.doctor(0.0)
-WHY = "; ".join(row["found"] for row in FOUND["checks"] if not row["ok"] and row["needed_for"] != "punctual runs")
-needs_live = pytest.mark.skipif(not FOUND["can_run_live"], reason=f"no live runs here: {WHY}")
 
 
 def scenario(*flows: tb.Flow, duration: str = "4s", **options: Any) -> tb.Scenario:

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 import tailback as tb
+from real_engines import FOUND, needs_live
 from tailback import live
 
 EXAMPLES = Path(__file__).parents[2] / "bpf" / "examples"
 LEASES = Path("/run/tailback")
-FOUND = live.doctor(0.0)
-WHY = "; ".join(row["found"] for row in FOUND["checks"] if not row["ok"] and row["needed_for"] != "punctual runs")
 pytestmark = [
-    pytest.mark.skipif(not FOUND["can_run_live"], reason=f"no live runs here: {WHY}"),
+    needs_live,
     pytest.mark.skipif(not FOUND["bpf_twins"], reason="no BPF here"),
     pytest.mark.skipif(shutil.which("clang") is None, reason="not installed: clang"),
 ]

@@ -12,15 +12,14 @@ import polars as pl
 import pytest
 
 import tailback as tb
+from real_engines import needs_live
 from tailback import capture, live
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from test_captures_in import check_commands, needs, output
 
-FOUND = live.doctor(0.0)
-WHY = "; ".join(row["found"] for row in FOUND["checks"] if not row["ok"] and row["needed_for"] != "punctual runs")
 pytestmark = [
-    pytest.mark.skipif(not FOUND["can_run_live"], reason=f"no live runs here: {WHY}"),
+    needs_live,
     pytest.mark.skipif(shutil.which("tcpdump") is None, reason="not installed: tcpdump"),
 ]
 

@@ -16,12 +16,10 @@ import pytest
 
 import tailback as tb
 from command import PROCESS
+from real_engines import FOUND, needs_live
 from tailback import compare, live, report
 from tailback.live import programs
 
-FOUND = live.doctor(0.0)
-WHY = "; ".join(row["found"] for row in FOUND["checks"] if not row["ok"] and row["needed_for"] != "punctual runs")
-needs_live = pytest.mark.skipif(not FOUND["can_run_live"], reason=f"no live runs here: {WHY}")
 SCENARIOS = Path(__file__).parents[2] / "scenarios" / "live"
 LEASES = Path("/run/tailback")
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 
 import tailback as tb
+from real_engines import needs_live
 from tailback import live
 
-FOUND = live.doctor(0.0)
-WHY = "; ".join(row["found"] for row in FOUND["checks"] if not row["ok"] and row["needed_for"] != "punctual runs")
 
-
-@pytest.mark.skipif(not FOUND["can_run_live"], reason=f"no live runs here: {WHY}")
+@needs_live
 @pytest.mark.parametrize("queue", ["pfifo", "fq_codel"])
 def test_the_kernels_queue_carries_a_transfer_or_the_kernel_has_none(queue: str) -> None:
     limit = {"limit": "20packets"} if queue == "pfifo" else {}

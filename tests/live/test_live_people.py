@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 import tailback as tb
+from real_engines import needs_live
 from tailback import live, metrics
 
-FOUND = live.doctor(0.0)
-WHY = "; ".join(row["found"] for row in FOUND["checks"] if not row["ok"] and row["needed_for"] != "punctual runs")
-pytestmark = pytest.mark.skipif(not FOUND["can_run_live"], reason=f"no live runs here: {WHY}")
+pytestmark = needs_live
 
 
 @pytest.fixture(scope="module")

@@ -14,11 +14,9 @@ import pytest
 
 import tailback as tb
 from command import PROCESS
+from real_engines import needs_live
 from tailback import live
 
-FOUND = live.doctor(0.0)
-WHY = "; ".join(row["found"] for row in FOUND["checks"] if not row["ok"] and row["needed_for"] != "punctual runs")
-needs_live = pytest.mark.skipif(not FOUND["can_run_live"], reason=f"no live runs here: {WHY}")
 LEASES = Path("/run/tailback")
 MTUS = {"quinn": "1300B", "noq": "1500B"}
 

@@ -12,13 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from real_engines import needs_live
 from tailback import live
 from tailback.cli._common import INTERRUPTED
 from tailback.live import shells
 
-FOUND = live.doctor(0.0)
-WHY = "; ".join(row["found"] for row in FOUND["checks"] if not row["ok"] and row["needed_for"] != "punctual runs")
-needs_live = pytest.mark.skipif(not FOUND["can_run_live"], reason=f"no live runs here: {WHY}")
 SCENARIO = """
 name = "path"
 duration = "2s"
