@@ -64,10 +64,12 @@ GIVES = "\tstruct sk_buff *skb = oldest(sch);\n\n\tif (skb)\n\t\tbpf_qdisc_bstat
             "bpf_list_push_front(&packets",
             "it came out after a later packet of its connection",
         ),
-        (
+        # Reordering ends a run the same way.
+        pytest.param(
             GIVES,
             f"\tstatic u32 calls;\n\n\tif (calls++ > 200)\n\t\treturn NULL;\n{GIVES}",
             r"dequeue returned nothing from then to the end, with sch->q\.qlen = \d+ and a free wire",
+            marks=pytest.mark.long,
         ),
     ],
     ids=["reorders", "gives-nothing"],

@@ -69,6 +69,8 @@ def test_a_name_that_the_kernel_has_built_in_is_refused(kernel: kernels.Kernel, 
         vm.run(path(f"module:{source}"), kernel=kernel.name, allow_code=True)
 
 
+# A name that is built in is refused the same way.
+@pytest.mark.long
 @boots
 def test_a_file_called_like_a_module_of_the_kernels_is_to_be_renamed(kernel: kernels.Kernel, tmp_path: Path) -> None:
     source = tmp_path / "tcp_cubic.c"

@@ -104,9 +104,9 @@ def test_a_dynamic_program_runs_and_is_measured_as_any_flow(measured: tb.Result)
 
 
 @pytest.fixture
-def busy() -> Iterator[None]:
-    """A machine with more to do than it has processors."""
-    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+def busy(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A machine with more to do than it has processors, or no more than the other tests."""
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(request.param)]
     yield
     for other in others:
         other.kill()
@@ -115,6 +115,7 @@ def busy() -> Iterator[None]:
 
 @boots
 @needs("iperf3")
+@pytest.mark.parametrize("busy", [0, pytest.param(3, marks=pytest.mark.long)], indirect=True)
 @pytest.mark.usefixtures("busy")
 def test_a_busy_machine_gives_the_same_bytes_of_programs_too(measured: tb.Result) -> None:
     again = vm.run(_iperf3(), allow_code=True)

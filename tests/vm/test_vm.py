@@ -144,6 +144,8 @@ def test_a_dilation_is_a_whole_number_within_bounds(wrong: object) -> None:
         vm.check(scenario(), dilation=wrong)  # type: ignore[arg-type]
 
 
+# Programs get their chance from the kernel: tests/vm/test_programs.py runs them by another seed.
+@pytest.mark.long
 @boots
 def test_the_kernels_chance_follows_the_seed() -> None:
     # Of all that happens on this path only PIE's drops are drawn, and the kernel draws them.
@@ -619,6 +621,8 @@ def test_a_policer_and_thinned_acknowledgements_act_on_a_kernels_packets() -> No
     assert result.column("links", "delivered")[1] < 0.6 * result.column("links", "arrived")[1]
 
 
+# That a guest's path is a simulator's links is seen by its policer; the links' cells have laws of their own.
+@pytest.mark.long
 @boots
 def test_a_kernels_packets_take_the_time_of_their_cells() -> None:
     path = {"rate": "10mbit", "rtt": "20ms", "queue": "1bdp", "overhead": 10, "linklayer": "atm"}
@@ -627,8 +631,13 @@ def test_a_kernels_packets_take_the_time_of_their_cells() -> None:
     rows = tb.metrics.Rows.of(result)
     assert rows.carried_bps("bottleneck") == pytest.approx(10e6 * 1500 / (32 * 53), rel=0.01)
     assert 0.85 < result.link_summary()[0]["utilisation"] <= 1.0
+
+
+@boots
+def test_cells_are_of_a_rate_of_ip_bytes() -> None:
+    path = {"rate": "10mbit", "rtt": "20ms", "overhead": 10, "linklayer": "atm"}
     with pytest.raises(tb.ScenarioError, match=r"dumbbell\.overhead.*a rate of IP bytes"):
-        vm.run(tb.dumbbell(flows=[tb.bulk()], duration="1s", **path | {"queue": "kernel:codel"}))
+        vm.run(tb.dumbbell(flows=[tb.bulk()], duration="1s", queue="kernel:codel", **path))
 
 
 @boots
