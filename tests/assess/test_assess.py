@@ -420,8 +420,8 @@ def test_reno_against_reno_passes_whatever_is_run(store: Path) -> None:
 
 
 def test_what_is_in_the_store_is_not_run_again(store: Path, tmp_path: Path) -> None:
-    first = tb.assess("vegas", quick=True, only=SMALL, store=store, out=tmp_path / "one")
-    again = tb.assess("vegas", quick=True, only=SMALL, store=store, out=tmp_path / "two")
+    first = tb.assess("vegas", quick=True, only=SMALL, store=store, seeds=2, out=tmp_path / "one")
+    again = tb.assess("vegas", quick=True, only=SMALL, store=store, seeds=2, out=tmp_path / "two")
     assert again.run == 0
     assert again.reused == first.run + first.reused
     for name in ("cells/geo.toml", "dossier.md"):
@@ -465,15 +465,27 @@ def test_control_c_leaves_a_dossier_of_what_was_finished(
     monkeypatch.setattr(running, "perform_all", interrupted)
     kept = tmp_path / "store"
     with pytest.raises(InterruptedAssessment) as caught:
-        tb.assess("htcp", quick=True, only=SMALL, store=kept)
+        tb.assess("htcp", quick=True, only=SMALL, store=kept, seeds=2)
     assert caught.value.partial.verdict == "not finished"
-    words = ["assess", "htcp", "--quick", "--only", *SMALL, "--store", str(kept), "--out", str(tmp_path / "out")]
+    words = [
+        "assess",
+        "htcp",
+        "--quick",
+        "--seeds",
+        "2",
+        "--only",
+        *SMALL,
+        "--store",
+        str(kept),
+        "--out",
+        str(tmp_path / "out"),
+    ]
     code, _, err = tailback(*words)
     assert code == 130
     assert "goes on from there" in err
     assert "Interrupted" in (tmp_path / "out" / "dossier.md").read_text()
     monkeypatch.undo()
-    done = tb.assess("htcp", quick=True, only=SMALL, store=kept)
+    done = tb.assess("htcp", quick=True, only=SMALL, store=kept, seeds=2)
     assert done.reused >= 4
     assert done.verdict != "not finished"
 

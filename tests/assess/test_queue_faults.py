@@ -19,6 +19,9 @@ SOUND = "python:tailback.assess.queues.faults:Sound"
 #: Rows in which CoDel itself is known to fail: RFC 8289's law needs seconds to reach a drop in five.
 CODEL_FAILS = {"crowd", "rate-drops", "unresponsive", "l4s", "flows-apart", "hosts-apart"}
 
+#: What was run already, by cell, queue and seed: the baselines are the same beside each fault.
+RUN: dict[tuple[str, str, int], Any] = {}
+
 
 def checked(control: Control) -> str:
     """The verdict on a control beside the baselines: by three seeds, or by six where these leave it open."""
@@ -29,11 +32,12 @@ def checked(control: Control) -> str:
 def by_seeds(control: Control, seeds: range) -> str:
     of = {each.label: each for each in (QUEUE.candidate(cc, allow_code=True) for cc in (control.cc, *QUEUE.baselines))}
     wanted = [(cell, label, seed) for cell in control.cells for label in of for seed in seeds]
-    scenarios = [QUEUE.cells[cell].scenario(of[label]).with_({}, seed=seed) for cell, label, seed in wanted]
+    new = [each for each in wanted if each not in RUN]
+    scenarios = [QUEUE.cells[cell].scenario(of[label]).with_({}, seed=seed) for cell, label, seed in new]
+    RUN.update(zip(new, tb.run_many(scenarios, then=Kept(book="queue"), allow_code=True), strict=True))
     runs: dict[tuple[str, str], dict[int, Any]] = {}
-    rows = tb.run_many(scenarios, then=Kept(book="queue"), allow_code=True)
-    for (cell, label, seed), row in zip(wanted, rows, strict=True):
-        runs.setdefault((cell, label), {})[seed] = row
+    for cell, label, seed in wanted:
+        runs.setdefault((cell, label), {})[seed] = RUN[cell, label, seed]
     return judge_controls(runs, [control], QUEUE, of)[0].verdict
 
 

@@ -158,6 +158,8 @@ def test_the_command_writes_a_dossier_and_json(tailback: Any, tmp_path: Path) ->
         "mine.py:Mine",
         "--allow-code",
         "--quick",
+        "--seeds",
+        "2",
         "--only",
         "memory",
         "--against",
