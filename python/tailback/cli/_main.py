@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
@@ -65,9 +66,15 @@ def _show_warning(message: Warning | str, category: type[Warning], filename: str
         sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
 
+@functools.cache
+def _commands() -> Any:
+    """Built once a process: it takes longer than most commands do."""
+    return typer.main.get_command(app)
+
+
 def main() -> int:
     """Run the command line; its exit code."""
     # From `timeout`, a CI system or a container: what tidies up after Ctrl-C does so after this.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
-    return _call(typer.main.get_command(app))
+    return _call(_commands())
