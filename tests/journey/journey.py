@@ -51,17 +51,38 @@ def call(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
     return done
 
 
+def same(one: Path, other: Path) -> bool:
+    return one.is_file() and other.is_file() and one.read_bytes() == other.read_bytes()
+
+
+def of_ours(read: str, source: Path) -> list[Path]:
+    """Of the files that the compiler read, those of this tree and not of the source distribution, from its root."""
+    paths = [Path(os.path.normpath(ROOT / name)) for name in read.split()]
+    ours = [path for path in paths if path.is_relative_to(ROOT) and not path.is_relative_to(source.resolve())]
+    return [path.relative_to(ROOT) for path in ours]
+
+
+def as_old_as_ours(source: Path) -> None:
+    """What is the same here keeps its time, so cargo compiles nothing twice; what differs is of now, and compiled.
+
+    Cargo notices a file that a crate lacks, but not one outside the crates: those are compared after it.
+    """
+    for path in source.rglob("*"):
+        ours = ROOT / path.relative_to(source)
+        if same(path, ours):
+            os.utime(path, ns=(ours.stat().st_atime_ns, ours.stat().st_mtime_ns))
+        elif path.is_file():
+            os.utime(path)
+
+
 def build(folder: Path, profile: str) -> Path:
     step("source distribution, and the wheel from it")
     maturin = Path(sys.executable).with_name("maturin")
     environment = {**os.environ, "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))}
     call(maturin, "sdist", "--out", folder, cwd=ROOT, env=environment)
     (archive,) = folder.glob("*.tar.gz")
-    # Files of now: cargo takes the archive's, of 2006, for older than what it has compiled, whatever is in them.
     with tarfile.open(archive) as packed_source:
-        packed_source.extractall(
-            folder / "source", filter=lambda each, path: tarfile.data_filter(each, path).replace(mtime=time.time())
-        )
+        packed_source.extractall(folder / "source", filter="data")
     (source,) = (folder / "source").iterdir()
     for place in (
         "bpf",
@@ -74,9 +95,13 @@ def build(folder: Path, profile: str) -> Path:
         "python/tailback/examples/scenarios",
     ):
         demand((source / place).exists(), f"the source distribution lacks {place}")
+    as_old_as_ours(source)
     call(
         maturin, "build", "--profile", profile, "--strip", "true", "--out", folder / "dist", cwd=source, env=environment
     )
+    read = (Path(environment["CARGO_TARGET_DIR"]) / profile / "lib_core.d").read_text().partition(": ")[2]
+    lacks = {str(path) for path in of_ours(read, source) if not same(source / path, ROOT / path)}
+    demand(not lacks, f"the compiler read what the source distribution lacks: {sorted(lacks)[:3]}")
     (wheel,) = (folder / "dist").glob("*.whl")
     demand(wheel.name.startswith("tailback_lab-"), f"the wheel is called {wheel.name}")
     outside = re.compile("papers|validation|truth.*(csv|parquet|json)")
