@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import signal
@@ -67,9 +68,21 @@ def _show_warning(message: Warning | str, category: type[Warning], filename: str
 
 
 @functools.cache
-def _commands() -> Any:
-    """Built once a process: it takes longer than most commands do."""
-    return typer.main.get_command(app)
+def _commands(word: str) -> Any:
+    """The command of this name or the group, else all of them: to make all takes longer than most of them do."""
+    asked = copy.copy(app)
+    asked.registered_commands = [each for each in app.registered_commands if _name(each) == word]
+    asked.registered_groups = [
+        each
+        for each in app.registered_groups
+        if each.typer_instance and word in (each.name, each.typer_instance.info.name)
+    ]
+    found = asked.registered_commands or asked.registered_groups
+    return typer.main.get_command(asked if found else app)
+
+
+def _name(command: Any) -> str:
+    return command.name or typer.main.get_command_name(command.callback.__name__)
 
 
 def main() -> int:
@@ -77,4 +90,4 @@ def main() -> int:
     # From `timeout`, a CI system or a container: what tidies up after Ctrl-C does so after this.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
-    return _call(_commands())
+    return _call(_commands(sys.argv[1] if len(sys.argv) > 1 else ""))
