@@ -22,6 +22,8 @@ from tailback.live import programs
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios" / "live"
 LEASES = Path("/run/tailback")
+#: A command that no other worker's tests run at the same time.
+LONG = f"sleep {100_000 + os.getpid()}"
 
 
 def needs(*names: str) -> pytest.MarkDecorator:
@@ -113,9 +115,9 @@ def every_end() -> tb.Result:
             ),
             exec_("sh -c 'echo one >&2; echo broken >&2; exit 3'", name="failed", parse="iperf3"),
             exec_(f"sh -c \"{stubborn}\"", name="stubborn", params={"grace": 0.2}),
-            exec_("sleep 1000", name="late", stop="1s"),
+            exec_(LONG, name="late", stop="1s"),
             exec_("sh -c 'kill -9 $$'", name="shot"),
-            exec_("sh -c 'sleep 1000 & echo $!'", name="parent"),
+            exec_(f"sh -c '{LONG} & echo $!'", name="parent"),
         ),
         allow_code=True,
     )  # fmt: skip
@@ -158,7 +160,7 @@ def test_how_each_program_ended_is_reported(every_end: tb.Result) -> None:
 def test_what_a_program_leaves_in_the_background_is_gone(every_end: tb.Result) -> None:
     # A number inside the program's own world; what had its command line is gone from ours.
     assert every_end.files["parent/client.out"].strip().isdigit()
-    assert not processes("sleep\x001000")
+    assert not processes(LONG.replace(" ", "\0"))
 
 
 # --- Servers --------------------------------------------------------------------------------------------------------
@@ -169,9 +171,10 @@ def test_what_a_program_leaves_in_the_background_is_gone(every_end: tb.Result) -
     ("server", "params", "said"),
     [
         ("sh -c 'echo bad port >&2; exit 7'", {}, "ended with status 7 before it listened on port 5001: bad port"),
-        ("sh -c 'sleep 1000 & exit 0'", {}, "status 0 before it listened on port 5001: let it stay in the foreground"),
-        ("sleep 1000", {"ready": 0.3}, "did not listen on port 5001 within 0.3 s"),
+        (f"sh -c '{LONG} & exit 0'", {}, "status 0 before it listened on port 5001: let it stay in the foreground"),
+        (LONG, {"ready": 0.3}, "did not listen on port 5001 within 0.3 s"),
     ],
+    ids=["fails", "goes to the background", "never listens"],
 )
 def test_a_server_that_does_not_listen_ends_the_run_before_it_begins(
     server: str, params: dict[str, float], said: str
@@ -180,7 +183,7 @@ def test_a_server_that_does_not_listen_ends_the_run_before_it_begins(
     with pytest.raises(live.LiveError, match=said):
         live.run(scenario(exec_("true", server=server, params=params), duration="60s"), allow_code=True)
     assert time.monotonic() - began < 30
-    assert not processes("sleep\x001000")
+    assert not processes(LONG.replace(" ", "\0"))
 
 
 # --- Refused before anything is made ----------------------------------------------------------------------------------
