@@ -249,8 +249,8 @@ to = "a"
 @pytest.mark.parametrize(
     ("how", "hook", "rule", "names_packet"),
     [
-        (1, "dequeue", "it was kept, and dequeue returns None although", True),
-        (2, "dequeue", "dequeue returns None although", True),
+        (1, "dequeue", "it was kept, and dequeue returns no packet although", True),
+        (2, "dequeue", "dequeue returns no packet although", True),
         (3, "dequeue", "it is returned although it left or was dropped before", True),
         (4, "enqueue", "enqueue returns NET_XMIT_DROP and keeps the packet: give it to bpf_qdisc_skb_drop", True),
         (5, "enqueue", "enqueue returns 5: return NET_XMIT_SUCCESS, NET_XMIT_DROP or NET_XMIT_CN", True),

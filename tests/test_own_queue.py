@@ -170,10 +170,10 @@ class Foreign(_Faulty):
 @pytest.mark.parametrize(
     ("made_by", "rule"),
     [
-        (Loses, "it was kept, and dequeue returns None although"),
+        (Loses, "it was kept, and dequeue returns no packet although"),
         (Twice, "it is returned although it left or was dropped before"),
         (Invents, "dequeue returned 'a packet'"),
-        (Never, "dequeue returns None although"),
+        (Never, "dequeue returns no packet although"),
         (Throws, "by zero"),
         (Reorders, "reorders = True"),
         (Foreign, "it is returned although it left or was dropped before"),
@@ -194,7 +194,7 @@ def test_a_broken_rule_is_printed_once(tmp_path, monkeypatch):
     (tmp_path / "full.toml").write_text(dumbbell("python:my.py:Mute").to_toml())
     code, _, err = command.tailback("run", "full.toml", "--allow-code")
     assert code == 1
-    assert err.count("it was kept, and dequeue returns None") == 1
+    assert err.count("it was kept, and dequeue returns no packet") == 1
 
 
 @pytest.mark.parametrize("limit", ["limit_packets", "limit_bytes", "LIMIT_PACKETS"])
@@ -400,10 +400,10 @@ class Bare:
 @pytest.mark.parametrize(
     ("name", "rule", "names_packet"),
     [
-        ("Loses", "it was kept, and dequeue returns None although", True),
+        ("Loses", "it was kept, and dequeue returns no packet although", True),
         ("Twice", "it is returned although it left or was dropped before", True),
         ("Invents", "dequeue returned 'a packet'", False),
-        ("Never", "dequeue returns None although 1 packet", True),
+        ("Never", "dequeue returns no packet although 1 packet", True),
         ("Throws", "ZeroDivisionError: by zero", True),
         ("Reorders", "a class that means this says reorders = True", True),
         ("Forever", "it waits until 1000000000 s: return a time after now", False),

@@ -173,8 +173,8 @@ def test_its_parameters_are_its_own() -> None:
 @pytest.mark.parametrize(
     ("how", "hook", "rule", "names_packet"),
     [
-        ("loses", "dequeue", "it was kept, and dequeue returns None although", True),
-        ("never", "dequeue", "dequeue returns None although", True),
+        ("loses", "dequeue", "it was kept, and dequeue returns no packet although", True),
+        ("never", "dequeue", "dequeue returns no packet although", True),
         ("twice", "dequeue", "it is returned although it left or was dropped before", True),
         ("dropped", "dequeue", "it is returned although it left or was dropped before", True),
         ("elsewhere", "dequeue", "it is returned although it left or was dropped before", True),

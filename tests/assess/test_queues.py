@@ -220,7 +220,7 @@ def test_every_built_in_queue_has_its_page_and_the_table_has_every_row() -> None
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("def dequeue(self, now): return None", "dequeue returns None although"),
+        ("def dequeue(self, now): return None", "dequeue returns no packet although"),
         ("def enqueue(self, packet, now): raise ZeroDivisionError('by zero')", "by zero"),
         ("def dequeue(self, now): return self.packets.pop() if self.packets else None", "reorders = True"),
     ],

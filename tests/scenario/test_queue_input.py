@@ -168,6 +168,6 @@ def test_a_broken_queue_of_ones_own_ends_a_command_without_a_traceback(tmp_path:
         ":Never at link bottleneck failed in dequeue",
         "packet ",
         "s of simulated time",
-        "returns None although",
+        "returns no packet although",
     ):
         assert part in found, found

@@ -314,7 +314,7 @@ impl Hosted {
             (self.first..).zip(&self.ledger).find_map(|(number, kept)| Some((number, kept.as_ref()?)));
         if let Some((number, packet)) = oldest {
             let what = format!(
-                "{}: it was kept, and dequeue returns None although {} held: return one of them, or the time to \
+                "{}: it was kept, and dequeue returns no packet although {} held: return one of them, or the time to \
                  wait until",
                 shown(number, packet),
                 if self.held.packets == 1 {
