@@ -65,6 +65,17 @@ pub enum Verdict {
     KnownToFail,
 }
 
+impl Verdict {
+    /// As people read it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Passed => "passed",
+            Verdict::Failed => "failed",
+            Verdict::KnownToFail => "known to fail",
+        }
+    }
+}
+
 /// A test's verdict, with what it rests on.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -188,6 +199,7 @@ impl Bench {
         let bench = Arc::new(self);
         let trials = bench.planned().into_iter().map(|test| {
             let (bench, outcomes) = (bench.clone(), outcomes.clone());
+            let kind = if bench.expected(&test).is_some() { Verdict::KnownToFail.word() } else { "" };
             Trial::test(test.name.clone(), move || {
                 let outcome = bench.outcome(&test);
                 let failed = outcome.verdict == Verdict::Failed;
@@ -195,6 +207,7 @@ impl Bench {
                 outcomes.lock().unwrap_or_else(|it| it.into_inner()).push(outcome);
                 if failed { Err(Failed::from(text)) } else { Ok(()) }
             })
+            .with_kind(kind)
         });
         let conclusion = libtest_mimic::run(arguments, trials.collect());
         let mut outcomes = std::mem::take(&mut *outcomes.lock().unwrap_or_else(|it| it.into_inner()));
@@ -242,6 +255,10 @@ impl Bench {
         tests
     }
 
+    fn expected(&self, test: &Test) -> Option<&Known> {
+        self.known.iter().find(|known| known.test == test.name && test.what != What::Unknown)
+    }
+
     fn outcome(&self, test: &Test) -> Outcome {
         let Test { name, cc, what } = test;
         let found = match what {
@@ -250,8 +267,7 @@ impl Bench {
             What::Snapshot => self.kept(cc),
             What::Unknown => Err(format!("known() names {name}, and there is no such test")),
         };
-        let known = self.known.iter().find(|known| known.test == *name && *what != What::Unknown);
-        let (verdict, text) = match (found, known) {
+        let (verdict, text) = match (found, self.expected(test)) {
             (Ok(text), None) => (Verdict::Passed, text),
             (Err(text), None) => (Verdict::Failed, text),
             (Err(text), Some(known)) => (Verdict::KnownToFail, format!("{text}\nKnown: {}", known.why)),

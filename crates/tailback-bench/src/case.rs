@@ -54,7 +54,9 @@ impl Subject {
         sound(tested.faults(), place)?;
         match tested.verdict() {
             Judged::Passed => Ok(tested.to_string()),
-            Judged::Failed | Judged::Undecided => Err(tested.to_string()),
+            Judged::Failed | Judged::Undecided => {
+                Err(watch.silence().map_or(String::new(), |why| why + "\n") + &tested.to_string())
+            }
         }
     }
 

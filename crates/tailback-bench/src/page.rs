@@ -15,14 +15,6 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-fn word(verdict: Verdict) -> (&'static str, &'static str) {
-    match verdict {
-        Verdict::Passed => ("passed", "passed"),
-        Verdict::Failed => ("failed", "failed"),
-        Verdict::KnownToFail => ("known", "known to fail"),
-    }
-}
-
 /// The page of a stack's tests: a matrix, then each test with what it rests on, then the scenarios.
 pub fn page(name: &str, version: &str, outcomes: &[Outcome], scenarios: &[(&str, &str)]) -> String {
     let cut = |test: &str| {
@@ -45,8 +37,8 @@ pub fn page(name: &str, version: &str, outcomes: &[Outcome], scenarios: &[(&str,
         let Some(outcome) = outcomes.iter().find(|it| it.test == test) else {
             return "<td></td>".to_string();
         };
-        let (class, text) = word(outcome.verdict);
-        format!("<td><a class=\"{class}\" href=\"#{0}\">{text}</a></td>", escaped(&test))
+        let text = outcome.verdict.word();
+        format!("<td><a class=\"{text}\" href=\"#{0}\">{text}</a></td>", escaped(&test))
     };
     let matrix: String = rows
         .iter()
@@ -58,11 +50,11 @@ pub fn page(name: &str, version: &str, outcomes: &[Outcome], scenarios: &[(&str,
     let details: String = outcomes
         .iter()
         .map(|outcome| {
-            let (class, text) = word(outcome.verdict);
+            let text = outcome.verdict.word();
             let test = escaped(&outcome.test);
             let why = escaped(outcome.text.trim_end());
             format!(
-                "<h3 id=\"{test}\">{test}: <span class=\"{class}\">{text}</span></h3>\n<pre>{why}</pre>\n"
+                "<h3 id=\"{test}\">{test}: <span class=\"{text}\">{text}</span></h3>\n<pre>{why}</pre>\n"
             )
         })
         .collect();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use tailback_core::foreign::{Endpoint, Flight, Progress, Setup, Stack, State};
@@ -55,6 +55,8 @@ pub struct Watch {
     side: AtomicU8,
     at_ps: AtomicU64,
     calls: AtomicU64,
+    datagrams: AtomicU64,
+    is_established: AtomicBool,
     journal: Option<Mutex<Vec<Entry>>>,
 }
 
@@ -75,6 +77,17 @@ impl Watch {
         let at = Time::from_ps(self.at_ps.load(Relaxed)).as_secs_f64();
         let of = format!("{} of {}", CALLS[usize::from(call)], SIDES[usize::from(side)]);
         (call != 0).then(|| format!("{of}, its call {}, at {at} s of the scenario", self.calls()))
+    }
+
+    /// Why a run has nothing to measure: no end said that it was established; None if one did.
+    pub fn silence(&self) -> Option<String> {
+        (!self.is_established.load(Relaxed)).then(|| {
+            let (datagrams, calls) = (self.datagrams.load(Relaxed), self.calls());
+            format!(
+                "No connection was ever established: progress() never said so, and poll_transmit() gave {datagrams} \
+                 datagrams in {calls} calls of the stack."
+            )
+        })
     }
 
     fn begin(&self, call: u8, side: u8, at: Option<Time>) {
@@ -229,6 +242,7 @@ impl Endpoint for End {
             Some(ecn) => (self.given(&(&*datagram, ecn as u8)), datagram.len() as u64),
             None => (0, 0),
         };
+        self.watch.datagrams.fetch_add(u64::from(ecn.is_some()), Relaxed);
         self.watch.end(3, self.side, 0, answer, bytes);
         ecn
     }
@@ -256,7 +270,9 @@ impl Endpoint for End {
                 [it.is_established, it.peer_finished, it.is_acknowledged, it.is_closed, it.has_failed];
             count(&flags.iter().fold(0, |bits, flag| bits * 2 + u64::from(*flag)))
         };
-        self.within(10, None, 0, |it| it.progress(), seen)
+        let progress = self.within(10, None, 0, |it| it.progress(), seen);
+        self.watch.is_established.fetch_or(progress.is_established, Relaxed);
+        progress
     }
     fn flight(&mut self) -> Flight {
         // What it says of its window stands in `state`, too.

@@ -59,6 +59,12 @@ fn a_call_that_never_comes_back_is_named() {
 }
 
 #[test]
+fn a_stack_that_hears_nothing_is_named_before_its_numbers() {
+    let words = ["No connection was ever established", "poll_transmit() gave", "failed: subject."];
+    fails(&with(Fault::SaysNothing), "tests/paths/wide/fixed", &words);
+}
+
+#[test]
 fn a_stack_that_waits_for_nothing_is_named() {
     fails(&with(Fault::WaitsForever), "tests/paths/wide/fixed", &["did what none may", "wait"]);
 }
