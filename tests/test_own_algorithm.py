@@ -296,6 +296,7 @@ class Picky(NewReno):
         ({"mine": NewReno}, {"name": "mine", "gain": 3}, "takes no arguments"),
         ({}, "python:tailback.examples.newreno:Vegas", "tailback.examples.newreno has no Vegas"),
         ({}, "python:no_such_module:Vegas", "no_such_module cannot be imported: ModuleNotFoundError"),
+        ({}, "python:no_such_module:Vegas", "a file has its path: no_such_module.py:Vegas"),
         ({}, "python:NewReno", "names no class"),
         ({}, "python:subprocess:getoutput", "subprocess:getoutput is no class"),
         ({}, "python:subprocess:Popen", "Popen is neither a queue, which has"),

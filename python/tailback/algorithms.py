@@ -172,7 +172,9 @@ def load(reference: str) -> Callable[..., Algorithm]:
     try:
         module = _module_of_file(Path(place)) if is_file else _module(place)
     except Exception as error:
-        raise TailbackError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
+        is_absent = isinstance(error, ModuleNotFoundError) and error.name == place.partition(".")[0]
+        hint = f". A module is an installed one; a file has its path: {place}.py:{attribute}" if is_absent else ""
+        raise TailbackError(f"{place} cannot be imported: {type(error).__name__}: {error}{hint}") from error
     found: Any = getattr(module, attribute, None)
     if found is None:
         raise TailbackError(f"{place} has no {attribute}.")

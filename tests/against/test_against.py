@@ -116,6 +116,8 @@ def test_only_what_changed_is_shown_in_every_form(repo: Path, tailback: Tailback
     assert all(f"`{name}`" in comment and name in page for name in verdicts)
     assert "b.rtt_min_ms" not in comment
     assert "uncommitted files: `mine.py`" in comment
+    command = f"tailback ci scenarios --base {git(repo, 'rev-parse', '--short=12', 'main')[:7]}"
+    assert all(command in text and "--candidate mine.py:Mine --allow-code" in text for text in (comment, page))
     assert "<svg" in Path("h.svg").read_text()
     entries = history.read(Path("h.jsonl"))
     assert [entry.short[-1] == "+" for entry in entries] == [False, True]

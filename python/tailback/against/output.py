@@ -121,7 +121,8 @@ def markdown(against: Against) -> str:
     if against.uncommitted:
         files = ", ".join(map(code, against.uncommitted[:5])) + (" …" if len(against.uncommitted) > 5 else "")
         lines.append(f"- The working tree has uncommitted files: {files}")
-    return "\n".join([*lines, "", f"<sub>{method(against)}</sub>", ""])
+    again = f" Again: {code(against.command)}" if against.command else ""
+    return "\n".join([*lines, "", f"<sub>{method(against)}{again}</sub>", ""])
 
 
 def page(against: Against, history: Sequence[Entry] = ()) -> str:
@@ -157,6 +158,7 @@ def page(against: Against, history: Sequence[Entry] = ()) -> str:
         tables=tables,
         notes=notes,
         provenance=[
+            ("command", against.command),
             ("base", f"{against.named}: {against.base.commit} {against.base.subject}"),
             ("working tree", f"{against.head.commit} {against.head.subject}"),
             ("scenarios", ", ".join(against.compared.names)),

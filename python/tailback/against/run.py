@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from tailback.against.revisions import Repository, Revision, RevisionError
 from tailback.against.side import Given, Measures, Ready, Setting, Side, SideError
 from tailback.candidate import flow_fields
 from tailback.errors import Problem, ScenarioError, TailbackError
+from tailback.expect.testing import as_toml
 from tailback.progress import Runs
 from tailback.scenario.whole import toml_read
 
@@ -75,6 +77,8 @@ class Against:
     unreadable: dict[str, str]
     notes: list[str] = field(default_factory=list)
     wall_s: float = 0.0
+    #: The command that compares these again.
+    command: str = ""
 
     @property
     def changes(self) -> list[Change]:
@@ -163,7 +167,29 @@ def against_base(
                 "candidate by its file, and do not install the package of the working tree as editable."
             )
     wall_s = time.perf_counter() - began
-    return Against(revision, head, base, repository.uncommitted(), found, unreadable, notes, wall_s)
+    command = _command(all_paths, revision, setting, pairs, least)
+    return Against(revision, head, base, repository.uncommitted(), found, unreadable, notes, wall_s, command)
+
+
+def _command(
+    paths: Sequence[str | os.PathLike[str]], base: Revision, setting: Setting, pairs: int, least: float
+) -> str:
+    """`tailback ci` with these arguments, and the commit for its base, which a branch's name soon is not any more."""
+    words = ["tailback", "ci", *map(str, paths), "--base", base.short]
+    if setting.candidate is not None:
+        words += ["--candidate", _text(setting.candidate)]
+    for name, value in setting.changes.items():
+        words += ["--set", f"{name}={_text(value)}"]
+    for name, place in setting.algorithms.items():
+        words += ["--algorithm", f"{name}={place}"]
+    words += ["--allow-code"] if setting.allow_code else []
+    words += ["--pairs", str(pairs)] if pairs != judging.PAIRS else []
+    words += ["--least", str(least)] if least != judging.LEAST else []
+    return shlex.join(words)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else as_toml(value)
 
 
 def given_scenarios(

@@ -459,7 +459,7 @@ class Testing:
         shown = file.relative_to(here) if file.is_relative_to(here) else file
         words = ["tailback", "run", str(shown)]
         for path, value in changes.items():
-            words += ["--set", f"{path}={_as_toml(value)}"]
+            words += ["--set", f"{path}={as_toml(value)}"]
         return (*words, *self._options, *(["--allow-code"] if self._allow_code else []))
 
     def go(self, *, progress: bool | Callable[[int, int], object] = False, cancel: Cancel | None = None) -> Tested:
@@ -666,12 +666,12 @@ def _declared(file: Path, texts: tuple[str, ...]) -> dict[int, str]:
     return out
 
 
-def _as_toml(value: Any) -> str:
+def as_toml(value: Any) -> str:
     """A value as `--set` takes it."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key} = {_as_toml(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{key} = {as_toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_as_toml, value)) + "]"
+        return "[" + ", ".join(map(as_toml, value)) + "]"
     return json.dumps(value, ensure_ascii=False)
 
 
