@@ -2,6 +2,7 @@ use tailback_core::cc::external::Makers;
 use tailback_core::engine::Simulation;
 use tailback_core::foreign::{StackFault, Stacks};
 use tailback_core::params::nearest;
+use tailback_core::probe::rows::SCHEMAS;
 use tailback_core::probe::schema::Labels;
 use tailback_core::probe::{self, Tables};
 use tailback_core::scenario as engine;
@@ -66,13 +67,25 @@ impl Result {
 
     /// A table: `flows` and `links` always, others as `[instruments]` says. None if it was not recorded.
     pub fn table(&self, name: &str) -> Option<Table<'_>> {
+        if !self.records(name) {
+            return None;
+        }
         let table = self.tables.tables.iter().find(|table| table.name == name)?;
         Some(Table { table, result: self })
     }
 
     /// The names of the tables.
     pub fn tables(&self) -> Vec<&'static str> {
-        self.tables.tables.iter().map(|table| table.name).collect()
+        self.tables.tables.iter().map(|table| table.name).filter(|name| self.records(name)).collect()
+    }
+
+    /// Is an instrument that fills this table switched on, or does it need none?
+    fn records(&self, table: &str) -> bool {
+        let by =
+            SCHEMAS.iter().find(|stated| stated.name == table).map_or(&[][..], |stated| stated.instruments);
+        let on = serde_json::to_value(&self.scenario.engine.instruments).unwrap_or_default();
+        let is_on = |name: &&str| on[name].as_array().is_some_and(|of| !of.is_empty()) || on[name] == true;
+        by.is_empty() || by.iter().any(is_on)
     }
 
     /// What is allowed but probably not meant.
