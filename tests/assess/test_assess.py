@@ -272,6 +272,18 @@ def test_who_never_backs_off_fails_every_absolute_row() -> None:
     assert found == dict.fromkeys(HARMLESS, "failed")
 
 
+def test_a_bound_that_no_baseline_sets_is_shown_in_its_place() -> None:
+    experiment = next(each for each in EXPERIMENTS if each.name == "loss-in-per-cent")
+    cell = next(each for each in experiment.cells if each.quick)
+    runs: dict[tuple[str, str], dict[int, Any]] = {
+        (cell.name, label): {seed: {"loss": share + 0.001 * seed} for seed in range(3)}
+        for label, share in {"mine": 0.3, "cubic": 0.4}.items()
+    }
+    found = verdicts.judge_experiment(experiment, [cell], runs, "mine", ["cubic"])
+    assert found.verdict == "failed"
+    assert output.worst(found.worst, by_name()).endswith("their packets lost 30.1 %, at most 10 %")
+
+
 # --- Scopes -----------------------------------------------------------------------------------------------------
 
 

@@ -66,7 +66,7 @@ def worst(found: Found | None, cells: dict[str, Cell]) -> str:
         return f"{cells[found.cell].label}: {found.rule.title}: {found.why}"
     value = _amount(found, found.candidate.estimate)
     shown = f"{cells[found.cell].label}: {found.rule.title} {value}"
-    if found.against == OWN:
+    if found.against == OWN or found.rule.is_absolute:
         return f"{shown}, {'at least' if found.rule.more else 'at most'} {_amount(found, found.bound)}"
     base = _amount(found, found.baselines[found.against].estimate) if found.against else "–"
     return f"{shown}, {found.against} {base}"
