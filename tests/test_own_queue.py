@@ -259,6 +259,16 @@ def test_a_class_that_reads_the_clock_or_draws_unseeded_chance_is_refused():
 
             self.at = perf_counter()
 
+    class Unseeded(tb.OwnQueue):
+        def __init__(self):
+            super().__init__()
+            self.random = random.Random()
+
+    class Systems(tb.OwnQueue):
+        def __init__(self):
+            super().__init__()
+            self.random = random.SystemRandom()
+
     class Seeded(tb.OwnQueue):
         def __init__(self, seed):
             super().__init__()
@@ -271,10 +281,22 @@ def test_a_class_that_reads_the_clock_or_draws_unseeded_chance_is_refused():
         (Clock, "time.monotonic in Clock.dequeue"),
         (Chance, "random.random in Chance.enqueue"),
         (Local, "time.perf_counter in Local.enqueue"),
+        (Unseeded, r"random.Random\(\) without a seed in Unseeded.__init__"),
+        (Systems, "random.SystemRandom in Systems.__init__"),
     ]:
         with pytest.raises(TailbackError, match=where):
             run(made_by)
     assert_same_rows(run(Seeded), run(Seeded), ["queue"])
+
+
+def test_a_parameter_that_a_class_lacks_is_named_with_those_it_has():
+    class Late(tb.OwnQueue):
+        def __init__(self, most_ms=20, **limits):
+            super().__init__(**limits)
+
+    path = {"rate": "10mbit", "rtt": "40ms", "duration": "1s", "queue": {"discipline": "late", "mots_ms": 5}}
+    with pytest.raises(TailbackError, match=r"Late has no parameter mots_ms. Did you mean most_ms\? There are: limit_"):
+        tb.run(tb.dumbbell(flows=[tb.bulk("reno")], **path), algorithms={"late": Late})
 
 
 SOURCE = """

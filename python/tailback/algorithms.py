@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 from tailback import bpf, crates, modules, native, queues, registry, stacks
 from tailback._core import Ack, Congestion, Control
 from tailback.checksums import digest
-from tailback.errors import TailbackError
+from tailback.errors import TailbackError, nearest
 
 if TYPE_CHECKING:
     from tailback.scenario import Scenario
@@ -325,6 +325,20 @@ def referenced(name: str, folder: Path | None = None) -> Factory:
     return factory(load(name.removeprefix(_PREFIX)))
 
 
+def _title(made_by: Any) -> str:
+    return str(getattr(made_by, "__name__", made_by))
+
+
+def _parameters(made_by: Any) -> set[str]:
+    """The keyword arguments of a class: its own, and its bases' where it hands the rest on."""
+    out: set[str] = set()
+    for each in made_by.__mro__ if isinstance(made_by, type) else (made_by,):
+        out |= set(queues.parameters(each)) - {"args", "kwargs", "seed", "rate_bps"}
+        if not queues.takes_any(each):
+            break
+    return out
+
+
 def factory(made_by: Callable[..., Algorithm]) -> Factory:
     """What the engine calls for each connection, from a class."""
     if stacks.is_stack(made_by):
@@ -336,7 +350,18 @@ def factory(made_by: Callable[..., Algorithm]) -> Factory:
 
     def make(offered: dict[str, Any], params: dict[str, Any]) -> Algorithm:
         # A seed in the scenario is the user's own.
-        return made_by(**({name: value for name, value in offered.items() if name in taken} | params))
+        given = {name: value for name, value in offered.items() if name in taken} | params
+        try:
+            return made_by(**given)
+        except TypeError as error:
+            word = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+            if word is None or word[1] not in params:
+                raise
+            known = sorted(_parameters(made_by))
+            close = nearest(word[1], known)
+            hint = f"Did you mean {close}? " if close else ""
+            there = f"There are: {', '.join(known)}." if known else "It takes none."
+            raise TypeError(f"{_title(made_by)} has no parameter {word[1]}. {hint}{there}") from None
 
     if queues.is_queue(made_by):
         made: Factory = queues.factory_of(make)

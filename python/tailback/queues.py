@@ -90,13 +90,17 @@ def limit_of(made_by: Any) -> str:
     for counted in ("packets", "bytes"):
         if f"limit_{counted}" in named:
             return counted
-    try:
-        kinds = [each.kind for each in inspect.signature(made_by).parameters.values()]
-    except (TypeError, ValueError):
-        return ""
     # `**limits` of a class on OwnQueue are handed on.
-    takes_any = inspect.Parameter.VAR_KEYWORD in kinds
-    return "packets" if takes_any and isinstance(made_by, type) and issubclass(made_by, OwnQueue) else ""
+    return "packets" if takes_any(made_by) and isinstance(made_by, type) and issubclass(made_by, OwnQueue) else ""
+
+
+def takes_any(made_by: Any) -> bool:
+    """Does a class take keyword arguments that it does not name?"""
+    try:
+        found = inspect.signature(made_by).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(each.kind is inspect.Parameter.VAR_KEYWORD for each in found)
 
 
 #: Functions whose result depends on the machine and the moment, by module.
@@ -104,7 +108,7 @@ _CLOCKS = {
     "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time"}
     | {"process_time_ns", "thread_time", "clock_gettime", "localtime", "gmtime", "sleep"},
     "datetime": {"now", "utcnow", "today"},
-    "random": {name for name in dir(random) if name[0].islower()},
+    "random": {name for name in dir(random) if name[0].islower()} | {"SystemRandom"},
     "os": {"urandom", "getrandom"},
     "secrets": {"token_bytes", "randbelow", "choice", "randbits"},
 }
@@ -147,8 +151,14 @@ def _read_in(function: types.FunctionType) -> str | None:
     for code in _codes(function.__code__):
         imported: dict[str, str] = {}
         module = ""
+        is_generator = False
         for step in dis.get_instructions(code):
             word = str(step.argval)
+            if is_generator and step.opname in ("PRECALL", "PUSH_NULL"):
+                continue
+            if is_generator and step.opname.startswith("CALL") and step.arg == 0:
+                return "random.Random() without a seed"
+            is_generator = False
             if step.opname in ("IMPORT_NAME", "IMPORT_FROM"):
                 module = word if step.opname == "IMPORT_NAME" else module
                 if step.opname == "IMPORT_FROM" and word in _CLOCKS.get(module, ()):
@@ -165,6 +175,7 @@ def _read_in(function: types.FunctionType) -> str | None:
                 module = getattr(found, "__name__", "") if isinstance(found, types.ModuleType) else ""
                 # datetime.datetime.now, and time.time under its own name.
                 home = getattr(found, "__module__", None) or ""
+                is_generator = found is random.Random
                 if isinstance(found, type) and home == "datetime":
                     module = "datetime"
                 elif callable(found) and getattr(found, "__name__", "") in _CLOCKS.get(home, ()):
@@ -175,6 +186,7 @@ def _read_in(function: types.FunctionType) -> str | None:
             if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and module:
                 if word in _CLOCKS.get(module, ()):
                     return f"{module}.{word}"
+                is_generator = (module, word) == ("random", "Random")
                 module = module if word in ("datetime", "date") else ""
     return None
 
