@@ -242,7 +242,7 @@ def test_a_seed_without_the_number_is_the_reason_that_is_shown() -> None:
     }
     found = verdicts.judge_cell(cell, runs, "pie", ["codel"], QUEUE, candidate("pie"))[0]
     assert found.verdict == "failed"
-    assert output.worst(found, {cell.name: cell}).endswith("nothing to measure it by with seed 2")
+    assert output.worst(found, {cell.name: cell}).endswith("nothing came through to measure it by with seed 2")
 
 
 def test_names_below_a_picture_stand_clear_of_its_axis_and_of_its_edge() -> None:

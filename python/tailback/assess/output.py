@@ -6,6 +6,7 @@ import json
 import math
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,7 @@ def effect(criterion: Criterion, label: str, *, has_own_bounds: bool = False) ->
     if has_own_bounds:
         shown = criterion.worst or _least_room(criterion)
         difference = shown.differences.get(label) if shown else None
-        return f"{_range(shown.statistic, difference)}{_unit(shown)}" if shown and difference else ""
+        return f"{_range(shown, difference)}{_unit(shown)}" if shown and difference else ""
     verdict, found = criterion.against(label)
     if found is None:
         return ""
@@ -95,7 +96,7 @@ def effect(criterion: Criterion, label: str, *, has_own_bounds: bool = False) ->
     if difference is None or not math.isfinite(difference.estimate):
         return verdict
     beyond = " beyond plain" if is_beyond else ""
-    return f"{verdict}: {_range(found.statistic, difference)}{_unit(found)}{beyond}"
+    return f"{verdict}: {_range(found, difference)}{_unit(found)}{beyond}"
 
 
 def by_ware(criterion: Criterion, cells: dict[str, Cell]) -> str:
@@ -111,19 +112,24 @@ def by_ware(criterion: Criterion, cells: dict[str, Cell]) -> str:
 
 
 def _unit(found: Found) -> str:
-    unit = "%" if found.statistic in _SHARES else found.rule.unit
+    unit = "%" if _is_share(found) else found.rule.unit
     return f" {unit}" if unit else ""
+
+
+def _is_share(found: Found) -> bool:
+    """Is it a share that is written in per cent? What is measured in per cent has its unit."""
+    return found.statistic in _SHARES and not found.rule.unit
 
 
 def _amount(found: Found, value: float) -> str:
     """A number with its unit; shares of packets in per cent."""
-    return f"{written(100 * value if found.statistic in _SHARES else value, 3)}{_unit(found)}"
+    return f"{written(100 * value if _is_share(found) else value, 3)}{_unit(found)}"
 
 
-def _range(statistic: str, found: Interval) -> str:
+def _range(of: Found, found: Interval) -> str:
     if not math.isfinite(found.estimate):
         return "–"
-    scale = 100.0 if statistic in _SHARES else 1.0
+    scale = 100.0 if _is_share(of) else 1.0
 
     def number(value: float) -> str:
         # What lies below a ten-thousandth would bury the rest in zeros.
@@ -363,7 +369,7 @@ def _controls(done: Assessment) -> Markup:
     rows = []
     for each in done.controls:
         numbers = "; ".join(
-            f"{one.cell}: {_range(one.statistic, one.candidate)}, bound {_amount(one, one.bound)}" for one in each.found
+            f"{one.cell}: {_range(one, one.candidate)}, bound {_amount(one, one.bound)}" for one in each.found
         )
         verdict = Verdict.of(each.as_known)
         came = Markup('<span class="badge {}">{}</span>').format(CLAIM(verdict), CONTROL(verdict))
@@ -397,20 +403,25 @@ def _criterion(done: Assessment, criterion: Criterion, cells: dict[str, Cell]) -
     return out
 
 
+def _from_bound(one: Found) -> Interval:
+    """How far the candidate is from the bound that it sets itself."""
+    mine = one.candidate
+    return replace(mine, estimate=mine.estimate - one.bound, low=mine.low - one.bound, high=mine.high - one.bound)
+
+
 def _cell(done: Assessment, criterion: Experiment, cell: Cell, found: Sequence[Found]) -> Markup:
     heads = ["", "verdict", done.candidate.label, *done.against, "difference", "rule", "against the bound"]
     rows = Markup("")
     for one in found:
         rule = one.rule
-        share = one.statistic in _SHARES
+        share = _is_share(one)
         title = f"{rule.title}{' (' + ('%' if share else rule.unit) + ')' if share or rule.unit else ''}"
-        difference = one.differences.get(one.against)
+        difference = _from_bound(one) if one.against == OWN else one.differences.get(one.against)
         bound = f"{rule.rule}: {_amount(one, one.bound)}" if one.against else rule.rule
-        values = [one.why if one.why and not one.against else _range(one.statistic, one.candidate)]
-        values += [
-            _range(one.statistic, one.baselines[label]) if label in one.baselines else "–" for label in done.against
-        ]
-        versus = f"{_range(one.statistic, difference)} to {one.against}" if difference is not None else "–"
+        is_said = one.why and (not one.against or one.verdict == Verdict.FAILED)
+        values = [one.why if is_said else _range(one, one.candidate)]
+        values += [_range(one, one.baselines[label]) if label in one.baselines else "–" for label in done.against]
+        versus = f"{_range(one, difference)} to {one.against}" if difference is not None else "–"
         rows += Markup("<tr><td class=name>{}</td><td>{}</td>").format(title, _badge(one.verdict))
         rows += Markup("").join(Markup("<td>{}</td>").format(value) for value in (*values, versus, bound))
         rows += Markup("<td>{}</td></tr>").format(gauge(one))

@@ -370,7 +370,7 @@ def _judged(
         elif lacking:
             # Left out they would hide the worst: what never arrived has no completion time.
             weighed[label] = Weighed(Verdict.FAILED, -1, 0.0)
-            whys[label] = f"nothing to measure it by with seed {lacking[0]}"
+            whys[label] = f"nothing came through to measure it by with seed {lacking[0]}"
         elif not both:
             has = any(math.isfinite(values[seed]) for seed in seeds)
             if has:
