@@ -245,6 +245,34 @@ def test_a_seed_without_the_number_is_the_reason_that_is_shown() -> None:
     assert output.worst(found, {cell.name: cell}).endswith("nothing came through to measure it by with seed 2")
 
 
+@pytest.mark.parametrize(
+    ("cell", "statistic", "value", "verdict"),
+    [("ecn", "marked_share", 100.0, "passed"), ("ecn", "marked_share", 50.0, "failed"),
+     ("delay-1", "wait_p50", 20.0, "passed"), ("delay-1", "wait_p50", 100.0, "failed")],
+)  # fmt: skip
+def test_a_gauge_and_its_words_agree_with_the_verdict(cell: str, statistic: str, value: float, verdict: str) -> None:
+    given = QUEUE.cells[cell]
+    runs: dict[tuple[str, str], dict[int, Any]] = {
+        (cell, label): {seed: {statistic: value} for seed in range(5)} for label in ("pie", "codel")
+    }
+    judged = verdicts.judge_cell(given, runs, "pie", ["codel"], QUEUE, candidate("pie"))
+    found = next(each for each in judged if each.statistic == statistic)
+    assert found.verdict == verdict
+    svg = str(pictures.gauge(found))
+    (dot,) = re.findall(r'class="dot" cx="([\d.]+)"', svg)
+    (edge,) = re.findall(r'class="edge" d="M([\d.]+)', svg)
+    assert (float(dot) > float(edge)) == (verdict == "failed")
+
+
+def test_a_full_queue_leaves_the_scale_of_the_others() -> None:
+    svg = pictures._lines("wait", [("mine", [10.0, 20.0]), ("drop-tail-bytes", [500.0, 500.0])], ("0", "20 s"), 30.0)
+    assert "drop-tail reaches 500" in svg
+    assert "at most 30" in svg
+    # Twenty of a scale that ends a tenth above the bound.
+    high = pictures.HEIGHT - pictures.BOTTOM - pictures.TOP
+    assert f"{pictures.TOP + high * (1 - 20 / 33):.1f}" in svg
+
+
 def test_names_below_a_picture_stand_clear_of_its_axis_and_of_its_edge() -> None:
     labels = ("a-queue-of-ones-own", "drop-tail-bytes", "drop-tail-packets", "codel", "pie", "another-one")
     svg = pictures._lines("wait", [(label, [1.0, 2.0]) for label in labels], ("0", "20 s"))

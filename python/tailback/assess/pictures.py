@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup, escape
 
 from tailback.assess.book import Cell
-from tailback.assess.verdicts import Found
+from tailback.assess.verdicts import OWN, Found
 from tailback.numbers import written
 
 if TYPE_CHECKING:
@@ -36,13 +36,29 @@ def curves(done: Assessment, cell: Cell) -> Markup:
         found = [(label, rows[key]) for label, rows in shown.items() if rows.get(key)]
         if found:
             ends = ("shortest", "longest") if key == "times_ms" else ("0", f"{cell.seconds:g} s")
-            return _lines(f"{title}, seed 1", found, ends)
+            bounds = [
+                one.bound
+                for criterion in done.criteria
+                for one in criterion.found
+                if one.cell == cell.name
+                and one.rule.title.startswith("median wait")
+                and one.against == OWN
+                and key == "wait_ms"
+            ]
+            return _lines(f"{title}, seed 1", found, ends, *bounds[:1])
     found = [(label, rows["others"]) for label, rows in shown.items() if rows.get("others")]
     return _lines("Mbit/s of the others, seed 1", found, ("0", f"{cell.seconds:g} s")) if found else Markup("")
 
 
-def _lines(title: str, found: Sequence[tuple[str, Sequence[float]]], ends: tuple[str, str]) -> Markup:
-    top = max(max(values) for _, values in found) or 1.0
+def _lines(
+    title: str, found: Sequence[tuple[str, Sequence[float]]], ends: tuple[str, str], bound: float = math.nan
+) -> Markup:
+    """Curves of equal step. A full drop-tail queue would press all others flat, so it leaves the scale at its top."""
+    every = {label: max(values) for label, values in found}
+    others = [highest for label, highest in every.items() if not label.startswith("drop-tail")]
+    top = max([*(others or every.values()), *([1.1 * bound] if math.isfinite(bound) else [])]) or 1.0
+    if max(every.values()) > top:
+        title += f"; drop-tail reaches {written(max(every.values()), 3)}"
     wide, high = WIDTH - LEFT - 8.0, HEIGHT - BOTTOM - TOP
     parts = [f'<path class="axis" d="M{LEFT} {TOP}V{TOP + high}H{WIDTH - 8}"/>']
     for share in (0.0, 0.5, 1.0):
@@ -52,11 +68,16 @@ def _lines(title: str, found: Sequence[tuple[str, Sequence[float]]], ends: tuple
     parts.append(f'<text x="{LEFT}" y="{HEIGHT - 12}">{ends[0]}</text>')
     parts.append(f'<text x="{WIDTH - 8}" y="{HEIGHT - 12}" text-anchor="end">{ends[1]}</text>')
     parts.append(f'<text x="{LEFT}" y="12">{escape(title)}</text>')
+    if math.isfinite(bound):
+        y = TOP + high * (1.0 - bound / top)
+        parts.append(f'<path class="edge" stroke-dasharray="5 4" d="M{LEFT} {y:.1f}H{WIDTH - 8}"/>')
+        parts.append(f'<text x="{WIDTH - 8}" y="{y - 4:.1f}" text-anchor="end">at most {written(bound, 3)}</text>')
     # The candidate is drawn last, over the others.
     for number, (_, values) in reversed(list(enumerate(found))):
         step = wide / max(len(values) - 1, 1)
         points = " ".join(
-            f"{LEFT + step * at:.1f},{TOP + high * (1.0 - value / top):.1f}" for at, value in enumerate(values)
+            f"{LEFT + step * at:.1f},{TOP + high * (1.0 - min(value / top, 1.0)):.1f}"
+            for at, value in enumerate(values)
         )
         parts.append(f'<polyline class="line s{min(number, 4)}" points="{points}"/>')
     # Names stand below the ends of the axis, in as many lines as they need.
@@ -72,23 +93,34 @@ def _lines(title: str, found: Sequence[tuple[str, Sequence[float]]], ends: tuple
     return Markup(f'<svg class="picture" viewBox="{size}" role="img" aria-label="{escape(title)}">{body}</svg>')
 
 
+def _has_bound(found: Found) -> bool:
+    return found.against == OWN or found.rule.is_absolute
+
+
 def gauge(found: Found) -> Markup:
     """Where the candidate lies between the baseline and the bound, with its interval; red is beyond the bound."""
-    difference = found.differences.get(found.against)
-    if difference is None or not math.isfinite(difference.estimate):
+    shown = found.candidate if _has_bound(found) else found.differences.get(found.against)
+    if shown is None or not math.isfinite(shown.estimate):
         return Markup("")
-    step = found.bound - found.baselines[found.against].estimate
+    if _has_bound(found):
+        # Nothing that a baseline did sets it: at the bound is 1, and its double, or nothing of it, 2.
+        step, origin = (-1.0 if found.rule.more else 1.0) * abs(found.bound), found.bound
+    else:
+        step, origin = found.bound - found.baselines[found.against].estimate, 0.0
     if not step or not math.isfinite(step):
         return Markup("")
     low, middle, high = sorted(
-        max(-REACH, min(REACH, value / step)) if math.isfinite(value) else 0.0
-        for value in (difference.low, difference.estimate, difference.high)
+        max(-REACH, min(REACH, (value - origin) / step + (1.0 if _has_bound(found) else 0.0)))
+        if math.isfinite(value)
+        else 0.0
+        for value in (shown.low, shown.estimate, shown.high)
     )
 
     def x(value: float) -> float:
         return 70.0 + value * 22.0
 
-    label = f"{found.rule.title}: {middle:.2g} of the way from {found.against} to the bound"
+    start = "nothing" if _has_bound(found) else found.against
+    label = f"{found.rule.title}: {middle:.2g} of the way from {start} to the bound"
     return Markup(
         f'<svg width="140" height="18" viewBox="0 0 140 18" role="img" aria-label="{escape(label)}">'
         f'<rect class="zone" x="{x(1):.1f}" y="1" width="{140 - x(1):.1f}" height="16"/>'
