@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1] / "python"
 #: From the lowest to the highest, each with its modules; a folder counts with everything in it.
 LAYERS = {
     "units and errors": "_core checksums errors extras files git lazy numbers progress terminal units views",
-    "scenario": """algorithms bpf candidate compiled consent crates examples isolated modules native presets
+    "scenario": """algorithms bpf candidate compiled consent crates examples hooks isolated modules native presets
         queue_candidate queues registry scenario stacks trace_sources traces""",
     "result": "result",
     "measures": "experience judge metrics pages responsiveness",

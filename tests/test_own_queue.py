@@ -1,5 +1,6 @@
 """Queue disciplines written in Python: what they can do, and each way of breaking a rule."""
 
+import contextlib
 import random
 import time
 from collections import deque
@@ -287,6 +288,20 @@ def test_a_class_that_reads_the_clock_or_draws_unseeded_chance_is_refused():
         with pytest.raises(TailbackError, match=where):
             run(made_by)
     assert_same_rows(run(Seeded), run(Seeded), ["queue"])
+
+
+def test_a_hook_that_does_not_return_ends_the_run():
+    class Endless(tb.OwnQueue):
+        def dequeue(self, now):
+            while now > 0.1:
+                with contextlib.suppress(Exception):
+                    int(now)
+            return super().dequeue(now)
+
+    began = time.monotonic()
+    assert "dequeue" in (text := broken(Endless))
+    assert "processor time and does not return" in text
+    assert time.monotonic() - began < 60
 
 
 def test_a_parameter_that_a_class_lacks_is_named_with_those_it_has():

@@ -31,6 +31,9 @@ class ReadCondition:
 def condition_read(text: str, metrics: Sequence[tuple[str, str]], baseline: bool, window: bool) -> ReadCondition:
     """Read a condition; a `ValueError` with the character, what is wrong and what would be right."""
 
+def hooks_that_stay(most_s: float) -> list[int]:
+    """The threads whose hook of a Python class has used so much processor time since it was first seen."""
+
 def condition_judge(relation: str, sides: Sequence[Sequence[float]], confidence: float) -> tuple[str, int]:
     """The verdict on a condition's sides, a row a seed, and the row that is furthest from where it holds."""
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from tailback import bpf, crates, modules, native, queues, registry, stacks
+from tailback import bpf, crates, hooks, modules, native, queues, registry, stacks
 from tailback._core import Ack, Congestion, Control
 from tailback.checksums import digest
 from tailback.errors import TailbackError, nearest
@@ -341,6 +341,7 @@ def _parameters(made_by: Any) -> set[str]:
 
 def factory(made_by: Callable[..., Algorithm]) -> Factory:
     """What the engine calls for each connection, from a class."""
+    hooks.watch()
     if stacks.is_stack(made_by):
         return stacks.factory_of(made_by)
     try:

@@ -8,6 +8,7 @@ mod captures;
 mod captures_in;
 mod conditions;
 mod faults;
+mod hooks;
 #[cfg(target_os = "linux")]
 mod live;
 mod measures;
@@ -35,6 +36,8 @@ mod _core {
     use crate::conditions::{ReadCondition, condition_judge, condition_read, side_of_zero};
     #[pymodule_export]
     use crate::faults::{AlgorithmError, Cancelled, EngineError, ScenarioError};
+    #[pymodule_export]
+    use crate::hooks::hooks_that_stay;
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use crate::live::{LiveError, live_check, live_clean, live_doctor, live_run};

@@ -18,6 +18,7 @@ use tailback_core::scenario::{Params, Value};
 use tailback_core::time::{Bytes, Duration, Rate, Time};
 
 use crate::faults::AlgorithmError;
+use crate::hooks::within;
 use crate::own_queue::PyQueueMaker;
 use crate::own_stack::{Described, PyStack};
 
@@ -479,7 +480,7 @@ impl Own {
         Python::attach(|py| {
             let borrowed = self.control.bind(py);
             *borrowed.try_borrow_mut()? = PyControl { control: *control, wants_reduction: false };
-            call(py, borrowed)?;
+            within(py, || call(py, borrowed))?;
             let set = borrowed.try_borrow()?;
             *control = set.control;
             Ok(set.wants_reduction)

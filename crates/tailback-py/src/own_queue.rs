@@ -14,6 +14,7 @@ use tailback_core::queue::{Backlog, DropReason};
 use tailback_core::scenario::Params;
 use tailback_core::time::Time;
 
+use crate::hooks::within;
 use crate::own::{Fault, given, shown};
 
 thread_local! {
@@ -172,7 +173,7 @@ impl OwnQueue {
         call: impl FnOnce(Python<'_>) -> PyResult<T>,
     ) -> Result<T, Failure> {
         CALLED.set(self.id);
-        let outcome = Python::attach(call);
+        let outcome = Python::attach(|py| within(py, || call(py)));
         CALLED.set(0);
         DEEDS.with_borrow_mut(|done| deeds.append(done));
         outcome.map_err(failure)
