@@ -53,9 +53,7 @@ pub fn page(name: &str, version: &str, outcomes: &[Outcome], scenarios: &[(&str,
             let text = outcome.verdict.word();
             let test = escaped(&outcome.test);
             let why = escaped(outcome.text.trim_end());
-            format!(
-                "<h3 id=\"{test}\">{test}: <span class=\"{text}\">{text}</span></h3>\n<pre>{why}</pre>\n"
-            )
+            format!("<h3 id=\"{test}\">{test}: <span class=\"{text}\">{text}</span></h3>\n<pre>{why}</pre>\n")
         })
         .collect();
     let files: String = scenarios
