@@ -18,7 +18,7 @@ use tailback_core::scenario::{Params, Value};
 use tailback_core::time::{Bytes, Duration, Rate, Time};
 
 use crate::faults::AlgorithmError;
-use crate::hooks::within;
+use crate::hooks::Caller;
 use crate::own_queue::PyQueueMaker;
 use crate::own_stack::{Described, PyStack};
 
@@ -406,6 +406,7 @@ impl PyMaker {
         let control = cc::Control { cwnd: 0, ssthresh: 0, pacing: None, mss: 1, self_limited: false };
         Ok(Own {
             name: self.name.clone(),
+            caller: Caller::default(),
             control: Py::new(py, PyControl { control, wants_reduction: false })?,
             wants_reduction: false,
             owns_window: match instance.getattr_opt("owns_window")? {
@@ -457,6 +458,7 @@ impl Maker for PyMaker {
 #[derive(Debug)]
 struct Own {
     name: Arc<str>,
+    caller: Caller,
     control: Py<PyControl>,
     wants_reduction: bool,
     owns_window: bool,
@@ -480,7 +482,7 @@ impl Own {
         Python::attach(|py| {
             let borrowed = self.control.bind(py);
             *borrowed.try_borrow_mut()? = PyControl { control: *control, wants_reduction: false };
-            within(py, || call(py, borrowed))?;
+            self.caller.within(py, || call(py, borrowed))?;
             let set = borrowed.try_borrow()?;
             *control = set.control;
             Ok(set.wants_reduction)

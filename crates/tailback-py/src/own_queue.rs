@@ -14,7 +14,7 @@ use tailback_core::queue::{Backlog, DropReason};
 use tailback_core::scenario::Params;
 use tailback_core::time::Time;
 
-use crate::hooks::within;
+use crate::hooks::Caller;
 use crate::own::{Fault, given, shown};
 
 thread_local! {
@@ -151,7 +151,8 @@ impl Maker for PyQueueMaker {
             let instance = self.instance(py, params, seed, rate_bps)?;
             let hook = |name: &str| -> PyResult<Py<PyAny>> { Ok(instance.getattr(name)?.unbind()) };
             let id = MADE.fetch_add(1, Ordering::Relaxed);
-            let own = OwnQueue { id, enqueue: hook("enqueue")?, dequeue: hook("dequeue")? };
+            let (caller, enqueue, dequeue) = (Caller::default(), hook("enqueue")?, hook("dequeue")?);
+            let own = OwnQueue { id, caller, enqueue, dequeue };
             Ok(Box::new(own) as Box<dyn External>)
         })
         .map_err(failure)
@@ -162,6 +163,7 @@ impl Maker for PyQueueMaker {
 #[derive(Debug)]
 struct OwnQueue {
     id: u32,
+    caller: Caller,
     enqueue: Py<PyAny>,
     dequeue: Py<PyAny>,
 }
@@ -173,7 +175,7 @@ impl OwnQueue {
         call: impl FnOnce(Python<'_>) -> PyResult<T>,
     ) -> Result<T, Failure> {
         CALLED.set(self.id);
-        let outcome = Python::attach(|py| within(py, || call(py)));
+        let outcome = Python::attach(|py| self.caller.within(py, || call(py)));
         CALLED.set(0);
         DEEDS.with_borrow_mut(|done| deeds.append(done));
         outcome.map_err(failure)
