@@ -298,10 +298,8 @@ def test_a_hook_that_does_not_return_ends_the_run():
                     int(now)
             return super().dequeue(now)
 
-    began = time.monotonic()
     assert "dequeue" in (text := broken(Endless))
     assert "processor time and does not return" in text
-    assert time.monotonic() - began < 60
 
 
 def test_a_parameter_that_a_class_lacks_is_named_with_those_it_has():

@@ -325,10 +325,6 @@ def referenced(name: str, folder: Path | None = None) -> Factory:
     return factory(load(name.removeprefix(_PREFIX)))
 
 
-def _title(made_by: Any) -> str:
-    return str(getattr(made_by, "__name__", made_by))
-
-
 def _parameters(made_by: Any) -> set[str]:
     """The keyword arguments of a class: its own, and its bases' where it hands the rest on."""
     out: set[str] = set()
@@ -362,7 +358,8 @@ def factory(made_by: Callable[..., Algorithm]) -> Factory:
             close = nearest(word[1], known)
             hint = f"Did you mean {close}? " if close else ""
             there = f"There are: {', '.join(known)}." if known else "It takes none."
-            raise TypeError(f"{_title(made_by)} has no parameter {word[1]}. {hint}{there}") from None
+            title = getattr(made_by, "__name__", made_by)
+            raise TypeError(f"{title} has no parameter {word[1]}. {hint}{there}") from None
 
     if queues.is_queue(made_by):
         made: Factory = queues.factory_of(make)

@@ -24,8 +24,9 @@ class Unreturned(SystemExit):
     program's end, as its own `sys.exit` would be.
     """
 
-    def __str__(self) -> str:
-        return f"the hook has used {MOST_S:g} s of processor time and does not return"
+    def __init__(self) -> None:
+        # Its text, so that a program that it ends does not end as if all was well.
+        super().__init__(f"the hook has used {MOST_S:g} s of processor time and does not return")
 
 
 def watch() -> None:

@@ -56,8 +56,11 @@ impl Caller {
 #[pyfunction]
 pub fn hooks_that_stay(py: Python<'_>, most_s: f64) -> PyResult<Vec<u64>> {
     let time = py.import("time")?;
+    // Taken first: a call of the interpreter may let another thread in, which would wait for this list and hold it.
+    let slots: Vec<Arc<Slot>> =
+        SLOTS.lock().unwrap_or_else(|it| it.into_inner()).iter().filter_map(Weak::upgrade).collect();
     let mut out = Vec::new();
-    for slot in SLOTS.lock().unwrap_or_else(|it| it.into_inner()).iter().filter_map(Weak::upgrade) {
+    for slot in slots {
         let call = slot.call.load(Ordering::Acquire);
         if slot.ident == 0 || call % 2 == 0 {
             continue;

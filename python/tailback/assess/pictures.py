@@ -36,18 +36,17 @@ def curves(done: Assessment, cell: Cell) -> Markup:
         found = [(label, rows[key]) for label, rows in shown.items() if rows.get(key)]
         if found:
             ends = ("shortest", "longest") if key == "times_ms" else ("0", f"{cell.seconds:g} s")
-            bounds = [
-                one.bound
-                for criterion in done.criteria
-                for one in criterion.found
-                if one.cell == cell.name
-                and one.rule.title.startswith("median wait")
-                and one.against == OWN
-                and key == "wait_ms"
-            ]
-            return _lines(f"{title}, seed 1", found, ends, *bounds[:1])
+            bound = _bound_of_wait(done, cell) if key == "wait_ms" else math.nan
+            return _lines(f"{title}, seed 1", found, ends, bound)
     found = [(label, rows["others"]) for label, rows in shown.items() if rows.get("others")]
     return _lines("Mbit/s of the others, seed 1", found, ("0", f"{cell.seconds:g} s")) if found else Markup("")
+
+
+def _bound_of_wait(done: Assessment, cell: Cell) -> float:
+    """What the median wait may be in a cell, if the candidate sets it; else NaN."""
+    found = (one for criterion in done.criteria for one in criterion.found if one.cell == cell.name)
+    own = (one.bound for one in found if one.against == OWN and (one.rule.of or one.statistic) == "wait_p50")
+    return next(own, math.nan)
 
 
 def _lines(
