@@ -264,6 +264,17 @@ def test_a_gauge_and_its_words_agree_with_the_verdict(cell: str, statistic: str,
     assert (float(dot) > float(edge)) == (verdict == "failed")
 
 
+def test_what_is_measured_in_per_cent_is_not_made_so_again() -> None:
+    cell = next(each for each in QUEUE.cells.values() if "loss" in each.statistics)
+    shares = {"choke": 6.5, "codel": 1.25, "pie": 1.0}
+    runs: dict[tuple[str, str], dict[int, Any]] = {
+        (cell.name, label): {seed: {"loss": share} for seed in range(5)} for label, share in shares.items()
+    }
+    judged = verdicts.judge_cell(cell, runs, "choke", ["codel", "pie"], QUEUE, candidate("choke"))
+    found = next(each for each in judged if each.statistic == "loss")
+    assert output.worst(found, {cell.name: cell}).endswith("lost of long flows 6.5 %, codel 1.25 %")
+
+
 def test_a_full_queue_leaves_the_scale_of_the_others() -> None:
     svg = pictures._lines("wait", [("mine", [10.0, 20.0]), ("drop-tail-bytes", [500.0, 500.0])], ("0", "20 s"), 30.0)
     assert "drop-tail reaches 500" in svg
