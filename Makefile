@@ -146,7 +146,7 @@ check-rust: rust-tests | $(if $(filter test,$(MAKECMDGOALS)),lint) $(filter expl
 	cargo test --profile local $(CARGO_FLAGS)
 
 check-python: $(VENV)/.built | $(if $(filter test,$(MAKECMDGOALS)),check-rust)
-	$(BIN)/pytest -n auto --dist loadgroup
+	$(BIN)/pytest -n auto
 
 fmt: $(VENV)/.installed ## Format all sources and fix what the linters can
 	cargo fmt --all
@@ -159,7 +159,7 @@ wheel: explorer $(VENV)/.built ## A wheel for this kind of machine in dist/, wit
 	@scripts/optimise --wheel dist
 
 long: $(VENV)/.built ## The tests that `make test` leaves out: whole searches, and variants of what a quicker test sees
-	$(BIN)/pytest -n auto --dist loadgroup -m long
+	$(BIN)/pytest -n auto -m long
 
 suites: $(VENV)/.built ## The suites that take up to a minute, two minutes in all: red if anything comes out other than declared
 	@names=$$($(BIN)/python scripts/quick_suites) && $(BIN)/tailback test --as-declared $$names

@@ -1,13 +1,18 @@
 """What every test may rely on."""
 
+import functools
 import os
 import signal
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 import command
+
+ROOT = Path(__file__).parents[1]
 
 #: Seconds of processor time that a test may take, with what it starts and waits for. A busy machine does not change it
 #: much; what takes longer is marked long, or made shorter.
@@ -23,21 +28,42 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Before pytest-xdist, which reads groups in the same hook.
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run a failed test of a real kernel up to twice more; the summary names each rerun.
 
     Tests share their machine with each other. A busy machine disturbs one run or two; a difference between the kernel
-    and the simulator disturbs every run. Tests that share what their file makes once go to one worker.
+    and the simulator disturbs every run.
     """
     for item in items:
         if item.path.parent in TIMED:
             item.add_marker(pytest.mark.flaky(reruns=2))
-        if isinstance(item, pytest.Function) and any(
-            made.scope == "module" for each in item._fixtureinfo.name2fixturedefs.values() for made in each
-        ):
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+
+class Together(LoadScopeScheduling):  # type: ignore[misc]
+    """Tests that share what their file makes once go to one worker; every other goes to the next that is free.
+
+    pytest-xdist's own groups go by an end of the test's name, which pytest 9.2 no longer lets it change.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return kept_together(nodeid)
+
+
+def kept_together(nodeid: str) -> str:
+    """What one worker runs as a whole: a test, or its file if that makes something once for several tests."""
+    file = nodeid.partition("::")[0]
+    return file if _makes_something_once(file) else nodeid
+
+
+@functools.cache
+def _makes_something_once(file: str) -> bool:
+    return 'scope="module"' in (ROOT / file).read_text(encoding="utf-8")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
+    """How several workers share the tests."""
+    return Together(config, log)
 
 
 def over_budget(seconds: float, is_long: bool) -> str | None:

@@ -1,0 +1,8 @@
+"""How several workers share the tests."""
+
+from conftest import kept_together
+
+
+def test_what_a_file_makes_once_for_its_tests_one_worker_makes() -> None:
+    assert kept_together("tests/report/test_report.py::test_a") == kept_together("tests/report/test_report.py::test_b")
+    assert kept_together("tests/test_errors.py::test_a") != kept_together("tests/test_errors.py::test_b")
