@@ -36,16 +36,24 @@ def study_page(tmp_path_factory):
     return tiny().run(folder, seeds=2, progress=False), (folder / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_single_result_gives_one_page_that_loads_nothing():
-    page = without_library(report.single(sawtooth()))
+@pytest.fixture(scope="module")
+def written_page(tmp_path_factory):
+    """A report as it is written, in a folder that was not there."""
+    target = tmp_path_factory.mktemp("single") / "deep/report.html"
+    assert report.write(sawtooth(), target) == target
+    return target
+
+
+def test_a_single_result_gives_one_page_that_loads_nothing(written_page):
+    page = without_library(written_page.read_text(encoding="utf-8"))
     assert "http://" not in page
     assert "https://" not in page
     assert 'src="' not in re.sub(r'src="data:image/png;base64,[^"]*"', "", page)
     assert "<link" not in page
 
 
-def test_a_single_result_shows_figures_flows_links_and_scenario():
-    page = report.single(sawtooth())
+def test_a_single_result_shows_figures_flows_links_and_scenario(written_page):
+    page = written_page.read_text(encoding="utf-8")
     for part in ("Everything recorded, over time", "smallest RTT", "bottleneck", "Scenario, resolved", "Run it again"):
         assert part in page
     assert specs_of(page)["figures"]["overview"]["data"]
@@ -77,11 +85,9 @@ def test_a_result_with_totals_only_still_has_a_report():
     assert "goodput" in report.single(rows)
 
 
-def test_writing_is_whole_or_not_at_all(tmp_path):
-    target = tmp_path / "deep" / "report.html"
-    assert report.write(sawtooth(), target) == target
-    assert [p.name for p in target.parent.iterdir()] == ["report.html"]
-    assert target.read_text(encoding="utf-8").rstrip().endswith("</html>")
+def test_writing_is_whole_or_not_at_all(written_page):
+    assert [each.name for each in written_page.parent.iterdir()] == ["report.html"]
+    assert written_page.read_text(encoding="utf-8").rstrip().endswith("</html>")
 
 
 def test_a_studys_report_has_claims_first_then_figures(study_page):
@@ -169,8 +175,8 @@ def test_a_ping_whose_packets_were_not_recorded_does_not_hinder_the_report():
         assert title in page
 
 
-def test_a_page_is_small_and_needs_nothing_from_elsewhere():
-    page = report.single(sawtooth())
+def test_a_page_is_small_and_needs_nothing_from_elsewhere(written_page):
+    page = written_page.read_text(encoding="utf-8")
     assert len(page) < 1_200_000
     # The library is in the page, packed; nothing is loaded.
     assert 'id="plotly"' in page
