@@ -92,6 +92,7 @@ def test_a_change_of_comments_changes_nothing(repo: Path, tailback: Tailback) ->
     git(repo, "commit", "--quiet", "-am", "comments")
     code, out, err = tailback("ci", "scenarios", "--base", "main", *CANDIDATE)
     assert (code, out) == (0, "")
+    assert "conditions: 1 holds" in err
     assert "no run of 1 scenario differs" in err
     assert is_clean(repo)
 
@@ -126,6 +127,32 @@ def test_only_what_changed_is_shown_in_every_form(repo: Path, tailback: Tailback
     )
     assert again == 0
     assert len(history.read(Path("h.jsonl"))) == 2
+
+
+def test_a_condition_that_no_longer_holds_is_named(repo: Path, tailback: Tailback) -> None:
+    conditions = """
+conditions = ["subject.goodput_mbps < b.goodput_mbps", "b.rtt_min_ms > 1s", "subject.goodput_mbps > 0.1 * baseline"]
+baseline = "cubic"
+"""
+    (repo / "scenarios" / "lossy.toml").write_text(LOSSY.partition("conditions")[0] + conditions)
+    (repo / "mine.py").write_text(MINE.replace("control.cwnd // 2", "control.cwnd // 9"))
+    git(repo, "commit", "--quiet", "-am", "timid")
+    git(repo, "branch", "--force", "main")
+    (repo / "mine.py").write_text(MINE.replace("control.cwnd // 2", "9 * control.cwnd // 10"))
+    wanted = ("--markdown", "c.md", "--html", "p.html", "--json")
+    code, out, err = tailback("ci", "scenarios", "--base", "main", *CANDIDATE, *wanted)
+    found = json.loads(out)
+    assert code == 1
+    assert [row["outcome"] for row in found["expected"]] == ["no longer holds", "failed on the base too", "holds"]
+    [row] = found["lost"]
+    measures = {each["measure"]: each for each in found["changes"]}
+    assert row["change"]["measured"]["mean"] == pytest.approx(measures["subject.goodput_mbps"]["change"]["mean"])
+    assert "no longer holds: scenarios/lossy.toml: subject.goodput_mbps < b.goodput_mbps: " in err
+    assert "1 of 3 conditions no longer hold" in err
+    comment, page = (Path(name).read_text() for name in ("c.md", "p.html"))
+    assert "- **no longer holds** `scenarios/lossy.toml`: `subject.goodput_mbps < b.goodput_mbps`: " in comment
+    assert all(text.count("failed on the base too") for text in (comment, page))
+    assert "no longer holds" in page
 
 
 def test_scenarios_are_the_working_trees_on_both_sides(repo: Path, tailback: Tailback) -> None:

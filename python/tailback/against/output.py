@@ -7,19 +7,36 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tailback.against.conditions import HOLDS
 from tailback.against.history import Entry, figure
 from tailback.against.judging import CONFIRMED, FOUND, Change
 from tailback.against.run import Against
+from tailback.expect.output import bounds_shown, interval_shown
 from tailback.files import write_text
 from tailback.judge import Interval
 from tailback.numbers import written
 from tailback.report.page import page as written_page
 from tailback.report.page import plot_entry
 
-__all__ = ["MARKER", "failures", "markdown", "page", "rows", "summary", "write_page"]
+__all__ = [
+    "EXPECTED",
+    "HEADS",
+    "HOLDS",
+    "MARKER",
+    "conditions",
+    "expected",
+    "failures",
+    "lost",
+    "markdown",
+    "page",
+    "rows",
+    "summary",
+    "write_page",
+]
 
 #: By it a workflow finds the comment it wrote before.
 MARKER = "<!-- tailback ci -->"
+EXPECTED = ("scenario", "condition", "base", "working tree", "bound", "outcome")
 HEADS = ("scenario", "measure", "base", "working tree", "difference", "share", "verdict")
 
 
@@ -52,6 +69,36 @@ def _signed(value: float) -> str:
     return ("+" if value > 0 else "") + written(value)
 
 
+def expected(against: Against) -> list[tuple[str, ...]]:
+    """What the scenarios expect, a row a condition, under `EXPECTED`."""
+    return [
+        (
+            each.scenario,
+            each.condition,
+            interval_shown(each.base.measured),
+            interval_shown(each.change.measured),
+            bounds_shown(each.change),
+            each.outcome,
+        )
+        for each in against.compared.expected
+    ]
+
+
+def lost(against: Against) -> list[tuple[str, str, str]]:
+    """Scenario, condition and values of what held on the base and fails now."""
+    out = []
+    for each in against.lost:
+        values = f"{interval_shown(each.base.measured)} on the base, {interval_shown(each.change.measured)} now"
+        out.append((each.scenario, each.condition, values + (f": {each.change.why}" if each.change.why else "")))
+    return out
+
+
+def conditions(against: Against) -> str:
+    """How many conditions came to which outcome, in a line; nothing without conditions."""
+    outcomes = [each.outcome for each in against.compared.expected]
+    return ", ".join(f"{outcomes.count(word)} {word}" for word in dict.fromkeys(outcomes))
+
+
 def summary(against: Against) -> str:
     """The result in a line."""
     found = against.compared
@@ -69,6 +116,7 @@ def summary(against: Against) -> str:
     else:
         what = f"no run of {total} scenario{'s' if total > 1 else ''} differs"
     parts = [what]
+    parts += [f"{len(against.lost)} of {len(found.expected)} conditions no longer hold"] if against.lost else []
     parts += [f"{len(found.broken)} broken"] if found.broken else []
     parts += [f"{len(found.repaired)} repaired"] if found.repaired else []
     parts += [f"{len(found.incomparable)} not compared"] if found.incomparable else []
@@ -116,11 +164,18 @@ def markdown(against: Against) -> str:
             shown = f"**{verdict}**" if verdict == "worse" else verdict
             lines.append(f"| {' | '.join([code(scenario), code(measure), *map(cell, values), shown])} |")
         lines.append("")
+    lines += [f"- **no longer holds** {code(name)}: {code(what)}: {cell(why)}" for name, what, why in lost(against)]
     lines += [f"- **{kind}** {code(name)}: {cell(why)}" for kind, name, why in failures(against)]
     lines += [f"- {cell(note)}" for note in against.notes]
     if against.uncommitted:
         files = ", ".join(map(code, against.uncommitted[:5])) + (" …" if len(against.uncommitted) > 5 else "")
         lines.append(f"- The working tree has uncommitted files: {files}")
+    if against.compared.expected:
+        lines += ["", f"<details><summary>Conditions: {conditions(against)}</summary>", ""]
+        lines += [f"| {' | '.join(EXPECTED)} |", "|---|---|--:|--:|--:|---|"]
+        for scenario, condition, *values in expected(against):
+            lines.append(f"| {' | '.join([code(scenario), code(condition), *map(cell, values)])} |")
+        lines += ["", "</details>"]
     again = f" Again: {code(against.command)}" if against.command else ""
     return "\n".join([*lines, "", f"<sub>{method(against)}{again}</sub>", ""])
 
@@ -132,6 +187,13 @@ def page(against: Against, history: Sequence[Entry] = ()) -> str:
         caption = "Only what changed. " + method(against)
         shown = [list(row) for row in rows(against)]
         tables.append(_table("changes", "What changed", caption, HEADS, shown, 2))
+    if against.compared.expected:
+        caption = (
+            f"{conditions(against)}. The judge of tailback test, over the pairs' seeds in one look. What no longer "
+            "holds fails with the fresh seeds too, which its values are of."
+        )
+        shown = [list(row) for row in expected(against)]
+        tables.append(_table("expected", "What the scenarios expect", caption, EXPECTED, shown, 2))
     if failed := failures(against):
         caption = "Broken: it fails in the working tree only. Repaired: it fails in the base only."
         tables.append(
@@ -144,6 +206,9 @@ def page(against: Against, history: Sequence[Entry] = ()) -> str:
     verdicts = [row.verdict for row in against.changes]
     kinds = (("worse", "bad"), ("better", "good"), ("changed", ""))
     tiles = [{"value": str(verdicts.count(name)), "name": f"measures {name}", "kind": kind} for name, kind in kinds]
+    if against.compared.expected:
+        count = len(against.lost)
+        tiles.append({"value": str(count), "name": "conditions no longer hold", "kind": "bad" if count else ""})
     tiles.append({"value": str(len(against.compared.names)), "name": "scenarios", "kind": ""})
     notes = list(against.notes)
     if against.uncommitted:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tailback import suites
 from tailback.against import judging
+from tailback.against.conditions import Expected, Sides, held
 from tailback.against.judging import Change, Columns, Key
 from tailback.against.revisions import Repository, Revision, RevisionError
 from tailback.against.side import Given, Measures, Ready, Setting, Side, SideError
@@ -59,6 +60,8 @@ class Compared:
     examined: int = 0
     #: Scenarios of which some run differs.
     differing: tuple[str, ...] = ()
+    #: What the scenarios themselves expect, on both sides.
+    expected: list[Expected] = field(default_factory=list)
     #: By scenario and measure: the values of the base and of the working tree with the first group of seeds.
     values: dict[str, dict[str, tuple[list[float], list[float]]]] = field(default_factory=dict)
 
@@ -86,9 +89,14 @@ class Against:
         return self.compared.changes
 
     @property
+    def lost(self) -> list[Expected]:
+        """The conditions of the scenarios' own that held on the base and fail now."""
+        return [each for each in self.compared.expected if each.is_lost]
+
+    @property
     def worse(self) -> bool:
-        """Is a measure worse than in the base, or does a run fail that did not?"""
-        return bool(self.compared.broken) or any(row.verdict == "worse" for row in self.changes)
+        """Is a measure worse than in the base, does a condition no longer hold, or does a run fail that did not?"""
+        return bool(self.compared.broken or self.lost) or any(row.verdict == "worse" for row in self.changes)
 
     @property
     def tree(self) -> str:
@@ -103,7 +111,8 @@ class Against:
             "base": self.base.commit, "named": self.named, "head": self.head.commit, "uncommitted": self.uncommitted,
             "scenarios": list(found.names), "differing": list(found.differing), "pairs": found.pairs,
             "measures": found.measures, "runs": found.runs, "examined": found.examined, "wall_s": self.wall_s,
-            "changes": [row.to_json() for row in self.changes], "broken": found.broken, "repaired": found.repaired,
+            "changes": [row.to_json() for row in self.changes], "lost": [each.to_json() for each in self.lost],
+            "expected": [each.to_json() for each in found.expected], "broken": found.broken, "repaired": found.repaired,
             "incomparable": found.incomparable, "unreadable": self.unreadable, "notes": self.notes,
         }  # fmt: skip
 
@@ -246,7 +255,8 @@ def _given(case: suites.Case, top: Path, here: Path, candidate: suites.Candidate
         return None
     path = case.path.resolve()
     file = path.relative_to(top.resolve()) if path.is_relative_to(top.resolve()) else path
-    return Given(_shown(case.path, here), str(file), scenario.written, replaces)
+    folder = str(suite.folder.resolve()) if suite else ""
+    return Given(_shown(case.path, here), str(file), scenario.written, replaces, folder)
 
 
 def _shown(path: Path, here: Path) -> str:
@@ -320,7 +330,7 @@ def compared(
     ]
     families: dict[str, Columns] = {}
     exact: list[Change] = []
-    first = _measured(sides, seeds[0], out, scenarios, progress)
+    first, looked = _measured(sides, seeds[0], out, scenarios, progress)
     for place, rows in first.items():
         name = scenarios[place].name
         found = judging.columns(rows, names[place])
@@ -336,8 +346,15 @@ def compared(
             out.differing += (name,)
     keys = judging.examined(families, least)
     out.examined = len(keys)
+    conditions = {place: (ready[0][place].conditions, ready[1][place].conditions) for place in first}
+
+    def expected(place: int, fresh: _Sides | None = None) -> list[Expected]:
+        return held(scenarios[place].name, conditions[place], looked[place], fresh)
+
     again = {place for place in first for name, _ in keys if scenarios[place].name == name}
-    second = _measured(sides, {place: seeds[1][place] for place in sorted(again)}, out, scenarios, progress)
+    again |= {place for place in first if any(each.is_lost for each in expected(place))}
+    second, fresh = _measured(sides, {place: seeds[1][place] for place in sorted(again)}, out, scenarios, progress)
+    out.expected = [each for place in first for each in expected(place, fresh.get(place))]
     confirming = {scenarios[place].name: judging.columns(rows, names[place]) for place, rows in second.items()}
     changed = [*exact, *judging.changes(families, confirming, keys, better, least)]
     order = {name: place for place, name in enumerate(out.names)}
@@ -346,6 +363,7 @@ def compared(
 
 
 _Rows = tuple[dict[int, dict[str, float]], dict[int, dict[str, float]]]
+_Sides = tuple[Sides, Sides]
 
 
 def _measured(
@@ -354,21 +372,26 @@ def _measured(
     out: Compared,
     scenarios: Sequence[Given],
     progress: bool | Callable[[int, int], object],
-) -> dict[int, _Rows]:
-    """The measures of each scenario, by side and seed; what fails on one side alone is entered into `out`."""
+) -> tuple[dict[int, _Rows], dict[int, _Sides]]:
+    """The measures of each scenario, by side and seed, and the sides of its conditions.
+
+    What fails on one side alone is entered into `out`.
+    """
     if not seeds:
-        return {}
+        return {}, {}
     rows: dict[int, _Rows] = {place: ({}, {}) for place in seeds}
+    looked: dict[int, tuple[dict[int, Any], dict[int, Any]]] = {place: ({}, {}) for place in seeds}
     errors: dict[int, tuple[dict[int, str], dict[int, str]]] = {place: ({}, {}) for place in seeds}
     total = 2 * sum(map(len, seeds.values()))
     done = 0
     with Runs("comparing", shown=progress) as bar:
         for number, side in enumerate(sides):
-            for place, seed, values in side.measure(seeds):
+            for place, seed, values, found in side.measure(seeds):
                 if isinstance(values, str):
                     errors[place][number][seed] = values
                 else:
                     rows[place][number][seed] = values
+                    looked[place][number][seed] = found
                 done += 1
                 bar.update(done, total, spent=done, cost=total)
     out.runs += done
@@ -381,7 +404,7 @@ def _measured(
                 )
         if both := sorted(old.keys() & new.keys()):
             out.incomparable.setdefault(name, f"runs fail on both sides, first with seed {both[0]}: {new[both[0]]}")
-    return rows
+    return rows, dict(looked)
 
 
 def _values(rows: _Rows, names: Sequence[str]) -> dict[str, tuple[list[float], list[float]]]:

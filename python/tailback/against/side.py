@@ -19,12 +19,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tailback.against.conditions import Condition
 from tailback.errors import TailbackError
 
 __all__ = ["Given", "Measures", "Ready", "Setting", "Side", "SideError", "serve"]
 
-#: Scenario and seed of a run, with its measures or the error that ended it.
-Measures = tuple[int, int, dict[str, float] | str]
+#: Scenario and seed of a run, with its measures or the error that ended it, and the sides of each condition.
+Measures = tuple[int, int, dict[str, float] | str, list[list[float]]]
 
 
 #: Measures of the whole that are the bottleneck's.
@@ -45,6 +46,8 @@ class Given:
     toml: str
     #: What a candidate takes the place of.
     replaces: str = "cc"
+    #: The folder of its suite, if it is of one.
+    suite: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class Ready:
     measures: dict[str, str]
     first_seed: int = 1
     error: str = ""
+    conditions: tuple[Condition, ...] = ()
 
 
 class Side:
@@ -110,7 +114,8 @@ class Side:
     def ready(self) -> list[Ready]:
         """Which scenarios can be run, in order."""
         self._say(self._setup)
-        return [Ready(**row) for row in self._hear()["ready"]]
+        rows = self._hear()["ready"]
+        return [Ready(**row | {"conditions": tuple(Condition(**each) for each in row["conditions"])}) for row in rows]
 
     def measure(self, seeds: Mapping[int, Sequence[int]]) -> Iterator[Measures]:
         """Run scenarios, by their places, with these seeds each; runs in the order they end."""
@@ -121,6 +126,7 @@ class Side:
                 row["seed"],
                 row["error"]
                 or {name: float("nan") if value is None else value for name, value in row["values"].items()},
+                row["sides"],
             )
         self.modules = set(map(Path, row["done"]))
 
@@ -189,7 +195,11 @@ class _Work:
         self._setting = setting
         self._algorithms = {name: load(place) for name, place in setting.algorithms.items()}
         self._resolved: list[dict[str, Any]] = []
-        self._conditions: list[list[tuple[str, Any, Any]]] = []
+        self._conditions: list[list[tuple[Any, Any]]] = []
+        #: The same scenarios with the baseline of their conditions, where one is needed.
+        self._baselines: list[dict[str, Any] | None] = []
+        #: Measures that are the left side of a condition, and of which.
+        self._lefts: list[list[tuple[str, int]]] = []
         self._totals: list[list[str]] = []
         self.ready: list[Ready] = []
         for row in setup["scenarios"]:
@@ -199,6 +209,8 @@ class _Work:
             except TailbackError as error:
                 self._resolved.append({})
                 self._conditions.append([])
+                self._baselines.append(None)
+                self._lefts.append([])
                 self._totals.append([])
                 self.ready.append(Ready({}, error=str(error)))
 
@@ -217,62 +229,97 @@ class _Work:
         changes = dict(setting.changes)
         if setting.candidate is not None:
             cc = taken(setting.candidate, given.replaces, algorithms=self._algorithms, allow_code=setting.allow_code)
-            changes = suites.candidates_changes(scenario, cc, given.replaces) | changes
+            put = suites.candidates_changes(scenario, cc, given.replaces)
+            if suite := suites.opened(Path(given.suite)) if given.suite else None:
+                put |= suites.bounds_of_its_own(suite, scenario, cc, allow_code=setting.allow_code)
+            changes = put | changes
         scenario = scenario.with_(changes) if changes else scenario
         resolved = scenario.resolve(algorithms=factories(self._algorithms), allow_code=setting.allow_code)
         demand_allowed(resolved, setting.allow_code, scenario)
-        totals = totals_names(resolved)
+        known = totals_names(resolved)
         # The engine's own count, and what the bottleneck's row says too.
-        twice = _OF_BOTTLENECK if any(name.endswith(".delivered") for name in totals) else ()
-        totals = [name for name in totals if name not in ("events", *twice)]
+        twice = _OF_BOTTLENECK if any(name.endswith(".delivered") for name in known) else ()
+        totals = [name for name in known if name not in ("events", *twice)]
         measures = {name: better_by_name(name) for name in totals}
-        conditions = []
-        for condition, window in demand_sound(scenario, resolved, self._algorithms)[0]:
-            name = _left(condition.text, window)
+        conditions, baseline = demand_sound(scenario, resolved, self._algorithms)
+        lefts = []
+        for number, (condition, window) in enumerate(conditions):
+            name = _windowed(re.split(r"\s*(?:<=|>=|<|>|\bin\b)\s*", condition.text, maxsplit=1)[0].strip(), window)
             if name not in measures and not condition.left.needs_baseline:
                 measures[name] = {"<": "lower", ">": "higher"}.get(condition.relation[0], "")
-                conditions.append((name, condition, window))
+                lefts.append((name, number))
         # Rows that nothing is measured from take time.
-        self._resolved.append(resolved if conditions else lean(resolved))
-        self._conditions.append(conditions)
+        needs_rows = any(
+            window != (None, None) or set(condition.names) - set(known) for condition, window in conditions
+        )
+        slim = dict if needs_rows else lean
+        needs_baseline = any(condition.needs_baseline for condition, _ in conditions)
+        self._resolved.append(slim(resolved))
+        self._baselines.append(slim(baseline) if baseline and needs_baseline else None)
+        self._conditions.append(list(conditions))
+        self._lefts.append(lefts)
         self._totals.append(totals)
-        return Ready(measures, int(resolved["seed"]))
+        confidence = scenario.expect.confidence if scenario.expect else 0.0
+        shown = (Condition(_windowed(each.text, window), each.relation, confidence) for each, window in conditions)
+        return Ready(measures, int(resolved["seed"]), conditions=tuple(shown))
 
     def run(self, seeds: Sequence[tuple[int, Sequence[int]]]) -> Iterator[dict[str, Any]]:
         from tailback.result import Result
         from tailback.run import run_outcomes
 
-        work = [(place, seed) for place, each in seeds for seed in each]
+        ways = {place: (False, True) if self._baselines[place] else (False,) for place, _ in seeds}
+        work = [(place, seed, way) for place, each in seeds for seed in each for way in ways[place]]
         outcomes = run_outcomes(
-            [self._resolved[place] | {"seed": seed} for place, seed in work],
+            [self._described(place, way) | {"seed": seed} for place, seed, way in work],
             workers=self._setting.workers,
             algorithms=self._algorithms,
             allow_code=self._setting.allow_code,
         )
+        rows: dict[tuple[int, int], dict[str, Any]] = {}
+        half: dict[tuple[int, int], dict[bool, Any]] = {}
         for index, outcome in outcomes:
-            place, seed = work[index]
-            row: dict[str, Any] = {"scenario": place, "seed": seed, "error": "", "values": {}}
-            if isinstance(outcome, Result):
-                row["values"] = self._values(place, outcome)
+            place, seed, way = work[index]
+            row = rows.setdefault(
+                (place, seed), {"scenario": place, "seed": seed, "error": "", "values": {}, "sides": []}
+            )
+            done = half.setdefault((place, seed), {})
+            faults = outcome.faults if isinstance(outcome, Result) and not way else []
+            if not isinstance(outcome, Result) or faults:
+                row["error"] = row["error"] or ("with the baseline: " if way else "") + (
+                    "; ".join(faults) or str(outcome)
+                )
+                done[way] = None
             else:
-                row["error"] = str(outcome)
-            yield row
+                done[way] = self._seen(place, outcome, row, way)
+            if len(done) == len(ways[place]):
+                yield self._whole(place, rows.pop((place, seed)), half.pop((place, seed)))
 
-    def _values(self, place: int, result: Any) -> dict[str, float | None]:
-        from math import isfinite
+    def _described(self, place: int, way: bool) -> dict[str, Any]:
+        return (self._baselines[place] if way else None) or self._resolved[place]
 
+    def _seen(self, place: int, result: Any, row: dict[str, Any], is_baseline: bool) -> Any:
+        """What the conditions want to know of a run; its totals go into the row."""
+        from tailback.expect.testing import seen
         from tailback.experiment.run_metrics import measured
 
-        value = measured(result)
-        out = {name: value(name) for name in self._totals[place]}
-        for name, condition, window in self._conditions[place]:
-            inside = measured(result, start_s=window[0], end_s=window[1])
-            out[name] = condition.left.value(inside, None)
-        return {name: each if isfinite(each) else None for name, each in out.items()}
+        if not is_baseline:
+            value = measured(result)
+            row["values"] = {name: value(name) for name in self._totals[place]}
+        return seen(self._conditions[place], result)
+
+    def _whole(self, place: int, row: dict[str, Any], runs: Mapping[bool, Any]) -> dict[str, Any]:
+        from math import isfinite
+
+        from tailback.expect.testing import sides_of
+
+        if not row["error"]:
+            row["sides"] = sides_of(self._conditions[place], runs[False], runs.get(True))
+            row["values"] |= {name: row["sides"][number][0] for name, number in self._lefts[place]}
+        row["values"] = {name: each if isfinite(each) else None for name, each in row["values"].items()}
+        return row
 
 
-def _left(text: str, window: tuple[float | None, float | None]) -> str:
-    """What a condition measures: its left side, with the window of time."""
-    left = re.split(r"\s*(?:<=|>=|<|>|\bin\b)\s*", text, maxsplit=1)[0].strip()
+def _windowed(text: str, window: tuple[float | None, float | None]) -> str:
+    """A condition, or what it measures, with the window of time."""
     start, end = ("" if each is None else f"{each:g} s" for each in window)
-    return left + (f" from {start}" if start else "") + (f" until {end}" if end else "")
+    return text + (f" from {start}" if start else "") + (f" until {end}" if end else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,8 +73,9 @@ def ci(
     """Run the same scenarios with a base revision and with the working tree, and show only what changed.
 
     The base is checked out into a git worktree of its own, which is removed again. The exit code is 0 if nothing is
-    worse, and 1 if a measure is worse or a run fails that did not. It is 2 if a file could not be read or there is no
-    base, 3 if a scenario could not be compared, and 130 after Ctrl-C. Of several the first of 130, 2, 1, 3 counts.
+    worse, and 1 if a measure is worse, a condition of `[expect]` no longer holds, or a run fails that did not. It is
+    2 if a file could not be read or there is no base, 3 if a scenario could not be compared, and 130 after Ctrl-C.
+    Of several the first of 130, 2, 1, 3 counts.
 
     For example:
 
@@ -137,16 +139,29 @@ def _own(text: str) -> tuple[str, str]:
 def _show(found: Any, as_json: bool) -> None:
     if as_json:
         emit(found.to_json())
-    elif found.changes:
-        colours = {"better": "green", "worse": "red"}
-        table = Table(box=None, pad_edge=False)
-        for number, head in enumerate(output.HEADS):
-            table.add_column(head, overflow="fold", justify="left" if number < 2 or head == "verdict" else "right")
-        for *cells, verdict in output.rows(found):
-            table.add_row(*map(escape, cells), f"[{colours.get(verdict, 'yellow')}]{verdict}[/]")
-        console().print(table)
+    else:
+        if found.changes:
+            console().print(_table(output.HEADS, output.rows(found), {"better": "green", "worse": "red"}))
+        # What holds on both sides is counted below.
+        if rows := [row for row in output.expected(found) if row[-1] != output.HOLDS]:
+            console().print(_table(output.EXPECTED, rows, {"no longer holds": "red"}))
+    for name, what, why in output.lost(found):
+        say(f"[bold red]no longer holds:[/bold red] {escape(f'{name}: {what}: {why}')}")
     for kind, name, why in output.failures(found):
         say(f"[bold red]{kind}:[/bold red] {escape(name)}: {escape(why)}")
     for note in found.notes:
         say(escape(note))
+    if found.compared.expected:
+        say(escape(f"conditions: {output.conditions(found)}"))
     say(escape(output.summary(found)))
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], colours: dict[str, str]) -> Table:
+    """Names in the first two columns, numbers, and a word in the last."""
+    table = Table(box=None, pad_edge=False)
+    for number, head in enumerate(heads):
+        is_word = number < 2 or number == len(heads) - 1
+        table.add_column(head, overflow="fold", justify="left" if is_word else "right")
+    for *cells, word in rows:
+        table.add_row(*map(escape, cells), f"[{colours.get(word, 'yellow')}]{word}[/]")
+    return table

@@ -16,11 +16,13 @@ from tailback.numbers import written
 
 __all__ = [
     "Row",
+    "bounds_shown",
     "broken",
     "colour",
     "commands",
     "github_annotations",
     "inapplicable",
+    "interval_shown",
     "junit",
     "markdown",
     "rows",
@@ -47,8 +49,8 @@ def rows(tested: Tested) -> list[Row]:
                 each.file,
                 line,
                 text,
-                _interval(one.measured),
-                _bounds(one),
+                interval_shown(one.measured),
+                bounds_shown(one),
                 seeds,
                 one.verdict,
                 one.why,
@@ -61,14 +63,16 @@ def rows(tested: Tested) -> list[Row]:
     return out
 
 
-def _interval(found: Interval) -> str:
+def interval_shown(found: Interval) -> str:
+    """A mean, with its interval where there is one."""
     if found.width == 0.0 or found.n < 2:
         return written(found.estimate, missing="-")
     return f"{written(found.estimate)} [{written(found.low)}, {written(found.high)}]"
 
 
-def _bounds(judged: Judged) -> str:
-    return " .. ".join(_interval(bound) for bound in judged.bounds)
+def bounds_shown(judged: Judged) -> str:
+    """The bounds of a condition, in one cell."""
+    return " .. ".join(interval_shown(bound) for bound in judged.bounds)
 
 
 def broken(tested: Tested) -> list[tuple[TestedScenario, str]]:

@@ -19,7 +19,7 @@ from tailback.candidate import candidate as examined
 from tailback.candidate import table as parsed
 from tailback.consent import demand_allowed
 from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, nearest
-from tailback.expect.conditions import Condition, ConditionError, Values, parse
+from tailback.expect.conditions import Condition, ConditionError, parse
 from tailback.expect.verdicts import Judged, judge
 from tailback.experiment.run_metrics import measurable, measured
 from tailback.judge import TEST, Sequential, Verdict, together
@@ -38,11 +38,16 @@ __all__ = [
     "Testing",
     "Unreadable",
     "demand_sound",
+    "seen",
+    "sides_of",
     "taken",
     "test",
 ]
 
 Window = tuple[float | None, float | None]
+Conditions = Sequence[tuple[Condition, Window]]
+#: What a run measured, by window and name.
+Seen = dict[Window, dict[str, float]]
 #: Of the link at which a candidate is tried to see which parameters it reads.
 _RATE_BPS = 10_000_000
 
@@ -215,6 +220,23 @@ def _counted(scenarios: Iterable[TestedScenario]) -> dict[str, int]:
     return {word: all_of.count(word) for word in TEST.all() if word in all_of}
 
 
+def seen(conditions: Conditions, result: Result) -> Seen:
+    """What the conditions want to know of a run."""
+    out: Seen = {}
+    for condition, window in conditions:
+        value = measured(result, start_s=window[0], end_s=window[1])
+        out.setdefault(window, {}).update({name: value(name) for name in condition.names})
+    return out
+
+
+def sides_of(conditions: Conditions, run: Seen, baseline: Seen | None = None) -> list[tuple[float, ...]]:
+    """The sides of each condition in a run, and the baseline's of the same seed."""
+    return [
+        condition.sides(run[window].__getitem__, None if baseline is None else baseline[window].__getitem__)
+        for condition, window in conditions
+    ]
+
+
 @dataclass
 class _Case:
     """A scenario on its way to a verdict."""
@@ -229,7 +251,7 @@ class _Case:
     #: By seed: each condition's sides; of the seeds whose runs are all done.
     sides: dict[int, list[tuple[float, ...]]] = field(default_factory=dict)
     #: By seed: what the runs measured, candidate and baseline, by window and name.
-    half: dict[int, dict[bool, dict[Window, dict[str, float]]]] = field(default_factory=dict)
+    half: dict[int, dict[bool, Seen]] = field(default_factory=dict)
     issued: int = 0
     began: float | None = None
 
@@ -251,22 +273,11 @@ class _Case:
 
     def take(self, seed: int, is_baseline: bool, result: Result) -> None:
         """Keep what the conditions want to know of a run."""
-        seen: dict[Window, dict[str, float]] = {}
-        for condition, window in self.conditions:
-            value = measured(result, start_s=window[0], end_s=window[1])
-            seen.setdefault(window, {}).update({name: value(name) for name in condition.names})
         runs = self.half.setdefault(seed, {})
-        runs[is_baseline] = seen
+        runs[is_baseline] = seen(self.conditions, result)
         if len(runs) == (2 if self.baseline else 1):
-            self.sides[seed] = [self._sides(condition, window, runs) for condition, window in self.conditions]
+            self.sides[seed] = sides_of(self.conditions, runs[False], runs.get(True))
             del self.half[seed]
-
-    @staticmethod
-    def _sides(
-        condition: Condition, window: Window, runs: Mapping[bool, Mapping[Window, Mapping[str, float]]]
-    ) -> tuple[float, ...]:
-        base: Values | None = runs[True][window].__getitem__ if True in runs else None
-        return condition.sides(runs[False][window].__getitem__, base)
 
     def judge(self) -> None:
         """The verdicts by the seeds there are."""
