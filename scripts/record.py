@@ -137,20 +137,26 @@ def transports() -> Iterator[Row]:
     if not path.is_file():
         return
     rows = table(path.read_text("utf-8"), "| | TCP")
-    titles = next(rows)[1:]
-    known = {row.name for row in registry.load().transports}
+    titles = [title.split() for title in next(rows)[1:]]
     for criterion, *seen in rows:
         case, _, _ = criterion.partition(":")
-        for title, each in zip(titles, seen, strict=True):
-            name, *_, cc = title.split()
-            is_foreign = name in known
+        for (name, *version, cc), each in zip(titles, seen, strict=True):
+            is_foreign = bool(version)
             candidate = f"{name},cc={cc}" if is_foreign else cc
             verdict, _, effect = each.partition(": ")
             scenario = "" if is_foreign else str(with_subject(case, cc))
             kind = "transport" if is_foreign else "TCP beside transports"
-            yield Row(kind, title, criterion.replace("`", ""), verdict, "", effect, scenario,
+            # The name of its dossier, so that what is one thing has one.
+            yield Row(kind, f"{name} {cc}", criterion.replace("`", ""), verdict, "", effect, scenario,
                       f"tailback test transport/{case} --candidate {candidate}",
                       "assess/transports.html")  # fmt: skip
+
+
+def versions() -> str:
+    """The transports that the suite ran."""
+    path = ASSESS / "transports.md"
+    titles = next(table(path.read_text("utf-8"), "| | TCP"), []) if path.is_file() else []
+    return ", ".join(dict.fromkeys(title.rpartition(" ")[0] for title in titles if len(title.split()) > 2))
 
 
 def with_subject(case: str, cc: str) -> str:
@@ -176,10 +182,10 @@ def everything() -> list[Row]:
     algorithms, disciplines = registry.names("algorithms"), registry.names("queues")
     of = (*cells.EXPERIMENTS, population.EXPERIMENT)
     return [
-        *dossiers("algorithm", algorithms, "{}.md", of, lambda name: name),
-        *dossiers("queue", disciplines, "queue-{}.md", queue_cells.EXPERIMENTS, queue_candidate),
         *dossiers("transport", others(algorithms), "{}.md", of, None),
         *transports(),
+        *dossiers("algorithm", algorithms, "{}.md", of, lambda name: name),
+        *dossiers("queue", disciplines, "queue-{}.md", queue_cells.EXPERIMENTS, queue_candidate),
         *kernels(),
     ]
 
@@ -194,10 +200,11 @@ def build() -> str:
     verdicts = list(dict.fromkeys(row.verdict for row in rows))
     filled = {
         "ROWS": body,
-        "MATRICES": "\n".join(matrix(kind, rows) for kind in kinds),
+        "MATRICES": "\n".join(matrix(kind, rows, is_open=kind == kinds[0]) for kind in kinds),
         "KINDS": options(kinds),
         "VERDICTS": options(verdicts),
         "COUNT": f"{len(rows):,}",
+        "VERSIONS": versions(),
         "SCENARIOS": json.dumps(scenarios, ensure_ascii=False).replace("</", "<\\/"),
         "STYLE": (PARTS / "style.css").read_text("utf-8"),
         "SCRIPT": (PARTS / "script.js").read_text("utf-8"),
@@ -238,7 +245,7 @@ def line(row: Row, at: int, scenario: int | None) -> str:
     return f'<tr id="r{at}" data-k="{row.kind}" data-v="{html.escape(row.verdict)}">{inner}</tr>'
 
 
-def matrix(kind: str, rows: list[Row]) -> str:
+def matrix(kind: str, rows: list[Row], *, is_open: bool = False) -> str:
     """Subjects by criteria, each verdict a link to its row."""
     mine = [(at, row) for at, row in enumerate(rows) if row.kind == kind]
     subjects = list(dict.fromkeys(row.subject for _, row in mine))
@@ -259,7 +266,7 @@ def matrix(kind: str, rows: list[Row]) -> str:
         for criterion in dict.fromkeys(row.criterion for _, row in mine)
     ]
     return (
-        f"<details><summary>{kind}: {len(subjects)} × {len(lines)}</summary>"
+        f"<details{' open' if is_open else ''}><summary>{kind}: {len(subjects)} × {len(lines)}</summary>"
         f'<div class="wide"><table class="matrix"><tr><th></th>{head}</tr>{"".join(lines)}</table></div></details>'
     )
 
