@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 import tailback as tb
 from synthetic import sawtooth
 from tailback import cli, compare, metrics, plots, report
-from tailback.experiment import statistics
 from tailback.explorer import Opened
 from tailback.plots import flows, sweeps
 
@@ -256,8 +255,19 @@ def test_a_question_can_be_answered_with_intervals(store):
     for row in json.loads(done.stdout)["rows"]:
         assert row["n"] == 6
         assert row["call.delay_p95_ms low"] <= row["call.delay_p95_ms"] <= row["call.delay_p95_ms high"]
-    with pytest.raises(statistics.StatisticsError, match="only measurements"):
-        statistics.fold(pl.DataFrame({"x": [1.0, 2.0]}))
+    done = invoke("results", "query", 'SELECT "call.delay_p95_ms" FROM runs', "--store", str(store), "--intervals")
+    assert "of 4 settings: call.delay_p95_ms" in str(done.exception)
+
+
+def test_runs_of_one_point_are_folded_whatever_is_selected(tmp_path):
+    base = call_beside("reno").with_(randomness={"start_spread": "1s"}, duration="1s")
+    tb.sweep(base, {"flow.bulk.cc": ["reno"]}, seeds=3, store=tmp_path / "one", progress=False)
+    sql = 'SELECT "call.delay_p95_ms" FROM runs'
+    done = invoke("results", "query", sql, "--store", str(tmp_path / "one"), "--intervals", "--json")
+    assert done.exit_code == 0, done.output
+    [row] = json.loads(done.stdout)["rows"]
+    assert row["n"] == 3
+    assert row["call.delay_p95_ms low"] <= row["call.delay_p95_ms"] <= row["call.delay_p95_ms high"]
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ with lazy():
     from tailback.experiment import sweep as run_sweep
     from tailback.experiment.statistics import fold
     from tailback.experiment.store import open_store
-    from tailback.experiment.store.query import settings
+    from tailback.experiment.store.query import points, settings
     from tailback.verifying import verify
 
 _STORE = Path("results/store")
@@ -208,7 +208,8 @@ def results_query(
         opened = open_store(store)
         frame = opened.query(sql) if sql else opened.columns()
         if intervals:
-            frame = fold(frame, settings=settings(opened.frame(), sql))
+            runs = opened.frame()
+            frame = fold(frame, settings=settings(runs, sql), points=points(runs))
     except (kept.QueryError, statistics.StatisticsError) as error:
         raise BadInput(str(error)) from None
     if as_json:

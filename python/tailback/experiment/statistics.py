@@ -29,26 +29,38 @@ def summary(
 
 
 def fold(
-    frame: pl.DataFrame, *, settings: Iterable[str] = (), statistic: str = "median", confidence: float = CONFIDENCE
+    frame: pl.DataFrame,
+    *,
+    settings: Iterable[str] = (),
+    points: int | None = None,
+    statistic: str = "median",
+    confidence: float = CONFIDENCE,
 ) -> pl.DataFrame:
     """One row a combination of settings: `statistic` and interval of each measured column.
 
     Settings are the columns named in `settings` (a swept loss rate is as fractional as a measured one) and all that
     are not fractional; the others are measurements. A measured column `m` becomes `m`, `m low` and `m high`. `n`
     counts the rows that have a measurement: a run that failed has none. A column that lacks some of those has its own
-    count, `m n`. `StatisticsError` if nothing of the frame is a measurement or nothing distinguishes its rows.
+    count, `m n`. `points` is how many settings the rows are of, where it is known: those of one need nothing that
+    distinguishes them. `StatisticsError` if nothing of the frame is a measurement or nothing distinguishes its rows.
     """
     given = set(settings)
     measured = [name for name in frame.columns if frame[name].dtype.is_float() and name not in given]
     by = [name for name in frame.columns if name not in measured]
-    if not measured or not by:
-        what = "no measured column" if not measured else "only measurements"
+    columns = ", ".join(frame.columns)
+    if not measured:
         raise StatisticsError(
-            f"the answer has {what}: {', '.join(frame.columns)}. Select what distinguishes the settings (such as "
-            f'"flow.bulk.cc") and what was measured, one row a run'
+            f"the answer has no measured column: {columns}. Select also what was measured, one row a run"
+        )
+    if not by and points != 1:
+        of = "several settings" if points is None else f"{points} settings"
+        raise StatisticsError(
+            f"the answer has only measurements, of {of}: {columns}. Nothing says which rows belong together. Select "
+            'also what was swept (such as "flow.bulk.cc"), or point'
         )
     rows, counts = [], []
-    for group, part in frame.group_by(by, maintain_order=True):
+    groups = frame.group_by(by, maintain_order=True) if by else [((), frame)]
+    for group, part in groups:
         row: dict[str, Any] = dict(zip(by, group, strict=True))
         values = {name: _numbers(part, name) for name in measured}
         for name in measured:

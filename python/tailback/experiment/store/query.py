@@ -8,7 +8,7 @@ import polars as pl
 
 from tailback.errors import TailbackError, nearest
 
-__all__ = ["QueryError", "answer", "settings"]
+__all__ = ["QueryError", "answer", "points", "settings"]
 
 #: This many columns are named where one was not found.
 _MOST_NAMED = 12
@@ -40,6 +40,11 @@ def settings(frame: pl.DataFrame, sql: str) -> list[str]:
         others = re.findall(rf'(?<!\w)"?{re.escape(name)}"?\s+AS\s+("[^"]+"|\w+)', sql, re.IGNORECASE)
         out += [other.strip('"') for other in others]
     return out
+
+
+def points(frame: pl.DataFrame) -> int:
+    """Of how many scenarios the runs `frame` are, whatever their seeds."""
+    return frame["scenario"].str.replace(r"(?m)^seed = .*$", "").n_unique()
 
 
 def _explained(error: str, frame: pl.DataFrame) -> str:
