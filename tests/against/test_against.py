@@ -265,6 +265,16 @@ def test_a_run_that_fails_since_is_broken(repo: Path, tailback: Tailback) -> Non
     assert "it cannot be run" in json.loads(out)["broken"]["scenarios/lossy.toml"]
 
 
+def test_code_that_repeats_no_run_is_named(repo: Path, tailback: Tailback) -> None:
+    (repo / "mine.py").write_text(
+        "import random\n" + MINE.replace("2 * control.mss)", "random.random() * control.cwnd)")
+    )
+    code, out, _ = tailback("ci", "scenarios", "--base", "main", *CANDIDATE, "--json")
+    found = json.loads(out)
+    assert (code, found["runs"]) == (1, 0)
+    assert "gave two results with one seed" in found["broken"]["scenarios/lossy.toml"]
+
+
 def test_code_is_not_run_without_consent(repo: Path, tailback: Tailback) -> None:
     (repo / "mine.py").write_text("open('ran', 'w')\n" + MINE)
     git(repo, "commit", "--quiet", "-am", "evil")

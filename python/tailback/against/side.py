@@ -222,6 +222,7 @@ class _Work:
         from tailback.expect.testing import demand_sound, taken
         from tailback.experiment.pairs import lean
         from tailback.experiment.run_metrics import totals_names
+        from tailback.repeatable import demand_repeatable
         from tailback.scenario import Scenario
 
         setting = self._setting
@@ -236,6 +237,7 @@ class _Work:
         scenario = scenario.with_(changes) if changes else scenario
         resolved = scenario.resolve(algorithms=factories(self._algorithms), allow_code=setting.allow_code)
         demand_allowed(resolved, setting.allow_code, scenario)
+        demand_repeatable(scenario, undone="compared", algorithms=self._algorithms, allow_code=setting.allow_code)
         known = totals_names(resolved)
         # The engine's own count, and what the bottleneck's row says too.
         twice = _OF_BOTTLENECK if any(name.endswith(".delivered") for name in known) else ()
