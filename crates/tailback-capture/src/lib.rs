@@ -1,6 +1,14 @@
 //! Packet captures, in and out.
 //!
 //! Out: a run's captured packets as pcapng files that other programs open. In: anyone's pcap and pcapng.
+//!
+//! ```no_run
+//! use tailback_capture::flows::Flows;
+//! use tailback_capture::source::Source;
+//!
+//! let mut source = Source::open("trace.pcapng".as_ref()).expect("a capture");
+//! let flows = Flows::read(&mut source);
+//! ```
 
 pub mod decode;
 pub mod flows;
