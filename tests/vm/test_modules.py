@@ -7,7 +7,7 @@ from test_vm import boots
 
 import tailback as tb
 from tailback import modules, vm
-from tailback.vm import build, headers, kernel_log, kernels
+from tailback.vm import build, headers, kernel_log, kernels, machine
 
 SOURCE = Path(__file__).with_name("tcp_window.c")
 
@@ -58,6 +58,24 @@ def test_a_module_that_oopses_shows_its_stack(kernel: kernels.Kernel, tmp_path: 
     source = tmp_path / "tcp_oops.c"
     source.write_text(SOURCE.read_text().replace("snd_cwnd = window", "snd_cwnd = *(volatile u32 *)8"))
     with pytest.raises(vm.GuestError, match=r"(?s)tcp_oops\.c.*BUG: .*RIP: .*window_cong_avoid.*Call Trace"):
+        vm.run(path(f"module:{source}"), kernel=kernel.name, allow_code=True)
+
+
+@boots
+def test_a_module_that_hangs_the_guest_shows_its_stack(
+    kernel: kernels.Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # More than the kernel needs to start.
+    monkeypatch.setattr(machine, "PATIENCE_S", 10.0)
+    source = tmp_path / "tcp_stuck.c"
+    # Not even a timer comes through.
+    source.write_text(
+        SOURCE.read_text().replace(
+            "tcp_sk(sk)->snd", "local_irq_disable();\n\tfor (;;)\n\t\tcpu_relax();\n\ttcp_sk(sk)->snd"
+        )
+    )
+    says = r"(?s)tcp_stuck\.c.* hangs in window_cong_avoid of module tcp_stuck.*RIP: .*window_cong_avoid.*Call Trace"
+    with pytest.raises(vm.GuestError, match=says):
         vm.run(path(f"module:{source}"), kernel=kernel.name, allow_code=True)
 
 
@@ -204,3 +222,10 @@ def test_an_oops_is_shown_without_registers() -> None:
         " tcp_ack+0x1/0x2",
     ]
     assert kernel_log.trace(["Kernel panic - not syncing: No init"]) is None
+
+
+def test_a_hang_is_named_by_the_innermost_function_of_a_module() -> None:
+    stack = ["Call Trace:", " ? g+0x1/0x2 [tcp_y]", " f.cold+0x1a/0x2 [tcp_x]", " h+0x1/0x2 [tun]"]
+    assert kernel_log.where(stack) == " in f.cold of module tcp_x"
+    assert kernel_log.where(stack[:2]) == ""
+    assert kernel_log.where(["RIP: 0010:native_safe_halt+0x1/0x2", " do_idle+0x1/0x2"]) == " with an idle processor"

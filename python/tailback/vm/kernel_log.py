@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-__all__ = ["counted", "kept", "tcp_warning", "trace"]
+__all__ = ["counted", "kept", "tcp_warning", "trace", "where"]
 
 #: What every module of the user's own makes the kernel say, and what the making of a host does.
 _EXPECTED = re.compile(
@@ -15,8 +15,11 @@ _EXPECTED = re.compile(
 _SETTINGS = {"IpForwarding", "IpDefaultTTL", "TcpRtoAlgorithm", "TcpRtoMin", "TcpRtoMax", "TcpMaxConn"}
 _STAMP = re.compile(r"^\[ *\d+\.\d+\] ")
 _REASONS = ("BUG:", "Oops", "rcu: INFO:", "general protection fault", "invalid opcode", "divide error", "Kernel panic")
-_ENDS = ("---[ end trace", "Modules linked in", "Kernel panic")
+#: The last is where a program called the kernel: its registers follow.
+_ENDS = ("---[ end trace", "Modules linked in", "Kernel panic", "RIP: 0033:")
 _MOST_LINES = 40
+#: "f+0x1/0x2 [tcp_mine]", after whose name newer kernels say by what it was built.
+_OF_MODULE = re.compile(r"([\w.]+)\+0x[0-9a-f]+/0x[0-9a-f]+ \[(\w+)")
 
 
 def kept(lines: Sequence[str]) -> list[str]:
@@ -54,3 +57,11 @@ def trace(console: Sequence[str]) -> list[str] | None:
         len(lines),
     )
     return [lines[begin], *place, *lines[stack : min(end, stack + _MOST_LINES)]]
+
+
+def where(trace: Sequence[str]) -> str:
+    """Words that follow "hangs": the innermost function of a module in a stack, or that the processor is idle."""
+    lines = [line for line in trace if not line.lstrip().startswith("? ")]
+    if any("do_idle+" in line for line in lines):
+        return " with an idle processor"
+    return next((f" in {one[1]} of module {one[2]}" for line in lines if (one := _OF_MODULE.search(line))), "")

@@ -10,13 +10,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from tailback._core import Cancel
 from tailback.errors import Cancelled, TailbackError
 from tailback.vm import kernel_log, letter, starter
+from tailback.vm.stuck import Stub
 
 __all__ = ["MOST_DILATION", "QEMU", "GuestError", "LostRun", "VmError", "boot", "command"]
 
@@ -26,6 +27,8 @@ QEMU = "qemu-system-x86_64"
 PATIENCE_S = 180.0
 #: And one that is no further after so long by the clock, whatever its machine does: a stopped one does no work.
 SILENCE_S = 1800.0
+#: A guest that hangs is given so long to say where.
+_ANSWER_S = 60.0
 #: The kernel counts its counter's rate in kHz of 32 bits and its delay loop in 64; beyond, a timer takes a thousand
 #: interrupts.
 MOST_DILATION = 100
@@ -126,11 +129,12 @@ def boot(
 ) -> None:
     """Run the machine to its end. Raises `LostRun` if it ends without a letter, hangs, or does not start."""
     still = _still()
-    with _processor() as processor:
+    with _processor() as processor, Stub(memory.parent) as stub:
+        start = [sys.executable, "-I", starter.__file__, "-" if processor is None else str(processor)]
         machine = subprocess.Popen(
-            [sys.executable, "-I", starter.__file__, "-" if processor is None else str(processor), *words],
+            [*start, *words, *stub.words],
             env=_stopped(still),
-            pass_fds=[still],
+            pass_fds=[still, stub.descriptor],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -139,7 +143,7 @@ def boot(
             process_group=0,
         )
         try:
-            _watch(machine, memory, console, progress, cancel)
+            _watch(machine, memory, console, stub, progress, cancel)
         finally:
             if machine.poll() is None:
                 machine.kill()
@@ -198,6 +202,7 @@ def _watch(
     machine: subprocess.Popen[bytes],
     memory: Path,
     console: Path,
+    stub: Stub,
     progress: Callable[[float], object] | None,
     cancel: Cancel | None,
 ) -> None:
@@ -213,9 +218,10 @@ def _watch(
             if progress is not None and now.state == letter.RUNNING:
                 progress(now.fraction)
         elif patience.spent_s() > PATIENCE_S:
-            raise LostRun(f"the guest hangs: nothing new for {PATIENCE_S:.0f} s of its machine's work{_tail(console)}")
+            hangs = f"nothing new for {PATIENCE_S:.0f} s of its machine's work"
+            raise LostRun(_hangs(machine, console, stub, hangs))
         elif patience.waited_s > SILENCE_S:
-            raise LostRun(f"the guest hangs: nothing new for {SILENCE_S:.0f} s{_tail(console)}")
+            raise LostRun(_hangs(machine, console, stub, f"nothing new for {SILENCE_S:.0f} s"))
     if letter.progress(memory).state == letter.DONE:
         return
     said = machine.stderr.read().decode(errors="replace").strip() if machine.stderr else ""
@@ -224,6 +230,19 @@ def _watch(
     if machine.returncode:
         raise LostRun(f"{QEMU} ended with {machine.returncode}: {said or 'it said nothing'}")
     raise LostRun(f"the guest ended without a result{_tail(console)}")
+
+
+def _hangs(machine: subprocess.Popen[bytes], console: Path, stub: Stub, why: str) -> str:
+    """That a guest hangs, and where: its kernel's stack, if it can still write it."""
+    before = kernel_log.trace(_lines(console))
+    if stub.fault(min(PATIENCE_S, SILENCE_S, _ANSWER_S)):
+        with suppress(subprocess.TimeoutExpired):
+            machine.wait(_ANSWER_S)
+    lines = _lines(console)
+    if before is None and (trace := kernel_log.trace(lines)) is not None:
+        # Its reason is the instruction that was put there.
+        return f"the guest hangs{kernel_log.where(trace)}: {why}; its kernel's stack:\n{_shown(trace[1:])}"
+    return f"the guest hangs: {why}{_tail(console)}"
 
 
 def no_room(folder: Path | None) -> str:
@@ -267,15 +286,23 @@ class _Patience:
         return self._spent_s
 
 
+def _lines(console: Path) -> list[str]:
+    lines = console.read_text(errors="replace").splitlines() if console.is_file() else []
+    return [line.rstrip() for line in lines if line.strip()]
+
+
+def _shown(lines: Sequence[str]) -> str:
+    return "\n".join(f"    {line}" for line in lines)
+
+
 def _tail(console: Path) -> str:
     """What the guest's console says of its end."""
-    lines = console.read_text(errors="replace").splitlines() if console.is_file() else []
-    lines = [line.rstrip() for line in lines if line.strip()]
+    lines = _lines(console)
     if not lines:
         return "; its console is empty"
     if (trace := kernel_log.trace(lines)) is not None:
-        return "; its console says:\n" + "\n".join(f"    {line}" for line in trace)
+        return f"; its console says:\n{_shown(trace)}"
     last = lines[-_LAST_LINES:]
     reason = next((line for line in lines if any(word in line for word in _REASONS)), None)
     before = [] if reason is None or reason in last else [reason, "..."]
-    return "; its console's last lines:\n" + "\n".join(f"    {line}" for line in [*before, *last])
+    return f"; its console's last lines:\n{_shown([*before, *last])}"
