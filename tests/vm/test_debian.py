@@ -164,3 +164,9 @@ def test_a_machine_without_an_archive_of_debians_is_answered_with_what_to_do(
     monkeypatch.setattr(debian, "_run", lambda *words, within=None: "Packages|Ubuntu|http://archive.example/ubuntu\n")
     with pytest.raises(KernelError, match=r"knows no archive of Debian's.*--kernel FOLDER"):
         debian._sources()
+
+
+def test_a_full_disk_is_named_once_and_not_list_by_list() -> None:
+    says = "E: Failed to fetch http://a.example/Packages  Write error - write (28: Kein Platz)"
+    with pytest.raises(KernelError, match=r"^sh -c .*: no space left on the disk\. Free some .*XDG_CACHE_HOME"):
+        debian._run("sh", "-c", f"echo '{says}' >&2; exit 100")

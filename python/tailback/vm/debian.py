@@ -6,6 +6,7 @@ the suites that are asked stand there in `sources.list`, which a user may edit.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -261,10 +262,19 @@ def unpack(packages: Sequence[Path], into: Path) -> None:
         _run("dpkg-deb", "--extract", str(file), str(into))
 
 
+#: How Debian's tools say that a disk is full: the client with the error's number, in any language.
+_NO_ROOM = (f"({errno.ENOSPC}:", os.strerror(errno.ENOSPC))
+
+
 def _run(*words: str, within: Path | None = None) -> str:
     """What a command prints; `KernelError` with its own words if it fails."""
     done = subprocess.run(words, cwd=within, capture_output=True, text=True, check=False)
     if done.returncode:
         shown = " ".join(word for word in words if "::" not in word and word != "--option")
+        if any(words in done.stderr for words in _NO_ROOM):
+            raise KernelError(
+                f"{shown}: no space left on the disk. Free some in the cache (~/.cache/tailback), or name another "
+                "place in XDG_CACHE_HOME: a kernel takes 100 MB, and the lists of kernels 100 MB once"
+            )
         raise KernelError(f"{shown}: {done.stderr.strip() or f'it ended with {done.returncode}'}")
     return done.stdout
