@@ -126,3 +126,5 @@ def test_an_adapter_has_what_the_version_has(world: Path) -> None:
         "1.1.0": False,
         "1.2.0": True,
     }
+    # What a fault of the stack names.
+    assert 'VERSION: &str = "1.1.0"' in texts["1.1.0"].read_text()

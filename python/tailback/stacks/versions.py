@@ -257,8 +257,9 @@ def _project(crate: str, version: str) -> Path:
 
 
 def _fitted(text: str, crate: str, version: str) -> str:
-    """An adapter's file without what this version of the crate has not yet."""
+    """An adapter's file that names this version of the crate, without what it has not yet."""
     since, later = _SINCE.get(crate, ((), ""))
+    text = re.sub(r'(?<=VERSION: &str = ")[^"]+', version, text)
     return text.replace(later, "") if version != "*" and _order(version) < since else text
 
 
