@@ -47,7 +47,7 @@ class Expected:
 
     @property
     def outcome(self) -> str:
-        """In words."""
+        """What to call it on every page."""
         if self.is_lost:
             return "no longer holds"
         if self.base.verdict != self.change.verdict:

@@ -370,7 +370,7 @@ def bisect_stack(
     cargo fetches and compiles each version with the adapter of `tailback-bench`; as many seeds are run as the verdict
     needs. A version that the adapter does not fit, or that stays undecided, is skipped.
 
-    For example `tailback bisect noq-proto 1.2.0 1.4.0 transport/alone --cc bbr3 --expect 'subject.loss < 3%'
+    For example `tailback bisect noq-proto 1.4.0 1.1.0 transport/alone --cc bbr3 --expect 'subject.goodput_mbps >= 16'
     --allow-code`
     """
     if not allow_code:
