@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tailback.against.conditions import Condition
+from tailback.against.judging import better_by_name
 from tailback.errors import TailbackError
 
 __all__ = ["Given", "Measures", "Ready", "Setting", "Side", "SideError", "serve"]
@@ -216,7 +217,6 @@ class _Work:
 
     def _prepare(self, given: Given, top: Path) -> Ready:
         from tailback import suites
-        from tailback.against.judging import better_by_name
         from tailback.algorithms import factories
         from tailback.consent import demand_allowed
         from tailback.expect.testing import demand_sound, taken
