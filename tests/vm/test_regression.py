@@ -2,6 +2,8 @@
 
 import json
 import struct
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from typer.testing import CliRunner
 
 import tailback as tb
 from tailback import cli
+from tailback.experiment.run_metrics import RunMetrics
 from tailback.report import regression as pages
 from tailback.vm import bisected, compared, kernels, regression
 from tailback.vm.kernels import Kernel
@@ -44,11 +47,26 @@ def _keep(folder: Path, run: compared.Run, kernel: str, **measures: float) -> No
 def test_seeds_draw_starts_and_both_kernels_get_the_same() -> None:
     runs, unfit = regression.runs_of(NAMES, (1, 2))
     assert unfit == []
-    assert [(run.point, run.seed) for run in runs] == [(0, 1), (0, 2), (1, 1), (1, 2)]
+    # What takes less time comes first.
+    assert [(run.point, run.seed) for run in runs] == [(1, 1), (1, 2), (0, 1), (0, 2)]
     assert all(run.resolved["randomness"]["start_spread_ps"] > 0 for run in runs)
     # A suite's own spread stays, and where there is none the page's command gives it.
-    assert runs[0].title == "scenario cubic/friendly-10mbit-20ms"
-    assert runs[2].title == "scenario slow-start/bulk-20ms-1bdp, start_spread 100ms"
+    assert runs[-1].title == "scenario cubic/friendly-10mbit-20ms"
+    assert runs[0].title == "scenario slow-start/bulk-20ms-1bdp, start_spread 100ms"
+
+
+def test_what_has_run_is_found_again_by_another_process() -> None:
+    def as_in_another() -> Callable[..., float]:
+        def measure(result: object, name: str) -> float:
+            return 0.0
+
+        return measure
+
+    # A suite's metrics of a window of time are such; a process has its functions at its own addresses.
+    digests = [
+        RunMetrics({"of a": partial(measure, name="a")}).digest for measure in (as_in_another(), as_in_another())
+    ]
+    assert digests[0] == digests[1] != RunMetrics({"of a": partial(as_in_another(), name="b")}).digest
 
 
 def test_equal_kernels_give_an_empty_page(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import json
@@ -561,10 +562,7 @@ class RunMetrics:
         """Equal for equal metrics. A function counts by its source, if that can be had."""
         parts: dict[str, Any] = {"revision": REVISION, "calls": self.calls}
         for name, function in self.functions.items():
-            try:
-                parts[name] = inspect.getsource(function)
-            except (OSError, TypeError):
-                parts[name] = f"{function!r}"
+            parts[name] = _source(function)
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
     def names(self, resolved: Mapping[str, Any]) -> list[str]:
@@ -580,6 +578,15 @@ class RunMetrics:
             arguments = {key: value for key, value in call.items() if key != "metric"}
             out |= _spread(name, metrics.get(call["metric"]).function(result, **arguments))
         return out
+
+
+def _source(function: Callable[..., Any]) -> Any:
+    if isinstance(function, functools.partial):
+        return [_source(function.func), function.args, function.keywords]
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return f"{function!r}"
 
 
 def _check_call(name: str, call: Mapping[str, Any]) -> None:

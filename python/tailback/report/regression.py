@@ -6,23 +6,31 @@ import html
 import math
 
 from tailback.report.page import page
-from tailback.vm.regression import CONFIDENCE, SPREAD, Found, again
+from tailback.vm.regression import CONFIDENCE, Found, again, named
 
 __all__ = ["html_page", "markdown"]
+
+
+#: From here on a number has no decimals.
+_LARGE = 1000
+
+
+def _number(value: float, sign: str = "") -> str:
+    return f"{value:{sign},.0f}" if abs(value) >= _LARGE else f"{value:{sign}.4g}"
 
 
 def _rows(result: Found) -> list[list[str]]:
     out = []
     for row in result.changed:
         change = f"{100 * row.change:+.1f} %" if math.isfinite(row.change) else "-"
-        ends = f"{row.difference.low:+.3g} to {row.difference.high:+.3g}"
+        ends = f"{_number(row.difference.low, '+')} to {_number(row.difference.high, '+')}"
         first = result.since.get(row.point)
         out.append(
             [
-                row.point.removeprefix("scenario ").partition(SPREAD)[0],
+                named(row.point),
                 row.metric,
-                f"{row.a.estimate:.4g}",
-                f"{row.b.estimate:.4g}",
+                _number(row.a.estimate),
+                _number(row.b.estimate),
                 change,
                 ends,
                 f"{first.kernel} (not {first.after})" if first else "not asked",
@@ -36,9 +44,14 @@ def _head(result: Found) -> list[str]:
     return ["scenario", "metric", *result.kernels, "change", f"{100 * CONFIDENCE:g} % interval", "since", "command"]
 
 
+def _of(result: Found) -> str:
+    so_far = "" if result.scenarios == result.asked else f" of {result.asked}"
+    return f"{result.scenarios}{so_far} scenarios"
+
+
 def _words(result: Found, command: str) -> list[str]:
     said = [
-        f"`{command}` writes this page: {result.scenarios} scenarios, {result.seeds} seeds each, on two kernels in "
+        f"`{command}` writes this page: {_of(result)}, {result.seeds} seeds each, on two kernels in "
         "virtual machines with exact time. A seed draws when flows start; both kernels get the same starts. A line "
         f"stands here if the {100 * CONFIDENCE:g} % interval of the paired difference leaves zero out, if no seed's "
         "value on one kernel lies within the other's spread, and if the change is 1 % or more.",

@@ -20,7 +20,7 @@ from tailback.result import Result
 from tailback.vm import bisected, compared
 from tailback.vm.compared import Change, Run
 
-__all__ = ["CONFIDENCE", "SPREAD", "Found", "Since", "again", "found", "runs_of", "since"]
+__all__ = ["CONFIDENCE", "SPREAD", "Found", "Since", "again", "found", "named", "runs_of", "since"]
 
 #: Of each interval. A suite has hundreds of metrics: at 95 % every twentieth would be listed by chance.
 CONFIDENCE = 0.99
@@ -77,7 +77,14 @@ def runs_of(names: Sequence[str], seeds: Sequence[int]) -> tuple[list[Run], list
             values = {"scenario": title} | ({} if spread else {"start_spread": _STARTS})
             out += [Run(point, values, seed, resolved[seed], kept) for seed in seeds]
             point += 1
-    return out, unfit
+    # A call that is bounded in time has some of each suite.
+    return sorted(out, key=_work), unfit
+
+
+def _work(run: Run) -> float:
+    """About how much a guest has to do in a run."""
+    rates = [link.get("rate_bps") or 0 for link in run.resolved["links"]]
+    return float(run.resolved["duration_ps"] * max(rates, default=0))
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,8 @@ class Found:
     compared: int
     small: int
     scenarios: int
+    #: Those that the suites have for a kernel.
+    asked: int
     seeds: int
     #: Why runs are missing.
     refused: list[str]
@@ -116,6 +125,8 @@ class Found:
             "kernels": dict(self.about),
             "changed": [row.to_json() | {"command": again(row, self.kernels[1])} for row in self.changed],
             "compared": self.compared,
+            "scenarios": self.scenarios,
+            "scenarios_asked": self.asked,
             "smaller_than_1_percent": self.small,
             "refused": self.refused,
             "since": {name: row.__dict__ for name, row in self.since.items()},
@@ -134,8 +145,9 @@ def found(runs: Sequence[Run], unfit: Sequence[str], kernels: tuple[str, str], f
         len(rows),
         len(seen) - len(large),
         len({row.point for row in rows}),
+        len({run.point for run in runs}),
         max((row.difference.n for row in rows), default=0),
-        [*refused, *unfit],
+        [named(reason) for reason in (*refused, *unfit)],
         about,
         {},
     )
@@ -164,6 +176,11 @@ def since(result: Found, runs: Sequence[Run], images: Sequence[Any], say: Callab
             continue
         out[row.point] = Since(one.bad.kernel, one.good.kernel)
     return replace(result, since=out)
+
+
+def named(point: str) -> str:
+    """A scenario without what all of them have in their words."""
+    return point.removeprefix("scenario ").replace(f"{SPREAD}{_STARTS}", "")
 
 
 def again(row: Change, kernel: str) -> str:
