@@ -1,6 +1,6 @@
 """Where a guest hangs: its kernel is made to fault there, and writes its own stack to the console.
 
-QEMU has a stub for debuggers (the GDB manual, "GDB Remote Serial Protocol"). Nobody connects to it before a guest
+QEMU has a stub for debuggers (the GDB manual, "GDB Remote Serial Protocol"). Nothing connects to it before a guest
 hangs, and the guest has no device for it: what a run gives is the same to the byte.
 
 QEMU 7.2 ends itself instead if the guest has gone through 2^31 instructions without a pause, interrupt or timer: a loop
