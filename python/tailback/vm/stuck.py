@@ -37,6 +37,7 @@ class Stub:
             self._place = f"/proc/self/fd/{at}/stub"
             self._listens = held.enter_context(socket.socket(socket.AF_UNIX))
             self._listens.bind(self._place)
+            held.callback(os.unlink, self._place)
             self._listens.listen(1)
             self._held = held.pop_all()
 
