@@ -35,7 +35,8 @@ def test_a_fifo_from_source_drops_what_the_kernels_own_of_that_limit_drops(kerne
     result = vm.run(path(mine), kernel=kernel.name, allow_code=True)
     twin = vm.run(path({"discipline": "kernel:pfifo", "limit": "7packets"}), kernel=kernel.name)
     dropped = [int(one.column("links", "dropped")[0]) for one in (result, twin)]
-    assert dropped[0] > 10
+    # From Linux 6.12 on CUBIC leaves slow start earlier, and loses less.
+    assert dropped[0] > 5
     assert dropped[0] == pytest.approx(dropped[1], abs=2)
     row = result.meta["queues"]["bottleneck"]
     assert row["registered"] == "short"

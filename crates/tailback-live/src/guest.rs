@@ -200,10 +200,11 @@ fn load(own: &OwnModule, folder: &Path, log: &mut KernelLog) -> Result<String, L
             return refuse(problem, "Rename the file: a module is called as its source is");
         }
         let fix = match error.raw_os_error() {
-            Some(libc::EEXIST) if own.queue.is_some() => {
+            // Newer kernels (7.3) say EBUSY of a module's own EEXIST.
+            Some(libc::EEXIST | libc::EBUSY) if own.queue.is_some() => {
                 "The kernel has a queue discipline of that name loaded or built in: give yours another .id"
             }
-            Some(libc::EEXIST) => {
+            Some(libc::EEXIST | libc::EBUSY) => {
                 "The kernel has a congestion control of that name built in: give yours another .name"
             }
             Some(libc::ENOEXEC) => "It was built for another kernel: build it again from its source",
