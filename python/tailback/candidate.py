@@ -57,6 +57,12 @@ class Candidate:
         return self.cc if isinstance(self.cc, str) else str(self.cc.get("transport") or self.cc["name"])
 
     @property
+    def version(self) -> str:
+        """Of a transport that is built in, its version; of all others nothing."""
+        known = _transports().get(self.name) if self.kind == "transport" else None
+        return known.version if known else ""
+
+    @property
     def written(self) -> str:
         """As the value of `--set flow.NAME.cc=…` on the command line, or of `cc` in a scenario's file."""
         if isinstance(self.cc, str):

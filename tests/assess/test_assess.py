@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import tailback as tb
+from tailback import registry
 from tailback.assess import output, population, verdicts
 from tailback.assess import run as running
 from tailback.assess.kept import Kept
@@ -317,6 +318,14 @@ def test_a_row_asks_only_what_the_candidate_can_have() -> None:
         of=candidate("bbr3"),
     )  # fmt: skip
     assert (tunnels.verdict, "no response to marks" in tunnels.why) == ("not applicable", True)
+
+
+def test_a_transports_dossier_names_the_version_that_was_judged() -> None:
+    done = tb.Assessment(candidate("quinn,cc=bbr"), "quinn,cc=bbr", ("cubic",), True, ())
+    version = next(row.version for row in registry.load().transports if row.name == "quinn")
+    assert f"Made by `{output.command(done)}`, quinn {version}." in done.markdown()
+    assert version in output.html(done)
+    assert candidate("cubic").version == ""
 
 
 def test_a_candidate_for_l4s_asks_for_its_own_code_point() -> None:
