@@ -1,6 +1,5 @@
 """What every test may rely on."""
 
-import functools
 import os
 import signal
 from collections.abc import Callable, Generator
@@ -11,8 +10,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 import command
-
-ROOT = Path(__file__).parents[1]
+from workers import kept_together
 
 #: Seconds of processor time that a test may take, with what it starts and waits for. A busy machine does not change it
 #: much; what takes longer is marked long, or made shorter.
@@ -47,17 +45,6 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         return kept_together(nodeid)
-
-
-def kept_together(nodeid: str) -> str:
-    """What one worker runs as a whole: a test, or its file if that makes something once for several tests."""
-    file = nodeid.partition("::")[0]
-    return file if _makes_something_once(file) else nodeid
-
-
-@functools.cache
-def _makes_something_once(file: str) -> bool:
-    return 'scope="module"' in (ROOT / file).read_text(encoding="utf-8")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,6 +1,6 @@
-"""How several workers share the tests."""
+"""Tests that share something go to one worker."""
 
-from conftest import kept_together
+from workers import kept_together
 
 
 def test_what_a_file_makes_once_for_its_tests_one_worker_makes() -> None:
