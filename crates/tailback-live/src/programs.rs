@@ -32,6 +32,8 @@ use crate::headers::{addresses, ends};
 use crate::spawn::{self, Ending, Program, Setting};
 use crate::sys;
 
+/// The kernel reports a socket from a queue of work, after the socket has gone: one that closes at the end, a little later.
+const REPORTED: Wait = Wait::from_millis(20);
 /// An end, or a stop, is heard within this.
 const NAP: Wait = Wait::from_millis(20);
 /// Between two looks whether a server listens.
@@ -306,8 +308,9 @@ impl Ready {
             std::thread::sleep(clock.until(end).min(NAP));
             self.watch.listen()?;
         }
-        self.watch.listen()?;
         self.watch.ask()?;
+        std::thread::sleep(REPORTED);
+        self.watch.listen()?;
         let (record, mut report) = self.report(all)?;
         if never_began {
             report.notes.push(format!(
