@@ -255,7 +255,7 @@ class Trial:
             return _run_path(self.kernel, path, tb.Scenario.from_toml(file))
 
 
-#: What tcp_tso_should_defer() does not wait for is sent: room for a share of the window, 1/3 by default.
+#: tcp_tso_should_defer() does not wait if this share of the window, 1/3 by default, can be sent.
 _DIVISOR = "tcp_tso_win_divisor"
 _SACKS = ("tcp_comp_sack_rtt_percent", "tcp_comp_sack_slack_ns")
 TRIALS = (
@@ -507,9 +507,9 @@ def _why(rows: Mapping[str, Any]) -> list[str]:
         "**BBR on 6.17.** On 6.16 and 6.17 the receive window stops Startup, and on no other. The least that it left "
         "beside what was in flight, before the first loss, in bytes:",
         _table(KERNELS, [[f"{room[kernel]:,.0f}" if kernel in room else "–" for kernel in KERNELS]]),
-        "With room for less than the two segments that pacing lets go, 6.16 waits for the next ACK, and 6.17 sends "
-        "what fits. That is how the two first part: 0.2 s after the start, at a segment of 872 bytes. Commit "
-        "295ce1eb36ae (6.18; 6.1, 6.12 and 6.17 have it as a backport) sends if the next ACK is more than 1 ms away. "
+        "Where the window leaves less than the two segments that pacing lets go, 6.16 waits for the next ACK, and "
+        "6.17 sends what fits: there the two first part. Commit 295ce1eb36ae (6.18; 6.1 and 6.12 have it as a "
+        "backport, and 6.17 acts as if it had) sends if the next ACK is more than 1 ms away. "
         f"Before, it had to be half a round trip away. A large `{_DIVISOR}` has 6.16 send as well.",
         "**ACKs where the round trip is 8 ms.** Without that commit two segments wait for each other after a loss, and "
         "one ACK answers both. With it they leave one by one, each with PSH set, and a receiver acknowledges such a "
@@ -527,8 +527,8 @@ def _why(rows: Mapping[str, Any]) -> list[str]:
             [(*labels[trial.path], trial.kernel, trial.change, f"{rows[trial.key]['value']:.4g}") for trial in run],
         ),
         "**CUBIC where it is 20 ms.** It is HyStart: with `tcp_cubic.hystart=0` on the kernel's command line 6.1 and "
-        "6.12 both repeat 51 segments in 3 s, otherwise 23 and 5. Slow start ends at an ACK train, at 51 segments on "
-        "6.1 and 30 on 6.12. The commit is not known.",
+        "6.12 repeat equally many segments. With it an ACK train ends slow start, sooner on 6.12. Of these runs no "
+        "rows are kept, and the commit is not known.",
     ]
 
 
