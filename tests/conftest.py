@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=2))
 
 
-class Together(LoadScopeScheduling):  # type: ignore[misc]
+class Together(LoadScopeScheduling):
     """Tests that share what their file makes once go to one worker; every other goes to the next that is free.
 
     pytest-xdist's own groups go by an end of the test's name, which pytest 9.2 no longer lets it change.

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-__all__ = ["jsonable", "written"]
+__all__ = ["jsonable", "signed", "written"]
 
 
 def written(value: Any, digits: int = 4, missing: str = "–") -> str:
@@ -34,6 +34,15 @@ def written(value: Any, digits: int = 4, missing: str = "–") -> str:
     places = max(0, digits - 1 - math.floor(math.log10(abs(number))))
     text = f"{number:,.{places}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def signed(value: float) -> str:
+    """A difference, as `written` has it, with its sign.
+
+    >>> signed(1234.5), signed(-0.25), signed(0.0)
+    ('+1,234', '-0.25', '0')
+    """
+    return ("+" if value > 0 else "") + written(value)
 
 
 def jsonable(value: Any) -> Any:

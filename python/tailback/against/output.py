@@ -14,7 +14,7 @@ from tailback.against.run import Against
 from tailback.expect.output import bounds_shown, interval_shown
 from tailback.files import write_text
 from tailback.judge import Interval
-from tailback.numbers import written
+from tailback.numbers import signed, written
 from tailback.report.page import page as written_page
 from tailback.report.page import plot_entry
 
@@ -59,14 +59,10 @@ def rows(against: Against) -> list[tuple[str, ...]]:
 def _interval(row: Change) -> str:
     found: Interval = row.difference
     if row.is_exact:
-        return f"{_signed(found.estimate)} (one case)"
+        return f"{signed(found.estimate)} (one case)"
     if found.width == 0.0:
-        return f"{_signed(found.estimate)} (each seed)"
-    return f"{_signed(found.estimate)} [{_signed(found.low)}, {_signed(found.high)}]"
-
-
-def _signed(value: float) -> str:
-    return ("+" if value > 0 else "") + written(value)
+        return f"{signed(found.estimate)} (each seed)"
+    return f"{signed(found.estimate)} [{signed(found.low)}, {signed(found.high)}]"
 
 
 def expected(against: Against) -> list[tuple[str, ...]]:

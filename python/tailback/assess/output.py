@@ -197,11 +197,6 @@ def _where(done: Assessment) -> str:
     return f" Its kernel is {done.kernel}: {others}, all else simulated."
 
 
-def _of_version(done: Assessment) -> str:
-    version = done.candidate.version
-    return f", {done.candidate.name} {version}" if version else ""
-
-
 def markdown(done: Assessment) -> str:
     """The page of verdicts."""
     cells = {cell.name: cell for cell in done.cells()}
@@ -210,7 +205,8 @@ def markdown(done: Assessment) -> str:
         lines += ["**Interrupted: not all of its runs were finished.**", ""]
     if done.is_broken:
         lines += [f"**{BROKEN}**", ""]
-    made = f"Made by `{command(done)}`{_of_version(done)}."
+    version = f", {done.candidate.name} {done.candidate.version}" if done.candidate.version else ""
+    made = f"Made by `{command(done)}`{version}."
     lines += [f"{_tally(done)} Against {' and '.join(done.against)}, {_how(done)}. {made}", ""]
     lines += [f"{done.book.judged_as(done.candidate, done.scope)}{_where(done)}", ""]
     sign = "{label} alone" if not done.book.has_own_bounds else "{label}"
@@ -338,8 +334,9 @@ def html(done: Assessment) -> str:
         sections=parts,
         notes=["Interrupted: not all of its runs were finished."] if done.interrupted else [],
         provenance=[
-            ("command", command(done) + _of_version(done)),
+            ("command", command(done)),
             ("version", _core.version()),
+            *([("version of the transport", done.candidate.version)] if done.candidate.version else []),
             ("digest of the candidate", done.candidate.digest),
             ("runs", f"{done.run:,} done, {done.reused:,} found in the store, {done.failed:,} failed"),
         ],

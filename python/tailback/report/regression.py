@@ -5,32 +5,25 @@ from __future__ import annotations
 import html
 import math
 
+from tailback.numbers import signed, written
 from tailback.report.page import page
 from tailback.vm.regression import CONFIDENCE, Found, again, named
 
 __all__ = ["html_page", "markdown"]
 
 
-#: From here on a number has no decimals.
-_LARGE = 1000
-
-
-def _number(value: float, sign: str = "") -> str:
-    return f"{value:{sign},.0f}" if abs(value) >= _LARGE else f"{value:{sign}.4g}"
-
-
 def _rows(result: Found) -> list[list[str]]:
     out = []
     for row in result.changed:
         change = f"{100 * row.change:+.1f} %" if math.isfinite(row.change) else "-"
-        ends = f"{_number(row.difference.low, '+')} to {_number(row.difference.high, '+')}"
+        ends = f"{signed(row.difference.low)} to {signed(row.difference.high)}"
         first = result.since.get(row.point)
         out.append(
             [
                 named(row.point),
                 row.metric,
-                _number(row.a.estimate),
-                _number(row.b.estimate),
+                written(row.a.estimate),
+                written(row.b.estimate),
                 change,
                 ends,
                 f"{first.kernel} (not {first.after})" if first else "not asked",
