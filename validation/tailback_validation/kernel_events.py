@@ -153,6 +153,8 @@ class Expected:
     source: str
     where: str
     seen: str
+    #: Chosen when its numbers were known: it leaves the counts.
+    is_fitted: bool = False
 
 
 EXPECTED = (
@@ -193,11 +195,12 @@ EXPECTED = (
         "Receive buffers grow more slowly at a small RTT", "6.19", "ecfea98b7d0d", "tcp_rcvbuf_low_rtt", "debian-7.2"
     ),
     Expected(
-        "CUBIC's slow start where the round trip is short, seen before on two kernels",
+        "CUBIC's slow start where the round trip is short",
         "6.12",
         "?",
         "near",
         "debian-6.12",
+        is_fitted=True,
     ),
     Expected("Control: nothing of all this", "–", "–", "control", ""),
 )
@@ -406,6 +409,17 @@ def judged(rows: Mapping[str, Any]) -> list[tuple[Expected, str]]:
     return [(each, ", ".join(turn.seen for turn in found if turn.where == each.where)) for each in there]
 
 
+def _outcome(each: Expected, seen: str) -> str:
+    if each.is_fitted:
+        return "fitted: seen before on two kernels"
+    return "" if seen == each.seen else "**missed**"
+
+
+def _counted(events: Sequence[tuple[Expected, str]]) -> str:
+    free = [seen == each.seen for each, seen in events if not each.is_fitted]
+    return f"{sum(free)} of {len(free)} are seen where they were expected; what is fitted does not count."
+
+
 def page(rows: Mapping[str, Any]) -> str:
     """The page of all that is kept."""
     events = judged(rows)
@@ -423,7 +437,7 @@ def page(rows: Mapping[str, Any]) -> str:
         "The events, with the release and the commit that brought them, were written down before the first run. *Seen* "
         f"is the first kernel here that has the setting, or whose number differs by more than {100 * BOUND:g} % from "
         "the kernel's before, in both starts to the same side.",
-        f"{sum(seen == each.seen for each, seen in events)} of {len(events)} are seen where they were expected.",
+        _counted(events),
         _table(
             ("event", "since", "commit", "looked at", "expected in", "seen in", ""),
             [
@@ -434,7 +448,7 @@ def page(rows: Mapping[str, Any]) -> str:
                     f"`{each.where}`",
                     each.seen or "none",
                     seen or "none",
-                    "" if seen == each.seen else "**missed**",
+                    _outcome(each, seen),
                 )
                 for each, seen in events
             ],
@@ -549,7 +563,7 @@ def main(seconds: float = math.inf) -> None:
     """Run what is missing, write the page."""
     rows = run_missing(seconds, report=lambda text: print(text, flush=True))
     write_text(PAGE, page(rows))
-    print(f"{sum(seen == each.seen for each, seen in judged(rows))} of {len(judged(rows))} as expected")
+    print(_counted(judged(rows)))
 
 
 if __name__ == "__main__":
