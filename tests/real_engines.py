@@ -17,5 +17,9 @@ needs_guests = pytest.mark.skipif(
     not (shutil.which(machine.QEMU) and shutil.which("clang") and vm._GUEST.is_file() and kernels.fetched()),
     reason="no guests here: QEMU, clang, the guests' program or a kernel (tailback vm fetch debian-6.1)",
 )
-REAL = [pytest.param(live.run, marks=needs_live, id="live"), pytest.param(vm.run, marks=needs_guests, id="vm")]
+#: Of what both do, every change is tried on this machine's kernel, and at night in guests.
+REAL = [
+    pytest.param(live.run, marks=needs_live, id="live"),
+    pytest.param(vm.run, marks=[needs_guests, pytest.mark.long], id="vm"),
+]
 engines = pytest.mark.parametrize("run", REAL)

@@ -83,6 +83,7 @@ def test_without_series_there_is_a_table_and_no_picture() -> None:
     assert "Differences" in comparison({"one": bare, "two": bare})
 
 
+@pytest.mark.long
 def test_the_page_has_both_scenarios_if_they_differ(pair: tuple[tb.Result, tb.Result]) -> None:
     page = html.unescape(comparison({"long": pair[0], "short": pair[1]}))
     assert "Scenario of long (TOML)" in page

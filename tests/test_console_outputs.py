@@ -11,9 +11,9 @@ SCRIPT = runpy.run_path(str(ROOT / "scripts/console_outputs.py"))
 
 
 def in_time(page: Path) -> Any:
-    """The front page, and those of few commands and no guest; the other four at night."""
+    """Pages of few commands and no guest; the others at night, the front page among them."""
     text = page.read_text()
-    is_long = page.parent != ROOT and (text.count("\n$ ") > 5 or "```console-vm" in text)
+    is_long = text.count("\n$ ") > 5 or "```console-vm" in text
     return pytest.param(page, id=str(page.relative_to(ROOT)), marks=[pytest.mark.long] if is_long else [])
 
 

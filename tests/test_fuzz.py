@@ -20,7 +20,11 @@ from tailback.scenario.parts import schema
 BATCH = 30
 
 
-@pytest.mark.parametrize("first", range(0, 14 * BATCH, BATCH))
+# A third of them in every run of the tests, all at night.
+BATCHES = [pytest.param(n * BATCH, marks=[pytest.mark.long] if n % 3 else []) for n in range(14)]
+
+
+@pytest.mark.parametrize("first", BATCHES)
 def test_random_scenarios_are_refused_with_a_place_or_run_soundly(first: int) -> None:
     for seed in range(first, first + BATCH):
         fault = fuzzing.fault_of(case(seed), twice=seed % fuzzing.TWICE == 0)

@@ -46,6 +46,7 @@ def test_bursts_that_come_back_as_the_timeout_does_lock_reno_in_it() -> None:
     assert badness(250.0) > 2 * badness(1500.0)
 
 
+@pytest.mark.long
 def test_the_loss_of_bbr_in_shallow_buffers_is_found_and_reno_and_bbr3_have_none() -> None:
     (found,) = tb.hunt("bbr", weaknesses=["loss"], runs=70)
     links = found.scenario.resolve()["links"][0]

@@ -1,6 +1,6 @@
 """No-op changes give no false alarm, and changes that matter are found, however noisy the runs.
 
-TAILBACK_NO_OPS=200 with `-m slow` runs as many no-op changes; 20 take part of a minute.
+TAILBACK_NO_OPS=200 with `-m long` runs as many no-op changes; 10 take some seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from tailback.against.run import compared
 from tailback.against.side import Given, Measures, Ready, Setting, _Work
 
-NO_OPS = int(os.environ.get("TAILBACK_NO_OPS", "20"))
+NO_OPS = int(os.environ.get("TAILBACK_NO_OPS", "10"))
 #: A lossy link, a queue management with a call beside it, and starts that spread: what seeds draw differs in kind.
 SCENARIOS = {
     "lossy": """
@@ -85,7 +85,7 @@ class Jittered:
             yield row["scenario"], row["seed"] - self._offset, row["error"] or values, row["sides"]
 
 
-@pytest.mark.long if NO_OPS > 20 else lambda test: test
+@pytest.mark.long if NO_OPS > 10 else lambda test: test
 def test_no_op_changes_raise_no_alarm() -> None:
     given = [Given(name, f"{name}.toml", text) for name, text in SCENARIOS.items()]
     alarms, examined, undecided = [], 0, 0

@@ -419,6 +419,7 @@ def test_a_suite_whose_controls_come_out_otherwise_is_broken(shallow: Any) -> No
     assert done.to_json()["broken"] is True
 
 
+@pytest.mark.long
 def test_reno_against_reno_passes_whatever_is_run(store: Path) -> None:
     done = tb.assess("reno", against=["reno"], quick=True, store=store)
     relative = [each for each in done.criteria if not any(STATISTICS[one.statistic].is_absolute for one in each.found)]

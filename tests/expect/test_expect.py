@@ -546,6 +546,7 @@ def test_the_action_runs_what_its_inputs_say(tmp_path: Path, text: str, code: in
     assert not (tmp_path / "hacked").exists()
 
 
+@pytest.mark.long
 def test_the_action_judges_a_candidate_by_a_suite_and_names_what_lies_in_no_repository(tmp_path: Path) -> None:
     action = yaml.safe_load((Path(__file__).parents[2] / "action.yml").read_text())
     step = next(step for step in action["runs"]["steps"] if step.get("name") == "Test")

@@ -370,7 +370,8 @@ def test_a_bad_file_is_bad_input(tmp_path: Path, tailback: Any, text: str, messa
 def test_the_ready_sweeps_can_be_run(file: Path) -> None:
     wanted = read_sweep(file)
     assert len(wanted) > 1
-    for point in wanted.design:
+    points = list(wanted.design)
+    for point in points[:: max(1, len(points) // 200)]:
         wanted.base.with_(point).resolve()
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import tailback as tb
-from real_engines import REAL, engines, needs_guests, needs_live
-from tailback import capture, live, vm
+from real_engines import engines, needs_live
+from tailback import capture, live
 
 RATE = 4e6
 #: Payload of a full packet of 1500 bytes: without the headers of IP, of TCP, and its timestamps.
@@ -32,8 +32,7 @@ def captured(result: tb.Result, folder: Path) -> list[dict[str, Any]]:
     return list(capture.flows(path).iter_rows(named=True))
 
 
-# In guests the models below cross IPv6, and tests/vm/test_programs.py runs this program.
-@pytest.mark.parametrize("run", [REAL[0], pytest.param(vm.run, marks=[needs_guests, pytest.mark.long], id="vm")])
+@engines
 @needs_iperf3
 def test_a_program_runs_over_ipv6_and_is_measured(run: Callable[..., tb.Result], tmp_path: Path) -> None:
     client = "iperf3 -6 --client {server_addr} --port {port} --time 2 --json"

@@ -31,6 +31,7 @@ def found() -> list[cake.Judged]:
     return cake.judged(KERNEL)
 
 
+@pytest.mark.long
 def test_the_page_is_what_the_kept_rows_and_todays_simulator_give(found: list[cake.Judged]) -> None:
     assert len(found) == len(cake.cells())
     assert cake.page(KERNEL, found) == cake.PAGE.read_text(), "python -m tailback_validation.cake debian-6.1 writes it"

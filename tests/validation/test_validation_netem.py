@@ -1,5 +1,7 @@
 """The wire against the kernel's netem: the cells, and that the page is today's."""
 
+import pytest
+
 import tailback as tb
 from tailback_validation import netem
 
@@ -17,6 +19,7 @@ def test_the_script_of_every_cell_leaves_nothing_out() -> None:
         assert plain != bool(cell.wire or cell.back_wire or cell.schedule), cell.name
 
 
+@pytest.mark.long
 def test_the_page_is_what_the_kept_rows_and_todays_simulator_give() -> None:
     found = netem.judged(KERNEL)
     assert [len(each.kernel) for each in found] == [cell.runs for cell in netem.CELLS]

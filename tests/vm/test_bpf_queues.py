@@ -43,6 +43,7 @@ def test_the_example_drops_in_a_guest_what_it_drops_in_the_simulator() -> None:
     assert 'your own BPF queue, registered as "tailback_q0"' in str(result)
 
 
+@pytest.mark.long
 @boots
 def test_what_its_verifier_refuses_is_named_with_its_words(tmp_path: Path) -> None:
     demand_kernel(KERNEL)
@@ -59,12 +60,12 @@ GIVES = "\tstruct sk_buff *skb = oldest(sch);\n\n\tif (skb)\n\t\tbpf_qdisc_bstat
 @pytest.mark.parametrize(
     ("old", "new", "rule"),
     [
-        (
+        pytest.param(
             "bpf_list_push_back(&packets",
             "bpf_list_push_front(&packets",
             "it came out after a later packet of its connection",
+            marks=pytest.mark.long,
         ),
-        # Reordering ends a run the same way.
         pytest.param(
             GIVES,
             f"\tstatic u32 calls;\n\n\tif (calls++ > 200)\n\t\treturn NULL;\n{GIVES}",
@@ -86,6 +87,7 @@ def test_a_broken_rule_ends_the_run_with_queue_packet_and_time(tmp_path: Path, o
         vm.run(path({"discipline": f"bpf:{source}", "limit": "7packets"}), kernel=KERNEL, allow_code=True)
 
 
+@pytest.mark.long
 @boots
 def test_a_queue_that_reorders_on_purpose_runs_to_its_end() -> None:
     demand_kernel(KERNEL)

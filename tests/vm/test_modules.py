@@ -53,6 +53,7 @@ def test_the_compilers_first_error_is_at_the_users_line(kernel: kernels.Kernel, 
         vm.check(path(f"module:{source}"), kernel=kernel.name, allow_code=True)
 
 
+@pytest.mark.long
 @boots
 def test_a_module_that_oopses_shows_its_stack(kernel: kernels.Kernel, tmp_path: Path) -> None:
     source = tmp_path / "tcp_oops.c"
@@ -61,6 +62,7 @@ def test_a_module_that_oopses_shows_its_stack(kernel: kernels.Kernel, tmp_path: 
         vm.run(path(f"module:{source}"), kernel=kernel.name, allow_code=True)
 
 
+@pytest.mark.long
 @boots
 def test_a_module_that_hangs_the_guest_shows_its_stack(
     kernel: kernels.Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -79,6 +81,7 @@ def test_a_module_that_hangs_the_guest_shows_its_stack(
         vm.run(path(f"module:{source}"), kernel=kernel.name, allow_code=True)
 
 
+@pytest.mark.long
 @boots
 def test_a_name_that_the_kernel_has_built_in_is_refused(kernel: kernels.Kernel, tmp_path: Path) -> None:
     source = tmp_path / "tcp_mine.c"

@@ -128,6 +128,7 @@ def test_a_busy_machine_gives_the_same_bytes_of_programs_too(measured: tb.Result
     assert again.files == measured.files
 
 
+@pytest.mark.long
 @boots
 @needs("iperf3")
 def test_another_seed_gives_programs_other_randomness(measured: tb.Result) -> None:
@@ -136,6 +137,7 @@ def test_another_seed_gives_programs_other_randomness(measured: tb.Result) -> No
     assert cookies[0] != cookies[1]
 
 
+@pytest.mark.long
 @boots
 @needs("nginx", "curl")
 def test_a_script_and_what_it_calls_serve_another_program() -> None:
@@ -305,6 +307,7 @@ def test_a_program_names_modules_of_the_guests_kernel(tmp_path: Path) -> None:
     assert out.modules == dict.fromkeys(("veth", "sch_netem"), "flows[0].app.params.files")
 
 
+@pytest.mark.long
 @boots
 def test_a_module_that_the_kernel_lacks_is_refused_and_one_it_has_is_loaded() -> None:
     shown = exec_("cat /proc/modules", params={"files": "kernel:sch_netem"})

@@ -29,6 +29,7 @@ def kernel() -> kernels.Kernel:
     return found
 
 
+@pytest.mark.long
 @boots
 def test_a_fifo_from_source_drops_what_the_kernels_own_of_that_limit_drops(kernel: kernels.Kernel) -> None:
     mine = {"discipline": f"module:{SOURCE}", "most": 7}
@@ -59,7 +60,11 @@ def test_the_compilers_first_error_is_at_the_users_line(kernel: kernels.Kernel, 
     ("change", "problem"),
     [
         pytest.param(('.id = "short"', '.id = "pfifo_fast"'), r"File exists.*another \.id", marks=pytest.mark.long),
-        (("sch->limit = most;", "return -ENODEV;"), r"\.init function of your short returned"),
+        pytest.param(
+            ("sch->limit = most;", "return -ENODEV;"),
+            r"\.init function of your short returned",
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             ("return register_qdisc(&short_ops);", "return most < 0 ? register_qdisc(&short_ops) : 0;"),
             "registered no queue discipline short",

@@ -115,6 +115,7 @@ def test_kernel_and_simulator_carry_the_same(first: tb.Result) -> None:
     assert delays[1] == pytest.approx(delays[0], abs=50e-6)
 
 
+@pytest.mark.long
 @boots
 def test_a_dilated_clock_makes_the_hosts_faster_and_leaves_the_path_as_it_is(
     first: tb.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -192,6 +193,7 @@ def test_quic_stacks_carry_over_its_sockets_what_they_carry_simulated() -> None:
     assert (packets["received_s"] - packets["sent_s"]).drop_nans().min() >= 0.01
 
 
+@pytest.mark.long
 @boots
 def test_what_the_kernel_lacks_runs_as_a_twin_and_a_source_of_the_users_own_unchanged() -> None:
     source = Path(__file__).parents[2] / "bpf/examples/gentle.bpf.c"
@@ -608,6 +610,7 @@ def test_a_letter_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert "refused" not in reported
 
 
+@pytest.mark.long
 @boots
 def test_a_policer_and_thinned_acknowledgements_act_on_a_kernels_packets() -> None:
     path = {"rate": "50mbit", "rtt": "20ms", "queue": "1bdp", "policer": {"rate": "10mbit", "burst": "50kB"}}
@@ -640,6 +643,7 @@ def test_cells_are_of_a_rate_of_ip_bytes() -> None:
         vm.run(tb.dumbbell(flows=[tb.bulk()], duration="1s", queue="kernel:codel", **path))
 
 
+@pytest.mark.long
 @boots
 def test_a_kernel_repeats_what_a_wire_damages() -> None:
     path = {"rate": "20mbit", "rtt": "20ms", "wire": {"corrupt": 0.01}}
@@ -651,6 +655,7 @@ def test_a_kernel_repeats_what_a_wire_damages() -> None:
     assert result.column("links", "dropped").tolist() == [0, 0]
 
 
+@pytest.mark.long
 @boots
 def test_a_kernel_never_hears_of_marks_that_its_path_bleaches() -> None:
     path = {"rate": "20mbit", "rtt": "20ms", "wire": {"bleach": "ce"}}
