@@ -125,9 +125,10 @@ explorer-test: explorer $(VENV)/.built ## Its tests, in Chromium too: the same b
 
 lint: $(VENV)/.built ## Formatting, clippy, ruff, mypy and spelling; a warning is an error
 	cargo fmt --all --check
+	@# By the extension module's profile: macros and build scripts are not compiled again.
 	@# The determinism rules (crates/tailback-core/clippy.toml) bind the library; its tests may use a clock.
-	cargo clippy --locked --package tailback-core --quiet --lib -- -D warnings
-	cargo clippy $(CARGO_FLAGS) --quiet --all-targets -- -D warnings -A clippy::disallowed_methods -A clippy::disallowed_types
+	cargo clippy --profile $(PROFILE) --locked --package tailback-core --quiet --lib -- -D warnings
+	cargo clippy --profile $(PROFILE) $(CARGO_FLAGS) --quiet --all-targets -- -D warnings -A clippy::disallowed_methods -A clippy::disallowed_types
 	@# Scripts have no ending by which ruff would find them.
 	$(BIN)/ruff check --quiet . $(SCRIPTS)
 	$(BIN)/ruff format --check --quiet . $(SCRIPTS)
