@@ -262,6 +262,21 @@ def test_the_command_finds_the_package_beside_it_from_anywhere(tmp_path: Path) -
     assert 'there is no kernel "no-such"' in ended.stderr
 
 
+def test_what_is_kept_of_a_kernel_that_is_not_here_can_be_written_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(name: str) -> kernels.Kernel:
+        raise tb.TailbackError(f"there is no kernel {name}")
+
+    cell = sampled.design(1)[0]
+    _keep(tmp_path, cell, goodput=10.0, delay=0.010)
+    monkeypatch.setattr(kernels, "find", find)
+    sampled.run_cells([cell], "k", tmp_path, seconds=0.0)
+    for kernel, seconds in (("k", float("inf")), ("another", 0.0)):
+        with pytest.raises(tb.TailbackError, match=f"there is no kernel {kernel}"):
+            sampled.run_cells([cell], kernel, tmp_path, seconds=seconds)
+
+
 def test_a_kernels_name_may_say_how_fast_its_guest_is(tmp_path: Path) -> None:
     assert kernel_rows.speed("debian-6.1") == ("debian-6.1", 1)
     assert kernel_rows.speed("debian-6.1*4") == ("debian-6.1", 4)
