@@ -69,7 +69,7 @@ def differences(found: Bisected) -> list[dict[str, Any]]:
     rows = that_matter(compare({"good": good.result, "bad": bad.result}), _MOST_DIFFERENCES)
     out += [{"name": f"{row.of}: {row.metric} {row.unit}".strip(), **row.values} for row in rows]
     counts = [
-        {f"{host} {name}": float(n) for host, names in end.meta["counters"].items() for name, n in names.items()}
+        {f"{row['host']} {row['counter']}": float(row["count"]) for row in end.counters()}
         for end in (good.result, bad.result)
     ]
     both = {name: [side.get(name, 0.0) for side in counts] for name in {**counts[0], **counts[1]}}

@@ -221,7 +221,7 @@ class Result(Described):
         return {name: column[mask] for name, column in self.numpy(table).items()}
 
     def names(self, what: str) -> Sequence[str]:
-        """The names that columns count in: "flows", "links", "captures", "internals" or "figures"."""
+        """The names that columns count in: "flows", "links" and the others of `schema.Column.names`."""
         return layout.names_of(self.resolved, self.meta)(what)
 
     def _demand(self, table: str) -> None:
@@ -263,6 +263,10 @@ class Result(Described):
     def program_metrics(self) -> list[dict[str, Any]]:
         """What programs measured themselves, one row a figure; its unit ends its name."""
         return summaries.program_figures(self)
+
+    def counters(self) -> list[dict[str, Any]]:
+        """What the kernels of a guest's hosts counted, one row a counter that moved, as `nstat` names it."""
+        return summaries.counters(self)
 
     def experience_summary(self) -> list[dict[str, Any]]:
         """One row for each call, reader, waiting file or ping that was recorded; see `tailback.experience`."""

@@ -126,7 +126,9 @@ def names_of(resolved: Mapping[str, Any], meta: Mapping[str, Any]) -> arrow.Name
                 return list((resolved.get("instruments") or {}).get("captures") or ())
             case "internals":
                 return list(meta.get("internals_names", []))
-        return list(meta.get("program_metrics", []))
+            case "figures":
+                return list(meta.get("program_metrics", []))
+        return list(meta.get(what, []))
 
     return names
 

@@ -41,7 +41,7 @@ class Column:
     words: tuple[str, ...]
     #: What each word means.
     meanings: tuple[str, ...]
-    #: The list of names that it counts in: "flows", "links", "captures", "internals" or "figures".
+    #: The list of names that it counts in: a key of `_LISTS`.
     names: str | None
     #: The number that means missing; in a column of float64 that is NaN.
     none: int | None
@@ -156,6 +156,8 @@ _LISTS = {
     "captures": "a point of `instruments.captures`, by its place",
     "internals": "a word of `internals_names` in `meta.json`, by its place",
     "figures": "a word of `program_metrics` in `meta.json`, by its place",
+    "hosts": "a word of `hosts` in `meta.json`, by its place",
+    "counters": "a word of `counters` in `meta.json`, by its place",
 }
 
 

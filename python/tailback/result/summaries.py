@@ -115,6 +115,17 @@ def program_figures(result: Result) -> list[dict[str, Any]]:
     ]
 
 
+def counters(result: Result) -> list[dict[str, Any]]:
+    """What the kernels of a guest's hosts counted, one row a counter that moved."""
+    if "counters" not in result:
+        return []
+    rows, hosts, names = result.numpy("counters"), result.names("hosts"), result.names("counters")
+    return [
+        {"host": hosts[host], "counter": names[name], "count": int(count)}
+        for host, name, count in zip(rows["host"], rows["name"], rows["count"], strict=True)
+    ]
+
+
 def tables(result: Result) -> list[list[dict[str, Any]]]:
     """All of them that have rows, in the order in which they are shown."""
     noticed = [view(f"result.{what}")(result) for what in ("games", "films", "page_loads")]

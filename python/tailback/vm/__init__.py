@@ -28,7 +28,7 @@ from tailback.progress import Bar
 from tailback.result import Result
 from tailback.run import Runnable
 from tailback.scenario import Scenario
-from tailback.vm import apart, kernel_log, kernels, letter, machine, own
+from tailback.vm import apart, counters, kernel_log, kernels, letter, machine, own
 from tailback.vm.archive import Entry, archive
 from tailback.vm.kernels import Kernel, KernelError, fetch, fetched
 from tailback.vm.machine import GuestError, LostRun, VmError
@@ -268,12 +268,13 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
         raise GuestError(f"{title}: the guest's TCP warned of itself, so its rows count for nothing:\n{trace}")
     measured, complaints = output.measured(job.resolved, left)
     notes = [*head["notes"], *controls.unasked_twins(job.resolved, head["controls"], job.twins), *complaints]
+    moved = counters.counted(head["about"]["counters"])
     names = {"internals_names": head["internals_names"], "warnings": notes}
     result = Result(
         resolved=job.resolved,
         toml=job.toml,
         written=job.written,
-        tables=tables | measured.table | {"_names": names},
+        tables=tables | measured.table | moved.table | {"_names": names},
         files=left,
         algorithms=job.sources,
     )
@@ -294,7 +295,7 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
         result.meta["program_metrics"] = measured.names
     if found is not None:
         result.meta["programs"] = found.about
-    result.meta["counters"] = kernel_log.counted(about["counters"])
+    result.meta |= {"hosts": moved.hosts, "counters": moved.names}
     result.meta["kernel_log"] = log
     if job.twins:
         result.meta["twins"] = True

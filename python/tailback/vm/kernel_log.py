@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-__all__ = ["counted", "kept", "tcp_warning", "trace", "where"]
+__all__ = ["kept", "tcp_warning", "trace", "where"]
 
 #: What every module of the user's own makes the kernel say, and what the making of a host does.
 _EXPECTED = re.compile(
     r"loading out-of-tree module taints kernel|module verification failed|A link change request failed"
 )
-#: Settings among the counters of IP and TCP.
-_SETTINGS = {"IpForwarding", "IpDefaultTTL", "TcpRtoAlgorithm", "TcpRtoMin", "TcpRtoMax", "TcpMaxConn"}
 _STAMP = re.compile(r"^\[ *\d+\.\d+\] ")
 _REASONS = ("BUG:", "Oops", "rcu: INFO:", "general protection fault", "invalid opcode", "divide error", "Kernel panic")
 #: The last is where a program called the kernel: its registers follow.
@@ -25,11 +23,6 @@ _OF_MODULE = re.compile(r"([\w.]+)\+0x[0-9a-f]+/0x[0-9a-f]+ \[(\w+)")
 def kept(lines: Sequence[str]) -> list[str]:
     """Warnings that say something of a run."""
     return [line for line in lines if not _EXPECTED.search(line)]
-
-
-def counted(counters: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-    """The counters of each host that moved, as `nstat` names them, without settings."""
-    return {host: {name: n for name, n in rows.items() if name not in _SETTINGS} for host, rows in counters.items()}
 
 
 def tcp_warning(lines: Sequence[str]) -> str | None:

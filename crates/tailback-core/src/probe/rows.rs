@@ -2,7 +2,7 @@
 //! else. The simulator, live runs and captures fill the same tables.
 
 use super::QueueEvent;
-use super::schema::{FigureId, LinkId, PointId, QuantityId, Threshold};
+use super::schema::{CounterId, FigureId, HostId, LinkId, PointId, QuantityId, Threshold};
 use crate::cc::Phase;
 use crate::labels;
 use crate::link::Link;
@@ -658,6 +658,16 @@ tables! {
         name: FigureId,
         /// Value of the figure.
         value: f64,
+    }
+
+    /// The counters of IP and TCP that moved in a guest's kernel during the run, as `nstat` names them.
+    Counters of CounterRow as "counters" {
+        /// The host.
+        host: HostId,
+        /// The counter.
+        name: CounterId,
+        /// What it counted.
+        count: u64,
     }
 }
 

@@ -184,6 +184,10 @@ names! {
     QuantityId(u16) in "internals";
     /// Number of a figure that a program measured.
     FigureId(u16) in "figures";
+    /// Number of a host whose kernel counts.
+    HostId(u16) in "hosts";
+    /// Number of a counter of a kernel.
+    CounterId(u16) in "counters";
 }
 
 /// A slow-start threshold in bytes; before the first congestion there is none.
