@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1] / "python"
 LAYERS = {
     "units and errors": "_core checksums errors extras files git lazy numbers progress terminal units views",
     "scenario": """algorithms bpf candidate compiled consent crates examples hooks isolated modules native presets
-        queue_candidate queues registry scenario stacks trace_sources traces""",
+        programs queue_candidate queues registry scenario stacks trace_sources traces""",
     "result": "result",
     "measures": "experience judge metrics pages responsiveness",
     "experiment": "bench engines expect experiment hunting live repeatable run stack_versions suites verifying vm",

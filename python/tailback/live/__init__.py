@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from tailback import _core, bpf
@@ -48,11 +47,6 @@ def _scenario(what: Runnable) -> Scenario:
     return what if isinstance(what, Scenario) else Scenario.from_toml(what)
 
 
-def _here(scenario: Scenario) -> str:
-    """The folder of the scenario's file, where programs find what belongs to it."""
-    return str(Path(scenario._file).absolute().parent) if scenario._file else str(Path.cwd())
-
-
 def _candidates(scenario: Scenario, resolved: Mapping[str, Any]) -> dict[str, str]:
     """The texts of BPF sources, by name; refuses what no kernel runs."""
     demand_of_kernel(scenario, resolved)
@@ -69,7 +63,7 @@ def check(scenario: Runnable, *, twins: bool = False) -> None:
     what = _scenario(scenario)
     resolved = what.resolve(live=True)
     try:
-        _core.live_check(json.dumps(resolved), _here(what), twins, _candidates(what, resolved))
+        _core.live_check(json.dumps(resolved), str(what.here), twins, _candidates(what, resolved))
     except _core.ScenarioError as error:
         raise _refused(what, error) from None
 
@@ -130,7 +124,7 @@ def _run(
 ) -> dict[str, Any]:
     try:
         return _core.live_run(
-            json.dumps(resolved), cancel, progress, _here(scenario), twins, _candidates(scenario, resolved), in_front
+            json.dumps(resolved), cancel, progress, str(scenario.here), twins, _candidates(scenario, resolved), in_front
         )
     except _core.ScenarioError as error:
         raise _refused(scenario, error) from None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, examples, traces
+from tailback import _core, examples, programs, traces
 from tailback.algorithms import Factory, factories, is_reference, referenced
 from tailback.consent import without_references
 from tailback.errors import Problem, ScenarioError, TailbackError, UnitError
@@ -229,7 +229,28 @@ class Scenario(ScenarioFields):
         """Where the scenario's file lies; None without a file."""
         return Path(self._file).parent if self._file else None
 
+    @property
+    def here(self) -> Path:
+        """What `{here}` is in command lines: the folder of the program that is a candidate here, or of the scenario."""
+        named = programs.written_in(self._full["flow"])
+        return (programs.read(named[0], self.folder).file.parent if named else self.folder or Path()).absolute()
+
     # -- towards the engine
+
+    def _with_programs(self) -> Scenario:
+        """The same with command lines where flows name programs; itself if none does."""
+        named = programs.written_in(self._full["flow"])
+        if not named:
+            return self
+        try:
+            fields = programs.in_place(self.to_dict(), _core.scenario_names(self)[2], self.folder)
+            folders = {str(programs.read(name, self.folder).file.parent): name for name in named}
+            if len(folders) > 1:
+                problem = f"{{here}} is one folder, and {' and '.join(folders.values())} lie in two"
+                raise ScenarioError([Problem("flow.cc", named[1], problem, "Put both files into one folder")])
+            return Scenario.from_dict(fields)._keep(self._file, {}, self._given)
+        except ScenarioError as error:
+            raise error.located(self._file, self._places) from None
 
     def resolve(
         self,
@@ -258,6 +279,9 @@ class Scenario(ScenarioFields):
         return as_text(self._resolved(_Outside(self, None), True, False))
 
     def _resolved(self, outside: _Outside, check: bool, live: bool) -> dict[str, Any]:
+        whole = self._with_programs()
+        if whole is not self:
+            return whole._resolved(_Outside(whole, outside.registered, outside.allow_code), check, live)
         try:
             out: dict[str, Any] = _core.scenario_resolve(self, outside)
             outside.transports(out)

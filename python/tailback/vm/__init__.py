@@ -329,8 +329,7 @@ def _programs(job: _Job) -> Programs | None:
     """What the guest gets for the programs of flows; a refusal if this machine lacks something of them."""
     if not any(registry.application(flow).runs_programs for flow in job.resolved["flows"]):
         return None
-    file = job.scenario._file
-    return gather(job.scenario, job.resolved, Path(file).absolute().parent if file else Path.cwd(), _libraries())
+    return gather(job.scenario, job.resolved, job.scenario.here, _libraries())
 
 
 def _bpf_programs(job: _Job) -> list[tuple[str, bytes]]:

@@ -257,7 +257,7 @@ macro_rules! choices {
 }
 
 /// The name of an algorithm, queue or stack, or where the code of one lies: "python:file.py:Class", "bpf:folder/mine.bpf.c",
-/// "rust:path/to/crate", "module:tcp_mine.c".
+/// "rust:path/to/crate", "module:tcp_mine.c", "program:mine.toml".
 #[derive(Clone, Debug, PartialEq)]
 pub struct CodeName(pub String);
 
@@ -272,7 +272,7 @@ impl CodeName {
     /// Whether it says where code lies.
     pub fn is_place(text: &str) -> bool {
         let place =
-            ["python:", "bpf:", "rust:", "module:", "c:"].iter().find_map(|kind| text.strip_prefix(kind));
+            ["python:", "bpf:", "rust:", "module:", "program:", "c:"].iter().find_map(|kind| text.strip_prefix(kind));
         place.is_some_and(|place| !place.is_empty() && !place.chars().any(char::is_control))
     }
 
