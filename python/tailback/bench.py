@@ -25,8 +25,7 @@ from typing import Any
 from tailback import _core
 from tailback.errors import TailbackError
 from tailback.experiment import GRID, studies, sweep
-from tailback.experiment.workers import cores
-from tailback.run import run_each
+from tailback.run import cores, run_each
 from tailback.scenario import Flow, Scenario, bulk, dumbbell, flow, voip
 
 __all__ = ["SCENARIOS", "BenchError", "Measured", "grid_wall", "machine", "measure", "run", "sweep_cost"]

@@ -9,6 +9,8 @@ What `candidate` distinguishes:
 - "quinn" or "quinn,cc=bbr": another project's transport, whole, with one of its own congestion controls;
 - "stack.c", "c:stack.c" or a class with `connect`: a transport of the user's own, likewise, which wants `allow_code`;
 - "noq-proto@1.1.0": a version of a QUIC stack's crate, which is compiled, likewise;
+- "module:tcp_mine.c": a kernel module, which guests alone load, likewise;
+- "program:mine.toml" or "program:mine.toml,cc=bbr": a program, which runs on a kernel, likewise;
 - a table as a scenario has it: `{"name": "cubic", "beta": 0.5}`, or its TOML text;
 - in Python, the class itself.
 """
@@ -22,14 +24,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tailback import bpf, crates, native, registry, stacks
+from tailback import bpf, crates, modules, native, programs, registry, stacks
 from tailback.algorithms import Algorithm, algorithm, is_reference, load, registered, sources
 from tailback.checksums import digest
 from tailback.errors import ScenarioError, TailbackError, nearest
 from tailback.scenario import bulk, dumbbell
 from tailback.stacks import versions
 
-__all__ = ["Candidate", "candidate", "flow_fields", "table"]
+__all__ = ["Candidate", "candidate", "engines_of", "flow_fields", "table"]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -42,7 +44,7 @@ class Candidate:
     label: str
     #: What a scenario's `cc` takes; of a transport a table with `transport` and `cc`, as `flow_fields` reads it.
     cc: str | dict[str, Any]
-    #: "built-in", "python", "bpf", "rust" or "transport".
+    #: "built-in", "python", "bpf", "rust", "transport", "module" or "program".
     kind: str
     #: Whether a run needs permission to run code. The caller of `candidate` has then given it.
     allow_code: bool
@@ -55,6 +57,11 @@ class Candidate:
     def name(self) -> str:
         """The name alone, without parameters."""
         return self.cc if isinstance(self.cc, str) else str(self.cc.get("transport") or self.cc["name"])
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """The engines it runs in, the first choice first."""
+        return engines_of(self.name)
 
     @property
     def version(self) -> str:
@@ -71,6 +78,21 @@ class Candidate:
             f"{key if _BARE.fullmatch(key) else json.dumps(key)} = {_toml(value)}" for key, value in self.cc.items()
         )
         return f"{{ {', '.join(rows)} }}"
+
+
+def engines_of(name: str) -> tuple[str, ...]:
+    """The engines that run what a scenario's `cc`, `transport` or `discipline` names, the first choice first.
+
+    >>> engines_of("module:tcp_mine.c"), engines_of("program:mine.toml")
+    (('vm',), ('vm', 'live'))
+    """
+    if modules.is_source(name) or name.startswith("kernel:"):
+        return ("vm",)
+    if programs.is_source(name):
+        return ("vm", "live")
+    if name in registered() or crates.is_source(name) or stacks.is_source(name) or name.startswith("python:"):
+        return ("sim",)
+    return ("sim", "vm", "live")
 
 
 def flow_fields(cc: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -107,16 +129,15 @@ def candidate(
         raise TailbackError(f"the candidate {what!r} has no name. Write for example cubic, or cubic,beta=0.5")
     if name in _transports() and name not in _known():
         return _transport(name, cc)
+    if programs.is_source(name):
+        return _program(name, cc, allow_code)
     runs_code, is_version = is_reference(name), versions.is_version(name)
     if name not in _known() and not runs_code:
         if not is_version and ":" not in name and not name.endswith((bpf.ENDING, crates.MANIFEST, stacks.ENDING)):
             raise TailbackError(_unknown(name))
         runs_code = True
     if runs_code and not allow_code:
-        raise TailbackError(
-            f'the candidate "{_place(name)}" is code, which would be run. Read it first; then allow it '
-            "with --allow-code, or allow_code=True in Python."
-        )
+        raise TailbackError(_not_allowed(name))
     if is_version:
         name = f"{stacks.PREFIX}{versions.source(name)}"
     elif not is_reference(name) and runs_code:
@@ -124,7 +145,8 @@ def candidate(
     if stacks.is_source(name) or (name.startswith("python:") and stacks.is_stack(load(name.removeprefix("python:")))):
         return _own_transport(name, cc)
     cc = {"name": name} | {key: value for key, value in cc.items() if key != "name"}
-    resolved = _checked(cc, allow_code)
+    # A module's parameters are the guest's kernel's to check: none of it is loaded here.
+    resolved = _checked(cc, allow_code and not modules.is_source(name))
     source = sources(resolved, None).get(name)
     kind = "built-in" if source is None else name.partition(":")[0] if native.is_source(name) else "python"
     given = json.dumps([cc, source.sha256 if source else None], sort_keys=True, default=str)
@@ -191,6 +213,25 @@ def _own_transport(name: str, given: Mapping[str, Any]) -> Candidate:
     )
 
 
+def _program(name: str, given: Mapping[str, Any], allow_code: bool) -> Candidate:
+    """A program by the file that describes it."""
+    found = programs.read(name)
+    if not allow_code:
+        raise TailbackError(_not_allowed(name))
+    cc = {"name": name} | {key: value for key, value in given.items() if key != "name"}
+    label = " ".join([found.file.stem, *(str(value) for key, value in cc.items() if key == "cc")])
+    _resolved(bulk(cc), label, allow_code=True, live=True)
+    identity = json.dumps([cc, found.text], sort_keys=True, default=str)
+    return Candidate(label, cc if len(cc) > 1 else name, "program", True, digest(identity.encode()), found.text)
+
+
+def _not_allowed(name: str) -> str:
+    return (
+        f'the candidate "{_place(name)}" is code, which would be run. Read it first; then allow it '
+        "with --allow-code, or allow_code=True in Python."
+    )
+
+
 def _referring(name: str) -> str:
     """As a scenario's `cc` says it."""
     if name.endswith(crates.MANIFEST):
@@ -243,8 +284,8 @@ def _unknown(name: str) -> str:
     return (
         f'there is no congestion control "{name}".{hint} There are: {", ".join(known)}; classes of your own, as '
         "file.py:Class or module:Class; BPF sources, as mine.bpf.c; Rust crates, as mine/Cargo.toml; "
-        f"transports in C, as stack.c; and transports, "
-        f"as quinn,cc=bbr: {', '.join(_transports())}"
+        "transports in C, as stack.c; kernel modules, as module:tcp_mine.c; programs, as program:mine.toml; and "
+        f"transports, as quinn,cc=bbr: {', '.join(_transports())}"
     )
 
 
@@ -253,10 +294,10 @@ def _checked(cc: dict[str, Any], allow_code: bool) -> dict[str, Any]:
     return _resolved(bulk(cc), _label(cc), allow_code)
 
 
-def _resolved(flow: Any, label: str, allow_code: bool) -> dict[str, Any]:
+def _resolved(flow: Any, label: str, allow_code: bool, *, live: bool = False) -> dict[str, Any]:
     try:
         scenario = dumbbell(rate="10mbit", rtt="40ms", flows=[flow], duration="1s")
-        return scenario.resolve(allow_code=allow_code)
+        return scenario.resolve(allow_code=allow_code, live=live)
     except ScenarioError as error:
         problems = []
         for problem in error.problems:
@@ -273,7 +314,9 @@ def _label(cc: Mapping[str, Any]) -> str:
 
 
 def _place(name: str) -> str:
-    return name.removeprefix("python:").removeprefix(bpf.PREFIX).removeprefix(crates.PREFIX).removeprefix(stacks.PREFIX)
+    for prefix in ("python:", bpf.PREFIX, crates.PREFIX, stacks.PREFIX, modules.PREFIX, programs.PREFIX):
+        name = name.removeprefix(prefix)
+    return name
 
 
 def _toml(value: Any) -> str:

@@ -12,26 +12,52 @@ and compare no names; a result's `provenance` says which engine filled it, and `
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+import platform
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypedDict, Unpack
 
-from tailback import live, vm
+from tailback import _core, live, vm
 from tailback._core import Cancel
+from tailback.algorithms import sources
+from tailback.candidate import engines_of
 from tailback.consent import demand_allowed
-from tailback.errors import TailbackError, nearest
-from tailback.result import Result, demand_writable
-from tailback.run import run, simulate_again
+from tailback.errors import Cancelled, TailbackError, nearest
+from tailback.result import Result, demand_writable, open_result
+from tailback.run import Algorithms, Runnable, cores, run, run_outcomes, simulate_again
 from tailback.scenario import Scenario
+from tailback.scenario.whole import as_text
 
-__all__ = ["NAMES", "Capabilities", "Engine", "Live", "Sim", "UnknownEngine", "Vm", "every", "made", "named", "repeat"]
+__all__ = [
+    "GUESTS",
+    "NAMES",
+    "Capabilities",
+    "Engine",
+    "Live",
+    "Sim",
+    "UnknownEngine",
+    "Vm",
+    "every",
+    "for_candidates",
+    "made",
+    "named",
+    "repeat",
+]
 
 Folder = str | os.PathLike[str] | None
 #: What made a result that was repeated from Python.
 REPEATED = "tailback.repeat"
+#: Where commands keep what ran on a kernel.
+GUESTS = Path("results/guests")
+#: Of a guest's 2 GB it touches this much.
+_GUEST_MB = 1024
 
 
 class How(TypedDict, total=False):
@@ -81,6 +107,76 @@ class Engine(ABC):
     def run(self, scenario: Scenario, **how: Unpack[How]) -> Result:
         """Run it and return what was measured."""
 
+    def mark(self, scenario: Scenario) -> str:
+        """What of the engine decides a run beside scenario and sources; empty of the simulator, which stores know."""
+        return ""
+
+    def at_once(self, workers: int | None = None) -> int:
+        """How many runs it does at once: as many as `workers` says, or as the machine has cores and memory for."""
+        return (workers or cores()) if self.can.share else 1
+
+    def outcomes(
+        self,
+        scenarios: Sequence[Runnable],
+        *,
+        workers: int | None = None,
+        cancel: Cancel | None = None,
+        algorithms: Algorithms | None = None,
+        allow_code: bool = False,
+        store: Folder = None,
+    ) -> Generator[tuple[int, Result | TailbackError], None, None]:
+        """As `tailback.run.run_outcomes`: number and result, or the error, of each as it ends.
+
+        A kernel's results are kept in the folder `store`, where the next call finds them.
+        """
+        found = [self._found(each, store, allow_code) for each in scenarios]
+        stop = Cancel()
+        with ThreadPoolExecutor(min(self.at_once(workers), max(len(found), 1))) as pool:
+            try:
+                asked: dict[Future[Result | TailbackError], int] = {}
+                for number, (scenario, place) in enumerate(found):
+                    asked[pool.submit(self._outcome, scenario, place, stop, allow_code)] = number
+                while asked:
+                    if cancel is not None and cancel.is_set():
+                        done = len(found) - len(asked)
+                        raise Cancelled(f"cancelled after {done} of {len(found)} runs; they are kept")
+                    ended, _ = wait(asked, timeout=0.2, return_when=FIRST_COMPLETED)
+                    for each in ended:
+                        yield asked.pop(each), each.result()
+            finally:
+                stop.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+
+    def _found(self, what: Runnable, store: Folder, allow_code: bool) -> tuple[Scenario | TailbackError, Path | None]:
+        """A scenario and where it is kept; the error of one that cannot be run."""
+        try:
+            scenario = what if isinstance(what, Scenario) else Scenario.from_resolved(what)  # type: ignore[arg-type]
+            resolved = scenario.resolve(live=True)
+            demand_allowed(resolved, allow_code, scenario)
+            if store is None:
+                return scenario, None
+            own = [f"{name} {source.sha256}" for name, source in sources(resolved, None, scenario.folder).items()]
+            text = "\n".join([_core.version(), self.mark(scenario), as_text(resolved), *own])
+            return scenario, Path(store) / hashlib.sha256(text.encode()).hexdigest()[:24]
+        except TailbackError as error:
+            return error, None
+
+    def _outcome(
+        self, scenario: Scenario | TailbackError, place: Path | None, stop: Cancel, allow_code: bool
+    ) -> Result | TailbackError:
+        if isinstance(scenario, TailbackError):
+            return scenario
+        if place is not None and place.is_dir():
+            with contextlib.suppress(TailbackError):
+                return open_result(place)
+        try:
+            result = self.run(scenario, cancel=stop, allow_code=allow_code)
+        except TailbackError as error:
+            return error
+        if place is not None:
+            result.save(place)
+        return result
+
     def repeat(self, result: Result, *, out: Folder = None, command: str = REPEATED, **how: Unpack[How]) -> Result:
         """Run what `result` was made from once more; `TailbackError` for an engine that cannot give the same rows."""
         raise _unrepeatable(result)
@@ -99,6 +195,19 @@ class Sim(Engine):
     def run(self, scenario: Scenario, **how: Unpack[How]) -> Result:
         """As `tailback.run`."""
         return run(scenario, **how)
+
+    def outcomes(
+        self,
+        scenarios: Sequence[Runnable],
+        *,
+        workers: int | None = None,
+        cancel: Cancel | None = None,
+        algorithms: Algorithms | None = None,
+        allow_code: bool = False,
+        store: Folder = None,
+    ) -> Generator[tuple[int, Result | TailbackError], None, None]:
+        """As `tailback.run.run_outcomes`; nothing is kept."""
+        return run_outcomes(scenarios, workers=workers, cancel=cancel, algorithms=algorithms, allow_code=allow_code)
 
     def repeat(self, result: Result, *, out: Folder = None, command: str = REPEATED, **how: Unpack[How]) -> Result:
         """Simulate it again."""
@@ -120,15 +229,20 @@ class Live(Engine):
         """As `tailback.live.run`."""
         return live.run(scenario, **how)
 
+    def mark(self, scenario: Scenario) -> str:
+        """The machine and its kernel."""
+        return f"live {platform.node()} {platform.release()} {platform.version()}"
+
 
 class Vm(Engine):
     """A kernel in a virtual machine: the one of this name or path, or the first one fetched.
 
-    Its processor is `dilation` times faster, as for `tailback.vm.run`.
+    Its processor is `dilation` times faster, as for `tailback.vm.run`. A run whose machine is lost is tried again.
     """
 
     name = "vm"
-    can = Capabilities(repeat=True, choose_kernel=True)
+    can = Capabilities(repeat=True, choose_kernel=True, share=True)
+    TRIES = 3
 
     def __init__(self, kernel: str | None = None, dilation: int = 1) -> None:
         self.kernel = kernel
@@ -146,7 +260,24 @@ class Vm(Engine):
 
     def run(self, scenario: Scenario, **how: Unpack[How]) -> Result:
         """As `tailback.vm.run`."""
-        return vm.run(scenario, kernel=self.kernel, dilation=self.dilation, **how)
+        for left in reversed(range(self.TRIES)):
+            try:
+                return vm.run(scenario, kernel=self.kernel, dilation=self.dilation, **how)
+            except vm.LostRun:
+                if not left or ((cancel := how.get("cancel")) is not None and cancel.is_set()):
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def mark(self, scenario: Scenario) -> str:
+        """As `tailback.vm.identity`."""
+        return vm.identity(scenario, kernel=self.kernel, dilation=self.dilation)
+
+    def at_once(self, workers: int | None = None) -> int:
+        """As many guests as `workers` says, or as the machine has cores and memory for."""
+        if workers is not None:
+            return workers
+        free = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+        return max(1, min(cores(), int(free[1]) // 1024 // _GUEST_MB if free else 1))
 
     def repeat(self, result: Result, *, out: Folder = None, command: str = REPEATED, **how: Unpack[How]) -> Result:
         """Run it again on the kernel that it names."""
@@ -182,6 +313,38 @@ def named(words: str, kernel: str | None = None, dilation: int = 1) -> list[Engi
     if len(set(chosen)) != len(chosen):
         raise UnknownEngine(f"--engine {words}: an engine is named twice")
     return [Vm(kernel, dilation) if _ENGINES[word] is Vm else _ENGINES[word]() for word in chosen]
+
+
+def for_candidates(
+    names: Iterable[str], engine: str | None = None, kernel: str | None = None, dilation: int = 1
+) -> Engine:
+    """The engine that runs all of these candidates: `engine`, or the first that all of them have.
+
+    >>> for_candidates(["cubic", "reno"]).name, for_candidates(["cubic", "module:tcp_mine.c"]).name
+    ('sim', 'vm')
+    """
+    chosen = named(engine) if engine is not None else None
+    if chosen is not None and len(chosen) > 1:
+        raise UnknownEngine(f"--engine {engine}: a command that judges takes one engine. Give {chosen[0].name}")
+    left = list(NAMES)
+    for name in dict.fromkeys(names):
+        can = engines_of(name)
+        if chosen is not None and chosen[0].name not in can:
+            fix = f"Write --engine {can[0]}" if can[0] != "sim" else "Leave it out"
+            raise TailbackError(f'--engine {engine}: "{name}" does not run there, but in {" and ".join(can)}. {fix}')
+        if chosen is None and not set(left) & set(can):
+            raise TailbackError(f'"{name}" runs in {" and ".join(can)} only, and another candidate does not')
+        left = [each for each in left if each in can]
+    if chosen is not None:
+        found = chosen[0].name
+    else:
+        # A kernel is asked for by naming it.
+        found = next(each for each in ("sim", "vm", "live") if each in left)
+        found = "vm" if kernel is not None and "vm" in left else found
+    if found != "vm" and (kernel is not None or dilation != 1):
+        option = f"--kernel {kernel}" if kernel is not None else f"--dilation {dilation}"
+        raise TailbackError(f"{option}: only a guest has it, and these candidates run in {found}. Leave it out")
+    return named(found, kernel, dilation)[0]
 
 
 def made(result: Result, kernel: str | None = None) -> Engine | None:

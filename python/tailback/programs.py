@@ -3,17 +3,19 @@
 The file says what a server, a client and, for transfers of so many bytes, another client are called:
 
     server = "{here}/quic serve {server_addr} {port}"
-    client = "{here}/quic get {server_addr}:{port} {duration}"
+    client = "{here}/quic get {server_addr}:{port} {seconds}"
     transfer = "{here}/quic fetch {server_addr}:{port} {bytes}"
     sends = "server"
 
 A bulk flow with it becomes a flow of programs (`app = "exec"`), which runs on a kernel: `{here}` is the file's folder,
-and all other placeholders are those of docs/live.md. See docs/candidates.md.
+`{seconds}` the flow's time rounded up, `{bytes}` its size, and all others are those of docs/live.md. See
+docs/candidates.md.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from typing import Any
 
 from tailback.compiled import place
 from tailback.errors import Problem, ScenarioError, TailbackError, nearest
-from tailback.units import Bytes
+from tailback.units import Bytes, Duration
 
 __all__ = ["PREFIX", "Program", "in_place", "is_source", "over_kernel", "read", "written_in"]
 
@@ -53,12 +55,15 @@ class Program:
     cc: str
     params: Mapping[str, Any]
 
-    def flow(self, row: Mapping[str, Any], at: str) -> dict[str, Any]:
-        """The flow `row` of a scenario, at the place `at`, with the program in it; `ScenarioError` if it cannot be."""
+    def flow(self, row: Mapping[str, Any], at: str, until: Any) -> dict[str, Any]:
+        """The flow `row` of a scenario that ends at `until`, at the place `at`, with the program in it.
+
+        Raises `ScenarioError` for a flow that the program cannot stand for.
+        """
         cc = row["cc"] if isinstance(row["cc"], Mapping) else {}
         for key in cc:
             if key not in ("name", "cc"):
-                fix = f"Write it into a command line of {self.file.name}; only cc can be given: {PREFIX}{self.file},cc=bbr"
+                fix = f"Write it into a command line of {self.file.name}; only cc can be given: {PREFIX}FILE,cc=bbr"
                 raise _refused(f"{at}.cc.{key}", cc[key], "a program has no such parameter", fix)
         app, params = str(row.get("app", "bulk")), dict(row.get("params") or {})
         size = params.pop("bytes", row.get("bytes"))
@@ -71,6 +76,8 @@ class Program:
             fix = 'Add for example transfer = "{here}/mine get {server_addr} {port} {bytes}"'
             raise _refused(f"{at}.params.bytes", size, problem, fix)
         line = self.transfer.replace("{bytes}", str(int(Bytes(size)))) if size else self.client
+        seconds = Duration(row.get("stop", until)).seconds - Duration(row.get("start", "0s")).seconds
+        line = line.replace("{seconds}", str(math.ceil(seconds)))
         out = {key: value for key, value in row.items() if key not in ("bytes", "params", "transport")}
         out |= {"app": "exec", "server": self.server, "client": line, "cc": cc.get("cc", self.cc)}
         out["params"] = {key: value for key, value in self.params.items() if key != "parse"}
@@ -94,7 +101,8 @@ def read(name: str, folder: Path | None = None) -> Program:
         text = file.read_text(encoding="utf-8-sig")
         given = tomllib.loads(text)
     except OSError as error:
-        raise TailbackError(f"{file} cannot be read: {error.strerror}. Give the file that describes the program") from None
+        fix = "Give the file that describes the program"
+        raise TailbackError(f"{file} cannot be read: {error.strerror}. {fix}") from None
     except UnicodeDecodeError:
         raise TailbackError(f"{file} is not UTF-8 text. Save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
@@ -114,7 +122,8 @@ def read(name: str, folder: Path | None = None) -> Program:
     if given.get("sends", CLIENT) not in (CLIENT, SERVER):
         raise TailbackError(f'{file}: sends = "{given["sends"]}": it is no end. Write "{CLIENT}" or "{SERVER}"')
     if "{bytes}" not in given.get("transfer", "{bytes}"):
-        raise TailbackError(f"{file}: transfer = {json.dumps(given['transfer'])}: nothing says how much. Write {{bytes}} in it")
+        line = json.dumps(given["transfer"])
+        raise TailbackError(f"{file}: transfer = {line}: nothing says how much. Write {{bytes}} in it")
     return Program(
         file, text, given[SERVER], given[CLIENT], given.get("transfer", ""), given.get("sends", CLIENT),
         given.get("cc", "cubic"), {key: given[key] for key in _PASSED if key in given},
@@ -134,7 +143,7 @@ def in_place(fields: dict[str, Any], names: list[str], folder: Path | None) -> d
         written = str(cc.get("name") if isinstance(cc, Mapping) else cc)
         if is_source(written):
             try:
-                row = read(written, folder).flow(row, f"flow[{number}]") | {"name": name}
+                row = read(written, folder).flow(row, f"flow[{number}]", fields["duration"]) | {"name": name}
             except ScenarioError:
                 raise
             except TailbackError as error:

@@ -235,7 +235,8 @@ class _Crew:
                 return
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -290,7 +291,7 @@ def run_each(
             f"workers is {workers}, but someone must do the work. Give 1 or more, or None for all cores."
         )
     work = [_prepare(scenario, algorithms, allow_code) for scenario in scenarios]
-    return _run_each(work, min(workers or _cores(), max(len(work), 1)), progress, cancel, then)
+    return _run_each(work, min(workers or cores(), max(len(work), 1)), progress, cancel, then)
 
 
 def _run_each(
@@ -346,7 +347,7 @@ def run_outcomes(
 ) -> Generator[tuple[int, Result | TailbackError], None, None]:
     """As `run_each`, but a run that fails gives its error, and the others go on."""
     work = [_prepare(scenario, algorithms, allow_code) for scenario in scenarios]
-    count = min(workers or _cores(), max(len(work), 1))
+    count = min(workers or cores(), max(len(work), 1))
     with contextlib.closing(_outcomes(work, count, False, cancel, None)) as outcomes:
         for index, value, failure in outcomes:
             if failure is not None and (isinstance(failure, Cancelled) or not isinstance(failure, TailbackError)):

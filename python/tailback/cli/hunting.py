@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from tailback.cli._app import app
 from tailback.cli._common import CANDIDATE, FAILED, INTERRUPTED, AsJson, BadInput, emit, say
-from tailback.cli.reading import AllowCode
+from tailback.cli.reading import AllowCode, EngineName, Kept, Kernel
 from tailback.errors import TailbackError
 from tailback.lazy import lazy
 
@@ -40,6 +40,9 @@ def hunt(
     out: Annotated[Path, typer.Option(help="Folder for a scenario file of each finding.")] = Path("hunt"),
     allow_code: AllowCode = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
+    engine: EngineName = None,
+    kernel: Kernel = None,
+    store: Kept = Path("results/guests"),
     as_json: AsJson = False,
 ) -> None:
     r"""Search for paths, bursts, losses and changing rates under which a congestion control fails, and simplify them.
@@ -58,7 +61,9 @@ def hunt(
     base = None if scenario is None else suites.read(scenario)
     try:
         chosen = hunted(what, allow_code=allow_code)
-        search = Hunt(chosen, seed, runs, tuple(weakness or ()), tuple(vary or ()), base, workers, out)
+        search = Hunt(
+            chosen, seed, runs, tuple(weakness or ()), tuple(vary or ()), base, workers, out, engine, kernel, store
+        )
     except TailbackError as error:
         raise BadInput(str(error)) from None
     try:
@@ -75,8 +80,15 @@ def hunt(
 def _print_outcome(search: Any, as_json: bool) -> None:
     if as_json:
         found = [each.to_json() for each in search.found]
-        emit({"candidate": search.candidate.label, "seed": search.seed, "runs": search.done, "found": found})
+        emit(
+            {
+                "candidate": search.candidate.label, "seed": search.seed, "runs": search.done, "found": found,
+                "not_applicable": search.refused,
+            }
+        )  # fmt: skip
         return
+    for why, count in search.refused.items():
+        say(f"{count} runs {escape(why)}")
     for each in search.found:
         print(f"{each.weakness}: {each.said}\n  {each.command}")
     if not search.found:

@@ -18,7 +18,7 @@ from tailback.scenario import Scenario
 with lazy():
     from tailback import suites
 
-__all__ = ["AllowCode", "Own", "Set", "labels_of", "own", "read_scenario", "setting"]
+__all__ = ["AllowCode", "EngineName", "Kept", "Kernel", "Own", "Set", "labels_of", "own", "read_scenario", "setting"]
 
 Set = Annotated[
     list[str] | None,
@@ -42,6 +42,27 @@ AllowCode = Annotated[
         "--allow-code",
         help="Run the classes, BPF sources, crates and programs that are named. Read them first; see docs/security.md.",
     ),
+]
+
+
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        help="What runs it: sim, vm (a guest, 5 to 20 s a run) or live. Default: the first that has the candidate; a "
+        "kernel module and a program run in vm.",
+    ),
+]
+
+
+Kernel = Annotated[
+    str | None,
+    typer.Option("--kernel", help="The guest's kernel, of `tailback vm kernels`. Default: the first one fetched."),
+]
+
+
+Kept = Annotated[
+    Path, typer.Option("--store", help="Where runs on a kernel are kept, so that the same command goes on from there.")
 ]
 
 

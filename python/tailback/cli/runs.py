@@ -29,7 +29,7 @@ from tailback.cli._common import (
     emit,
     say,
 )
-from tailback.cli.reading import AllowCode, Own, Set, labels_of, own, read_scenario
+from tailback.cli.reading import AllowCode, EngineName, Kept, Kernel, Own, Set, labels_of, own, read_scenario
 from tailback.consent import asked_for
 from tailback.lazy import lazy
 from tailback.numbers import written
@@ -328,6 +328,9 @@ def compare(
     algorithm: Own = None,
     allow_code: AllowCode = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
+    engine: EngineName = None,
+    kernel: Kernel = None,
+    store: Kept = Path("results/guests"),
     names: Annotated[
         list[str] | None,
         typer.Option(
@@ -365,10 +368,23 @@ def compare(
             if given is not None:
                 raise BadInput(f"{option} is for results, and {what[0]} is a scenario. Leave it out")
         _compare_scenarios(
-            what, cc or [], flow or [], pairs, settings, algorithm, allow_code, workers, everything, as_json
+            what,
+            cc or [],
+            flow or [],
+            pairs,
+            settings,
+            algorithm,
+            allow_code,
+            workers,
+            everything,
+            as_json,
+            engine=engine,
+            kernel=kernel,
+            store=store,
         )
         return
-    scenarios_only = {"--cc": cc, "--flow": flow, "--set": settings, "--algorithm": algorithm, "--workers": workers}
+    scenarios_only = {"--cc": cc, "--flow": flow, "--set": settings, "--algorithm": algorithm, "--workers": workers,
+                      "--engine": engine, "--kernel": kernel}  # fmt: skip
     for option, chosen in scenarios_only.items():
         if chosen:
             raise BadInput(f"{option} is for scenarios, and {what[0]} is a folder of results. Leave it out")
@@ -416,6 +432,7 @@ def _compare_scenarios(
     workers: int | None,
     everything: bool,
     as_json: bool,
+    **where: Any,
 ) -> None:
     if (len(files), len(cc)) not in ((2, 0), (1, 2)):
         fix = "Give two scenario files, or one and two congestion controls: --cc reno --cc cubic"
@@ -439,6 +456,7 @@ def _compare_scenarios(
             progress=not as_json,
             algorithms=algorithms,
             allow_code=allow_code,
+            **where,
         )
     except pairing.InterruptedPairs as interrupted:
         _report_pairs(interrupted.partial, everything, as_json)

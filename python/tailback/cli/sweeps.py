@@ -22,7 +22,7 @@ from tailback.cli._common import (
     print_rows,
     say,
 )
-from tailback.cli.reading import AllowCode, Set, setting
+from tailback.cli.reading import AllowCode, EngineName, Kernel, Set, setting
 from tailback.lazy import lazy
 
 with lazy():
@@ -76,6 +76,8 @@ def sweep(
         float, typer.Option("--most-wall", min=0.001, help="Seconds after which a run is given up; it then failed.")
     ] = 3600.0,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
+    engine: EngineName = None,
+    kernel: Kernel = None,
     allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
@@ -113,6 +115,8 @@ def sweep(
         workers=workers,
         progress=not as_json,
         allow_code=allow_code,
+        engine=engine,
+        kernel=kernel,
     )
     if as_json:
         emit(done.to_json())

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from tailback.cli._app import app
 from tailback.cli._common import BAD_INPUT, CANDIDATE, FAILED, INTERRUPTED, AsJson, BadInput, console, emit, say
-from tailback.cli.reading import AllowCode, Own, Set, own, setting
+from tailback.cli.reading import AllowCode, EngineName, Kept, Kernel, Own, Set, own, setting
 from tailback.files import write_text
 from tailback.lazy import lazy
 
@@ -44,6 +44,9 @@ def test(
     algorithm: Own = None,
     allow_code: AllowCode = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
+    engine: EngineName = None,
+    kernel: Kernel = None,
+    store: Kept = Path("results/guests"),
     as_declared: Annotated[
         bool,
         typer.Option(
@@ -74,6 +77,8 @@ def test(
 
     - `tailback test cubic --candidate bbr`
 
+    - `tailback test cubic --candidate module:tcp_mine.c --allow-code --kernel debian-6.1`
+
     - `tailback test cubic hystart --as-declared`
 
     - `tailback test tcpeval --list`
@@ -90,6 +95,9 @@ def test(
             algorithms=own(algorithm),
             allow_code=allow_code,
             workers=workers,
+            engine=engine,
+            kernel=kernel,
+            store=store,
             options=[word for each in algorithm or () for word in ("--algorithm", each)],
         )
     except judging.NotApplicable as error:

@@ -8,25 +8,28 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, native, queues, suites
+from tailback import _core, engines, native, programs, queues, suites
 from tailback.algorithms import factories, is_reference, load, registered
 from tailback.candidate import candidate as examined
+from tailback.candidate import engines_of
 from tailback.candidate import table as parsed
 from tailback.consent import demand_allowed
+from tailback.engines import GUESTS, Engine
 from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, nearest
 from tailback.expect.conditions import Condition, ConditionError, parse
 from tailback.expect.verdicts import Judged, judge
 from tailback.experiment.run_metrics import measurable, measured
+from tailback.experiment.workers import REFUSED, refusal
 from tailback.judge import TEST, Sequential, Verdict, together
 from tailback.progress import Runs
 from tailback.repeatable import demand_repeatable
 from tailback.result import Result
-from tailback.run import Algorithms, Cancel, run_outcomes
+from tailback.run import Algorithms, Cancel, Runnable
 from tailback.scenario import Scenario, bulk, dumbbell
 from tailback.scenario.whole import toml_read
 
@@ -243,7 +246,9 @@ class _Case:
 
     scenario: Scenario
     resolved: dict[str, Any]
-    baseline: dict[str, Any] | None
+    #: In the engine's form; of a kernel's engine a scenario, as that looks beside it for programs.
+    baseline: dict[str, Any] | Scenario | None
+    engine: Engine
     conditions: list[tuple[Condition, Window]]
     confidence: float
     seeds: Sequential
@@ -266,9 +271,13 @@ class _Case:
         # A seed has 64 bits.
         return [(self, seed % 2**64, way) for seed in range(first, first + more) for way in ways]
 
-    def described(self, seed: int, is_baseline: bool) -> dict[str, Any]:
+    def described(self, seed: int, is_baseline: bool) -> Runnable:
         """What the engine is given."""
-        resolved = self.baseline if is_baseline and self.baseline else self.resolved
+        if self.engine.name != "sim":
+            chosen = self.baseline if is_baseline else self.scenario
+            assert isinstance(chosen, Scenario)
+            return chosen.with_(seed=seed)
+        resolved = self.baseline if is_baseline and isinstance(self.baseline, dict) else self.resolved
         return resolved | {"seed": seed}
 
     def take(self, seed: int, is_baseline: bool, result: Result) -> None:
@@ -303,6 +312,9 @@ class Testing:
         algorithms: Algorithms | None = None,
         allow_code: bool = False,
         workers: int | None = None,
+        engine: str | None = None,
+        kernel: str | None = None,
+        store: str | os.PathLike[str] = GUESTS,
         options: Sequence[str] = (),
     ) -> None:
         """As `test`; `options` are words by which a command line says what `algorithms` are."""
@@ -310,6 +322,8 @@ class Testing:
             raise TailbackError(f"workers is {workers}, but someone must work. Give 1 or more, or None for all cores.")
         self._algorithms, self._allow_code, self._workers = algorithms, allow_code, workers
         self._options = tuple(options)
+        self._engine, self._kernel, self._store = engine, kernel, store
+        self._demand_fit(candidate)
         self._cases: list[_Case] = []
         self._bad: list[Unreadable] = []
         self._inapplicable: list[Inapplicable] = []
@@ -386,6 +400,16 @@ class Testing:
         else:
             self._cases += [made] if made else []
 
+    def _demand_fit(self, candidate: suites.Candidate | None) -> None:
+        """Raise what is wrong with a candidate that runs on a kernel alone, once and not for each scenario."""
+        name = candidate if isinstance(candidate, str) else (candidate or {}).get("name")
+        if name is None or "sim" in engines_of(str(name).partition(",")[0]) or str(name).startswith("kernel:"):
+            return
+        found = examined(candidate or "", allow_code=self._allow_code)
+        chosen = engines.for_candidates([found.name], self._engine, self._kernel)
+        trial = dumbbell(rate="10mbit", rtt="40ms", flows=[bulk(found.cc)], duration="1s")
+        chosen.check(trial, allow_code=self._allow_code)
+
     def _taken(self, candidate: suites.Candidate, replaces: str = "cc") -> suites.Candidate:
         return taken(candidate, replaces, algorithms=self._algorithms, allow_code=self._allow_code)
 
@@ -412,10 +436,19 @@ class Testing:
                     changes |= suites.bounds_of_its_own(suite, scenario, mine, allow_code=self._allow_code)
         changes |= self._changes if not control else {}
         plain, scenario = scenario, scenario.with_(changes) if changes else scenario
+        engine = engines.for_candidates(scenario.named, self._engine, self._kernel)
+        live = engine.name != "sim"
         try:
-            resolved = scenario.resolve(algorithms=factories(self._algorithms), allow_code=self._allow_code)
+            # A kernel loads what is named, and this process nothing.
+            own, allow = factories(self._algorithms), self._allow_code and not live
+            resolved = scenario.resolve(algorithms=own, allow_code=allow, live=live)
+            if live:
+                demand_allowed(resolved, self._allow_code, scenario)
+                engine.check(scenario, allow_code=self._allow_code)
         except ScenarioError as error:
             if candidate is not None and has_candidate and replaces == "cc" and not control:
+                if live and self._allow_code:
+                    raise _CannotTake(_reasons(error)) from None
                 self._demand_applicable(plain, candidate, error)
             raise
         demand_allowed(resolved, self._allow_code, scenario)
@@ -423,14 +456,23 @@ class Testing:
         if expect is None:
             problem = Problem("expect", None, "the scenario expects nothing", "Add [expect]; see docs/ci.md", str(file))
             raise ScenarioError([problem])
-        conditions, baseline = demand_sound(scenario, resolved, self._algorithms)
+        sound, baseline = demand_sound(scenario, resolved, self._algorithms, live=live)
+        lacking = [_lacking(condition, resolved) if live else "" for condition, _ in sound]
+        conditions = [each for each, why in zip(sound, lacking, strict=True) if not why]
+        if not conditions:
+            raise _CannotTake(" ".join(dict.fromkeys(lacking)))
+        self._inapplicable += [
+            Inapplicable(str(file), f"{condition.text}: {why}")
+            for (condition, _), why in zip(sound, lacking, strict=True) if why
+        ]  # fmt: skip
         uses_baseline = any(condition.needs_baseline for condition, _ in conditions)
         texts = tuple(condition.text for condition, _ in conditions)
-        places = [scenario._places.get(f"expect.conditions[{number}]") for number in range(len(texts))]
+        places = [scenario._places.get(f"expect.conditions[{number}]") for number, why in enumerate(lacking) if not why]
         return _Case(
             scenario,
             resolved,
             baseline if uses_baseline else None,
+            engine,
             conditions,
             expect.confidence,
             Sequential(expect.least, expect.most),
@@ -441,7 +483,7 @@ class Testing:
                 tuple(place[0] if place else None for place in places),
                 control=control,
                 has_candidate=has_candidate,
-                run=self._run(file, changes),
+                run=self._run(file, changes, engine),
                 declared={} if control or candidate is not None or self._changes else _declared(file, texts),
                 source=str(case.file),
             ),
@@ -456,10 +498,9 @@ class Testing:
             alone.resolve(algorithms=own, allow_code=self._allow_code)
         except ScenarioError:
             return
-        reasons = dict.fromkeys(f"{problem.problem}. {problem.fix}".rstrip(". ") + "." for problem in error.problems)
-        raise _CannotTake(" ".join(reasons)) from None
+        raise _CannotTake(_reasons(error)) from None
 
-    def _run(self, file: Path, changes: Mapping[str, Any]) -> tuple[str, ...]:
+    def _run(self, file: Path, changes: Mapping[str, Any], engine: Engine) -> tuple[str, ...]:
         """The command that runs the scenario as it is judged, without the seed.
 
         Empty with algorithms that only the caller's program has.
@@ -471,6 +512,8 @@ class Testing:
         words = ["tailback", "run", str(shown)]
         for path, value in changes.items():
             words += ["--set", f"{path}={as_toml(value)}"]
+        if engine.name != "sim":
+            words += [word for part in engine.words for word in part.split()]
         return (*words, *self._options, *(["--allow-code"] if self._allow_code else []))
 
     def go(self, *, progress: bool | Callable[[int, int], object] = False, cancel: Cancel | None = None) -> Tested:
@@ -487,19 +530,14 @@ class Testing:
                     now = time.perf_counter()
                     for case, _, _ in work:
                         case.began = now if case.began is None else case.began
-                    outcomes = run_outcomes(
-                        [case.described(seed, way) for case, seed, way in work],
-                        workers=self._workers,
-                        cancel=cancel,
-                        algorithms=self._algorithms,
-                        allow_code=self._allow_code,
-                    )
-                    with contextlib.closing(outcomes):
+                    with contextlib.closing(self._outcomes(work, cancel)) as outcomes:
                         for index, outcome in outcomes:
                             case, seed, way = work[index]
                             faults = [] if way or not isinstance(outcome, Result) else outcome.faults
                             if isinstance(outcome, Result) and not faults:
                                 case.take(seed, way, outcome)
+                            elif isinstance(outcome, TailbackError) and self._is_refused(case, outcome):
+                                pass
                             else:
                                 case.out.error_seed = case.out.error_seed if case.out.error else seed
                                 case.out.error = case.out.error or f"seed {seed}: {'; '.join(faults) or outcome}"
@@ -514,6 +552,36 @@ class Testing:
             self._wall_s = time.perf_counter() - began
         return self.tested
 
+    def _outcomes(
+        self, work: Sequence[tuple[_Case, int, bool]], cancel: Cancel | None
+    ) -> Generator[tuple[int, Result | TailbackError], None, None]:
+        """The outcome of each run, by its place in `work`; those of one engine together."""
+        by_engine: dict[str, list[int]] = {}
+        for place, (case, _, _) in enumerate(work):
+            by_engine.setdefault(case.engine.name, []).append(place)
+        for places in by_engine.values():
+            outcomes = work[places[0]][0].engine.outcomes(
+                [work[place][0].described(*work[place][1:]) for place in places],
+                workers=self._workers,
+                cancel=cancel,
+                algorithms=self._algorithms,
+                allow_code=self._allow_code,
+                store=self._store,
+            )
+            with contextlib.closing(outcomes):
+                for index, outcome in outcomes:
+                    yield places[index], outcome
+
+    def _is_refused(self, case: _Case, error: TailbackError) -> bool:
+        """Was it the guest that could not do it? Then its scenario is aside, and no verdict on the candidate."""
+        why = refusal(error)
+        if case.engine.name == "sim" or not why.startswith(REFUSED):
+            return False
+        if case in self._cases:
+            self._cases.remove(case)
+            self._inapplicable.append(Inapplicable(case.out.file, why.removeprefix(REFUSED)))
+        return True
+
 
 def test(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
@@ -523,6 +591,9 @@ def test(
     algorithms: Algorithms | None = None,
     allow_code: bool = False,
     workers: int | None = None,
+    engine: str | None = None,
+    kernel: str | None = None,
+    store: str | os.PathLike[str] = GUESTS,
     progress: bool | Callable[[int, int], object] = False,
     cancel: Cancel | None = None,
 ) -> Tested:
@@ -531,8 +602,10 @@ def test(
     A path is a file, a folder, or the name of a suite (`tailback.suites`). `candidate` takes the place of the subject
     of each scenario. Each runs with as many seeds as a verdict needs: from `expect.least`, until every condition
     passed, one failed, or there are `expect.most`. `changes` are made to each, as by `Scenario.with_`; `algorithms`
-    and `allow_code` are as for `run`. A file that cannot be read, and a run that fails, stand in what is returned.
-    Ctrl-C raises `Interrupted`, whose `results` are the scenarios that were judged.
+    and `allow_code` are as for `run`. `engine` is "sim", "vm" or "live", by default the first that runs what a
+    scenario names, and `kernel` a guest's; what ran on a kernel is kept in the folder `store`. A file that cannot be
+    read, and a run that fails, stand in what is returned. Ctrl-C raises `Interrupted`, whose `results` are the
+    scenarios that were judged.
 
     >>> import tailback as tb, pathlib, tempfile
     >>> scenario = tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk("cubic")], duration="5s")
@@ -549,11 +622,44 @@ def test(
         algorithms=algorithms,
         allow_code=allow_code,
         workers=workers,
+        engine=engine,
+        kernel=kernel,
+        store=store,
     )
     try:
         return testing.go(progress=progress, cancel=cancel)
     except KeyboardInterrupt:
         raise Interrupted([each if each.judged else None for each in testing.tested.scenarios]) from None
+
+
+def _reasons(error: ScenarioError) -> str:
+    reasons = (f"{problem.problem}. {problem.fix}".rstrip(". ") + "." for problem in error.problems)
+    return " ".join(dict.fromkeys(reasons))
+
+
+def _lacking(condition: Condition, resolved: Mapping[str, Any]) -> str:
+    """Why a condition asks for what no kernel says of a flow; empty if it does not."""
+    by_programs = {row["name"] for row in resolved["flows"] if row["app"]["kind"] == "exec"}
+    for name in condition.names:
+        flow, _, key = name.rpartition(".")
+        if key.startswith("own_"):
+            return f"{name} is what an algorithm says of itself, which no kernel passes on."
+        if key == "events":
+            return "events are the simulator's."
+        if flow in by_programs and programs.over_kernel(name):
+            return f"{name} is of the kernel's TCP, and a program need not use it."
+    return ""
+
+
+def _with_baseline(scenario: Scenario, resolved: Mapping[str, Any]) -> Scenario | None:
+    """The same scenario with the baseline's algorithm, for a kernel's engine; programs become bulk flows."""
+    expect = scenario.expect
+    if expect is None or expect.baseline is None:
+        return None
+    tcp = [str(row["name"]) for row in resolved["flows"] if row.get("tcp")]
+    chosen = tcp if expect.baseline_flows == "all" else list(expect.baseline_flows)
+    cc = {"name": expect.baseline.name, **expect.baseline.params}
+    return scenario.with_({f"flow.{name}.cc": cc for name in chosen})
 
 
 def taken(
@@ -591,9 +697,9 @@ def _queue_taken(candidate: suites.Candidate, allow_code: bool) -> dict[str, Any
 
 
 def demand_sound(
-    scenario: Scenario, resolved: Mapping[str, Any], algorithms: Algorithms | None = None
-) -> tuple[list[tuple[Condition, Window]], dict[str, Any] | None]:
-    """The conditions of a scenario with the window of each, and its baseline in the engine's form.
+    scenario: Scenario, resolved: Mapping[str, Any], algorithms: Algorithms | None = None, *, live: bool = False
+) -> tuple[list[tuple[Condition, Window]], dict[str, Any] | Scenario | None]:
+    """The conditions of a scenario with the window of each, and its baseline in the engine's form, or as a scenario.
 
     Raises `ScenarioError` with all that is wrong with what it expects. Nothing is run.
     """
@@ -603,7 +709,7 @@ def demand_sound(
     problems: list[Problem] = []
     baseline = None
     try:
-        baseline = _baseline(expect, resolved, algorithms)
+        baseline = _with_baseline(scenario, resolved) if live else _baseline(expect, resolved, algorithms)
     except ScenarioError as error:
         problems += error.problems
     out = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import time
@@ -10,14 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tailback import engines
 from tailback.algorithms import factories
+from tailback.candidate import table
 from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, nearest
 from tailback.experiment.run_metrics import measurable, measured
 from tailback.judge import Interval, interval, paired
 from tailback.progress import Runs
 from tailback.repeatable import demand_repeatable
 from tailback.result import Result
-from tailback.run import Algorithms, Cancel, run_outcomes
+from tailback.run import Algorithms, Cancel, Runnable
 from tailback.scenario import Scenario
 
 __all__ = ["PairedMetric", "PairedRuns", "lean", "run_pairs", "that_matter", "with_algorithm"]
@@ -89,7 +92,7 @@ class PairedRuns:
         """Did all seeds of a side give the very same? Then nothing was drawn, and the intervals say nothing."""
 
         def agree(values: Mapping[int, Mapping[str, float]]) -> bool:
-            return len({row["events"] for row in values.values()}) == 1
+            return len({json.dumps(row, sort_keys=True) for row in values.values()}) == 1
 
         return self.pairs > 1 and all(agree(values) for values in self._values)
 
@@ -150,7 +153,7 @@ def with_algorithm(
     scenario: Scenario, cc: str, flows: Sequence[str] = (), algorithms: Algorithms | None = None
 ) -> Scenario:
     """The scenario with another congestion control, of the `flows` named or of all over TCP."""
-    resolved = scenario.resolve(algorithms=factories(algorithms))
+    resolved = scenario.resolve(algorithms=factories(algorithms), live=True)
     tcp = [row["name"] for row in resolved["flows"] if row.get("tcp")]
     for name in flows:
         if name not in tcp:
@@ -161,7 +164,7 @@ def with_algorithm(
     if not tcp:
         fix = "Give two scenario files instead"
         raise ScenarioError([Problem("flow.cc", cc, "no flow is over TCP, so there is nothing to change", fix)])
-    return scenario.with_({f"flow.{name}.cc": cc for name in flows or tcp})
+    return scenario.with_({f"flow.{name}.cc": table(cc) if "," in cc else cc for name in flows or tcp})
 
 
 def run_pairs(
@@ -176,12 +179,15 @@ def run_pairs(
     cancel: Cancel | None = None,
     algorithms: Algorithms | None = None,
     allow_code: bool = False,
+    engine: str | None = None,
+    kernel: str | None = None,
+    store: str | os.PathLike[str] = engines.GUESTS,
 ) -> PairedRuns:
     """Run both scenarios with the same seeds, from that of `a` on, and compare every metric that both have.
 
     Runs of one seed share their random draws, so the difference is taken seed by seed; its interval is Student's. A run
     that fails is listed in `errors` and its pair left out. Ctrl-C raises `Interrupted`; its `partial` has the
-    finished pairs.
+    finished pairs. `engine`, `kernel` and `store` are as for `tailback.test`.
 
     >>> import tailback as tb
     >>> a = tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk("reno")], duration="5s")
@@ -193,12 +199,20 @@ def run_pairs(
     if pairs < 2:
         raise TailbackError(f"pairs is {pairs}, and one pair has no interval. Give 2 or more, for example 60")
     both = [each if isinstance(each, Scenario) else Scenario.from_toml(each) for each in (a, b)]
-    resolved = [each.resolve(algorithms=factories(algorithms), allow_code=allow_code) for each in both]
+    names = [name for each in both for name in each.named]
+    chosen = engines.for_candidates(names, engine, kernel)
+    live = chosen.name != "sim"
+    resolved = [
+        each.resolve(algorithms=factories(algorithms), allow_code=allow_code and not live, live=live) for each in both
+    ]
+    if live:
+        for each in both:
+            chosen.check(each, allow_code=allow_code)
     for each in both:
         demand_repeatable(each, undone="compared", algorithms=algorithms, allow_code=allow_code)
     described = [lean(each) for each in resolved]
-    names = [{name for name, lacks in measurable(each).items() if not lacks} for each in described]
-    known = tuple(name for name in measurable(described[0]) if name in names[0] & names[1])
+    sides = [{name for name, lacks in measurable(each).items() if not lacks} for each in described]
+    known = tuple(name for name in measurable(described[0]) if name in sides[0] & sides[1])
     first = int(resolved[0]["seed"])
     # A seed has 64 bits.
     seeds = tuple((first + number) % 2**64 for number in range(pairs))
@@ -207,12 +221,11 @@ def run_pairs(
     work = [(side, seed) for seed in seeds for side in (0, 1)]
     began = time.perf_counter()
     try:
-        outcomes = run_outcomes(
-            [described[side] | {"seed": seed} for side, seed in work],
-            workers=workers,
-            cancel=cancel,
-            algorithms=algorithms,
-            allow_code=allow_code,
+        asked: list[Runnable] = [
+            both[side].with_(seed=seed) if live else described[side] | {"seed": seed} for side, seed in work
+        ]
+        outcomes = chosen.outcomes(
+            asked, workers=workers, cancel=cancel, algorithms=algorithms, allow_code=allow_code, store=store
         )
         with Runs("comparing", shown=progress) as bar, contextlib.closing(outcomes):
             for done, (index, outcome) in enumerate(outcomes, 1):

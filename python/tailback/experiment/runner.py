@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tailback._core import Cancel
 from tailback.algorithms import Source, is_reference, sources
 from tailback.consent import asked_for, demand_allowed
-from tailback.engines import Engine
+from tailback.engines import Engine, Sim
 from tailback.errors import Cancelled, Interrupted, Problem, ScenarioError, TailbackError
 from tailback.experiment.design import Design, Point, demand_few
 from tailback.experiment.store import Store, Writer, engine_fingerprint, run_key
 from tailback.experiment.store.index import chosen
-from tailback.experiment.workers import Alone, Crew, Keep, Outcome, Task, Threads
+from tailback.experiment.workers import Crew, Keep, OnKernel, Outcome, Task, Threads, refusal
 from tailback.progress import Runs
 from tailback.scenario import Scenario
 from tailback.scenario.whole import as_text
@@ -114,7 +114,7 @@ def perform_all(
 ) -> None:
     """Do every run of an experiment that its store does not have; `out` is filled in.
 
-    `on` is a `distributed.Client`, "dask://host:port", an engine that does one run at a time, or None for threads here.
+    `on` is a `distributed.Client`, "dask://host:port", an engine of a kernel, or None for threads here.
     With `strict` the first run that fails ends everything and its error is raised; else it is recorded. Ctrl-C raises
     `Interrupted`.
     """
@@ -125,10 +125,10 @@ def perform_all(
         stack.callback(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(TURN_S)
         crew: Crew
-        if on is None:
+        if on is None or isinstance(on, Sim):
             crew = Threads(wanted.kept, workers, strict=strict)
         elif isinstance(on, Engine):
-            crew = Alone(on, wanted.kept, cancel)
+            crew = OnKernel(on, wanted.kept, workers, strict=strict)
         else:
             from tailback.experiment import cluster
 
@@ -220,7 +220,8 @@ class _Run:
         self._number = 0
         self._digest = wanted.kept.digest
         # The point begun last, described with some seed; the file it would be is cut where the seed stands.
-        self._resolved: tuple[_PointState, Scenario, list[str], list[str], dict[str, Source]] | None = None
+        self._resolved: tuple[_PointState, Scenario, list[str], list[str], dict[str, Source], str] | None = None
+        self._kernel = crew.engine if isinstance(crew, OnKernel) else None
 
     def go(self, progress: bool | Callable[[int, int], object]) -> None:
         began = time.perf_counter()
@@ -326,17 +327,19 @@ class _Run:
         """Begin a run; False if it was settled without one."""
         self._look()
         try:
-            scenario, text, toml, own = self._described(state, seed)
+            scenario, text, toml, own, mark = self._described(state, seed)
         except (ScenarioError, ValueError, TypeError) as error:
             if self.strict:
                 raise
             text = json.dumps([self.wanted.name, state.values, seed, str(error)], default=str)
             key = run_key("cannot be resolved", self._digest, hashlib.sha256(text.encode()).hexdigest())
-            self._settle(_Job(state, seed, key, key, None, "", False), None, f"ScenarioError: {error}", 0.0)
+            said = f"ScenarioError: {error}" if self._kernel is None else refusal(error)
+            self._settle(_Job(state, seed, key, key, None, "", False), None, said, 0.0)
             return False
         code = [f"{name} {source.sha256}" for name, source in own.items()]
-        run = run_key(text, *code)
-        key = run_key(text, self._digest, *code)
+        made_by = [*code, mark] if mark else code
+        run = run_key(text, *made_by)
+        key = run_key(text, self._digest, *made_by)
         job = _Job(state, seed, key, run, scenario, "", self.wanted.keeps_tables(state.number, seed), ", ".join(code))
         known = self._known.get(key)
         if known is not None and (not job.tables or self.store.has_tables(run, known.get("tables_sha256"))):
@@ -349,12 +352,15 @@ class _Run:
         self._jobs[self._number] = job
         tables = self.store.place_of_tables(run) if job.tables else None
         self.crew.submit(
-            Task(self._number, text, job.toml, engine_fingerprint(), tables, run, own, self.wanted.most_wall_s)
-        )
+            Task(
+                self._number, text, job.toml, engine_fingerprint(), tables, run, own, self.wanted.most_wall_s,
+                scenario._file, self.wanted.allow_code,
+            )
+        )  # fmt: skip
         return True
 
-    def _described(self, state: _PointState, seed: int) -> tuple[Scenario, str, str, dict[str, Source]]:
-        """A point with some seed, and with this one its resolved text and its file; and the user's own algorithms.
+    def _described(self, state: _PointState, seed: int) -> tuple[Scenario, str, str, dict[str, Source], str]:
+        """A point with some seed, and with this one its resolved text and its file; own algorithms; the kernel.
 
         Seeds change nothing else, so a point is described once.
         """
@@ -362,13 +368,15 @@ class _Run:
             scenario = self.wanted.scenario(state.number, state.values, seed)
             around = scenario.to_toml().split(f"seed = {seed}\n", 1)
             # A kernel has queues and programs that the simulator has not.
-            resolved = scenario.resolve(allow_code=self.wanted.allow_code, live=isinstance(self.crew, Alone))
+            on_kernel = self._kernel is not None
+            resolved = scenario.resolve(allow_code=self.wanted.allow_code and not on_kernel, live=on_kernel)
             demand_allowed(resolved, self.wanted.allow_code, scenario)
             cut = as_text(json.loads(as_text(resolved)) | {"seed": _SEED}).split(json.dumps(_SEED))
             assert len(cut) == 2, "no name has a control character"
-            self._resolved = state, scenario, cut, around, _known_sources(resolved, scenario.folder)
-        _, scenario, cut, around, own = self._resolved
-        return scenario, str(seed).join(cut), f"seed = {seed}\n".join(around), own
+            mark = "" if self._kernel is None else self._kernel.mark(scenario)
+            self._resolved = state, scenario, cut, around, _known_sources(resolved, scenario.folder), mark
+        _, scenario, cut, around, own, mark = self._resolved
+        return scenario, str(seed).join(cut), f"seed = {seed}\n".join(around), own, mark
 
     # -- taking in
 

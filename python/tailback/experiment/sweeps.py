@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from tailback import engines
 from tailback._core import Cancel
 from tailback.errors import ScenarioError
 from tailback.experiment import statistics
@@ -273,6 +274,8 @@ def sweep(
     allow_code: bool = False,
     shard: Shard | str | None = None,
     most_wall_s: float | None = 3600.0,
+    engine: str | None = None,
+    kernel: str | None = None,
 ) -> SweepResult:
     """Run `base` at every point of `design` with every seed, unless the store has it already.
 
@@ -280,6 +283,7 @@ def sweep(
     seeds to each point until an interval is narrow enough. `metrics` names what to keep of each run besides the
     usual totals: functions of a `Result`, or tables naming an entry of `tailback.metrics`. `keep="tables"` keeps
     everything. `on` is a `distributed.Client` or "dask://host:port"; else threads work here, on all cores.
+    `engine` and `kernel` are as for `tailback.test`; no cluster runs guests.
     `shard="3/8"` does every eighth run, from the third on; `Store.merge` puts the shards' stores together.
 
     Algorithms of your own may be swept if they stand in a file: a run is kept under the digest of that file, which a
@@ -314,9 +318,27 @@ def sweep(
             shard=part,
             most_wall_s=most_wall_s,
         )
-    _demand_repeatable(wanted)
+    chosen = engines.for_candidates(_named(wanted), engine, kernel)
+    if chosen.name == "sim":
+        _demand_repeatable(wanted)
+    elif on is not None:
+        raise refuse("on", str(on), f"this sweep runs in {chosen.name}, which no cluster has", "Leave it out")
     out = SweepResult(store if isinstance(store, Store) else Store(store), sweep=wanted)
-    perform_all(wanted, out, workers=workers, on=on, progress=progress, cancel=cancel)
+    perform_all(
+        wanted, out, workers=workers, on=on if chosen.name == "sim" else chosen, progress=progress, cancel=cancel
+    )
+    return out
+
+
+def _named(wanted: Sweep) -> list[str]:
+    """The congestion controls, transports and disciplines that the points name; only a place has a colon in it."""
+    out, seen = list(wanted.base.named), set[str]()
+    for number, point in enumerate(wanted.design):
+        places = {str(value) for value in point.values() if ":" in str(value)}
+        if places - seen:
+            seen |= places
+            with contextlib.suppress(ScenarioError, ValueError, TypeError):  # Recorded when the point's turn comes.
+                out += wanted.scenario(number, point, wanted.seeds[0]).named
     return out
 
 

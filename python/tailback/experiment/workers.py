@@ -1,9 +1,8 @@
-"""One run, as done by a thread here, by a worker elsewhere or by this machine's kernel, and who does it."""
+"""One run, as done by a thread here, by a worker elsewhere or by an engine of a kernel, and who does it."""
 
 from __future__ import annotations
 
 import json
-import os
 import queue
 import tempfile
 import time
@@ -17,13 +16,30 @@ from tailback import _core, isolated
 from tailback._core import Cancel
 from tailback.algorithms import Source, made_from
 from tailback.engines import Engine
-from tailback.errors import AlgorithmError, EngineError, TailbackError
+from tailback.errors import AlgorithmError, Cancelled, EngineError, ScenarioError, TailbackError
 from tailback.experiment.store import engine_fingerprint
 from tailback.experiment.store.objects import bucket
 from tailback.result import Result, frozen, layout
+from tailback.run import cores
 from tailback.scenario import Scenario
+from tailback.vm import Overloaded
 
-__all__ = ["Alone", "Crew", "EngineMismatch", "Keep", "Outcome", "Task", "Threads", "perform", "perform_several"]
+__all__ = [
+    "REFUSED",
+    "Crew",
+    "EngineMismatch",
+    "Keep",
+    "OnKernel",
+    "Outcome",
+    "Task",
+    "Threads",
+    "perform",
+    "perform_several",
+    "refusal",
+]
+
+#: How the error of a run begins that a kernel, or a guest, cannot do: it says nothing of a candidate.
+REFUSED = "not applicable: "
 
 
 class EngineMismatch(TailbackError):
@@ -60,6 +76,9 @@ class Task:
     sources: Mapping[str, Source] = field(default_factory=dict)
     #: Seconds of the machine's time after which the run is given up.
     most_wall_s: float | None = None
+    #: The scenario's file, beside which a kernel's engine looks for what it names; and whether it may run that.
+    file: str | None = None
+    allow_code: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,11 +166,6 @@ class Crew(Protocol):
         """Give up what is not finished."""
 
 
-def cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Threads:
     """A crew of threads: the engine works outside the interpreter lock."""
 
@@ -175,9 +189,12 @@ class Threads:
 
     def _do(self, task: Task) -> None:
         try:
-            self._done.put(perform(task, self._keep, self._cancel, self._strict))
+            self._done.put(self._perform(task))
         except BaseException as error:  # whatever it is, the thread that waits must see it
             self._done.put(error)
+
+    def _perform(self, task: Task) -> Outcome:
+        return perform(task, self._keep, self._cancel, self._strict)
 
     def next(self, timeout: float) -> Outcome | None:
         """A finished task, or `None`."""
@@ -195,26 +212,31 @@ class Threads:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-class Alone:
-    """An engine that does one run after the other, as runs at once would change what they measure."""
+class OnKernel(Threads):
+    """A crew whose runs an engine does: on this machine's kernel one after the other, in guests several at once."""
 
-    capacity = 1
+    def __init__(self, engine: Engine, keep: Keep, workers: int | None = None, *, strict: bool = False) -> None:
+        count = engine.at_once(workers)
+        super().__init__(keep, count, strict=strict)
+        self._capacity = count
+        self.engine = engine
 
-    def __init__(self, engine: Engine, keep: Keep, cancel: Cancel | None) -> None:
-        self._engine, self._keep, self._cancel = engine, keep, cancel
-        self._task: Task | None = None
-
-    def submit(self, task: Task) -> None:
-        """Take a task, to be run when its outcome is asked for."""
-        self._task = task
-
-    def next(self, timeout: float) -> Outcome | None:
-        """Run what was submitted, for as long as its scenario says."""
-        task, self._task = self._task, None
-        if task is None:
-            return None
+    def _perform(self, task: Task) -> Outcome:
         began = time.perf_counter()
-        return _kept(task, self._keep, self._engine.run(Scenario.parse_toml(task.toml), cancel=self._cancel), began)
+        try:
+            scenario = Scenario.parse_toml(task.toml, file=task.file)
+            result = self.engine.run(scenario, cancel=self._cancel, allow_code=task.allow_code)
+            return _kept(task, self._keep, result, began)
+        except Cancelled:
+            raise
+        except Exception as error:  # a failing point is recorded, the rest goes on
+            if self._strict:
+                raise
+            return Outcome(task.number, None, refusal(error), time.perf_counter() - began)
 
-    def stop(self) -> None:
-        """Nothing is under way between two outcomes."""
+
+def refusal(error: Exception) -> str:
+    """The error of a run on a kernel, in words; of one that cannot be had there they begin with `REFUSED`."""
+    if isinstance(error, ScenarioError | Overloaded):
+        return f"{REFUSED}{error}"
+    return f"{type(error).__name__}: {error}"

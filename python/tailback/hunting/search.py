@@ -11,21 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from tailback import extras, registry
+from tailback import engines, extras, registry
 from tailback._core import Cancel
 from tailback.algorithms import Algorithm
 from tailback.candidate import Candidate, candidate, flow_fields
 from tailback.errors import AlgorithmError, EngineError, Interrupted, TailbackError, nearest
 from tailback.expect import demand_sound
 from tailback.experiment.run_metrics import measured
+from tailback.experiment.workers import REFUSED, refusal
 from tailback.hunting.cases import Case, log_between, mbit, short, simpler
 from tailback.hunting.weaknesses import EXPECT, PANIC, WEAKNESSES, Seen, Weakness, beyond, described, seen_in
 from tailback.judge import Rounds, is_most
 from tailback.progress import Runs
 from tailback.repeatable import TRIAL_S, demand_repeatable
 from tailback.result import Result
-from tailback.run import run_outcomes
 from tailback.scenario import Scenario, bulk, dumbbell
+from tailback.vm import GuestError, Overloaded
 
 __all__ = ["GENES", "Finding", "Hunt", "hunt"]
 
@@ -101,7 +102,13 @@ class Hunt:
     base: Scenario | None = None
     workers: int | None = None
     out: Path | None = None
+    #: What runs the cases, by default the first engine that has the candidate; a guest's kernel; where runs are kept.
+    engine: str | None = None
+    kernel: str | None = None
+    store: str | os.PathLike[str] = engines.GUESTS
     found: list[Finding] = field(default_factory=list)
+    #: Of runs that the engine could not do, how many by reason: they say nothing of the candidate.
+    refused: dict[str, int] = field(default_factory=dict)
     done: int = 0
     #: Runs with fresh seeds, and cases that they showed to be chance.
     confirming: int = 0
@@ -118,6 +125,7 @@ class Hunt:
                 raise TailbackError(f'there is no weakness "{name}".{hint} There are: {", ".join(known)}')
         if self.runs < 1:
             raise TailbackError(f"runs must be at least 1, got {self.runs}")
+        self._on = engines.for_candidates([self.candidate.name], self.engine, self.kernel)
         self._ranges = [self._range(name) for name in self.vary]
         if self.base is not None:
             if self.base.dumbbell is None or self.base.expect is None:
@@ -152,9 +160,11 @@ class Hunt:
         self, *, progress: bool | Callable[[int, int], object] = False, cancel: Cancel | None = None
     ) -> list[Finding]:
         """Look for every weakness. Ctrl-C raises `KeyboardInterrupt`; `found` keeps what there is."""
-        if self.candidate.allow_code:
-            flow = bulk(name="candidate", **flow_fields(self.candidate.cc))
-            trial = dumbbell(name="a trial", rate="10mbit", rtt="40ms", flows=[flow], duration=f"{TRIAL_S:g}s")
+        flow = bulk(name="candidate", **flow_fields(self.candidate.cc))
+        trial = dumbbell(name="a trial", rate="10mbit", rtt="40ms", flows=[flow], duration=f"{TRIAL_S:g}s")
+        if self._on.name != "sim":
+            self._on.check(trial, allow_code=self.candidate.allow_code)
+        elif self.candidate.allow_code:
             demand_repeatable(trial, undone="searched", allow_code=True)
         chosen = [each for each in WEAKNESSES if not self.weaknesses or each.name in self.weaknesses]
         with Runs(f"hunting {self.candidate.label}", shown=progress) as line:
@@ -266,7 +276,8 @@ class Hunt:
         return out
 
     def _ended(self, case: Case, scenario: Scenario, error: TailbackError) -> _Scored:
-        if not isinstance(error, AlgorithmError | EngineError):
+        # A module may bring its kernel down.
+        if not isinstance(error, AlgorithmError | EngineError | GuestError) or isinstance(error, Overloaded):
             # Such as more rows than a run may record.
             return _Scored(0.0, case, None, scenario=scenario)
         is_known = not self._seeks_panic and any(each.weakness == PANIC for each in self.found)
@@ -289,14 +300,18 @@ class Hunt:
         self, scenarios: Sequence[Scenario], *, confirming: bool = False
     ) -> list[tuple[Scenario, Result | TailbackError]]:
         found: list[Any] = [None] * len(scenarios)
-        outcomes = run_outcomes(
-            scenarios, workers=self.workers, cancel=self._cancel, allow_code=self.candidate.allow_code
+        outcomes = self._on.outcomes(
+            scenarios, workers=self.workers, cancel=self._cancel, allow_code=self.candidate.allow_code, store=self.store
         )
         with contextlib.closing(outcomes):
             for index, outcome in outcomes:
                 # A stack's panic ends its flow only.
                 faults = outcome.faults if isinstance(outcome, Result) else []
                 found[index] = EngineError("; ".join(faults)) if faults else outcome
+                if self._on.name != "sim" and isinstance(outcome, TailbackError):
+                    why = refusal(outcome)
+                    if why.startswith(REFUSED):
+                        self.refused[why] = self.refused.get(why, 0) + 1
                 if confirming:
                     self.confirming += 1
                 else:
@@ -339,7 +354,7 @@ class Hunt:
             if not isinstance(outcome, Result):
                 out.append(self._ended(case, scenario, outcome))
                 continue
-            conditions, _ = demand_sound(scenario, outcome.resolved)
+            conditions, _ = demand_sound(scenario, outcome.resolved, live=self._on.name != "sim")
             broken = 0.0
             for condition, window in conditions:
                 if condition.needs_baseline:
@@ -465,6 +480,7 @@ class Hunt:
         self.out.mkdir(parents=True, exist_ok=True)
         finding.file = self.out / f"{finding.scenario.name}.toml"
         allow = " --allow-code" if self.candidate.allow_code else ""
+        allow += "".join(f" {word}" for word in self._on.words) if self._on.name != "sim" else ""
         finding.command = f"tailback test {finding.file}{allow}"
         head = [
             f"Found by: tailback hunt {self.candidate.label}, seed {self.seed}, after {finding.runs} runs.",
@@ -498,6 +514,9 @@ def hunt(
     scenario: Scenario | str | os.PathLike[str] | None = None,
     allow_code: bool = False,
     workers: int | None = None,
+    engine: str | None = None,
+    kernel: str | None = None,
+    store: str | os.PathLike[str] = engines.GUESTS,
     out: str | os.PathLike[str] | None = None,
     progress: bool | Callable[[int, int], object] = False,
     cancel: Cancel | None = None,
@@ -505,9 +524,10 @@ def hunt(
     """Look for cases in which a congestion control fails, and return the simplest found of each weakness.
 
     `what` is anything `candidate` takes. The same `seed` and `runs` find the same on any machine. `weaknesses` are
-    names of `WEAKNESSES`, all by default; `vary` names numeric parameters of a built-in candidate to vary as well. With
-    `scenario`, a dumbbell with [expect], what it expects is what is to be broken. `out` is a folder for scenario files
-    that `tailback test` repeats. Ctrl-C raises `Interrupted`, whose `results` are what was found.
+    names of `WEAKNESSES`, all by default; `vary` names numeric parameters of a built-in candidate to vary as well.
+    With `scenario`, a dumbbell with [expect], what it expects is what is to be broken. `out` is a folder for scenario
+    files that `tailback test` repeats. `engine`, `kernel` and `store` are as for `tailback.test`. Ctrl-C raises
+    `Interrupted`, whose `results` are what was found.
 
     >>> import tailback as tb
     >>> [found.weakness for found in tb.hunt("bbr", weaknesses=["loss"], runs=60)]
@@ -516,7 +536,7 @@ def hunt(
     base = scenario if scenario is None or isinstance(scenario, Scenario) else Scenario.from_toml(scenario)
     chosen = hunted(what, allow_code=allow_code)
     folder = None if out is None else Path(out)
-    search = Hunt(chosen, seed, runs, tuple(weaknesses), tuple(vary), base, workers, folder)
+    search = Hunt(chosen, seed, runs, tuple(weaknesses), tuple(vary), base, workers, folder, engine, kernel, store)
     try:
         return search.go(progress=progress, cancel=cancel)
     except KeyboardInterrupt:

@@ -101,6 +101,7 @@ def run(
     whose = tables.pop("_controls")
     files: dict[str, bytes] = tables.pop("_files")
     measured, complaints = programs.measured(resolved, files)
+    tables = programs.carried(resolved, tables)
     result = Result(
         resolved=resolved, toml=what.to_toml(), written=what.written, tables=tables | measured.table, files=files
     )

@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tailback import registry
 from tailback.result import schema
 
-__all__ = ["PARSERS", "Measured", "OutputError", "curl", "iperf3", "measured", "regex"]
+__all__ = ["PARSERS", "Measured", "OutputError", "carried", "curl", "iperf3", "measured", "regex"]
 
 
 class OutputError(ValueError):
@@ -160,6 +162,63 @@ def measured(resolved: Mapping[str, Any], files: Mapping[str, bytes]) -> tuple[M
         value=[value for _, _, value in rows],
     )
     return Measured({"program_metrics": table}, names), complaints
+
+
+#: Behind IP's header: TCP's with timestamps, and UDP's.
+_TCP_BYTES, _UDP_BYTES = 32, 8
+
+
+def carried(resolved: Mapping[str, Any], tables: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The tables, with what programs carried in `polls`, and of those over UDP in `flows` too.
+
+    The kernel counts by connection, of which programs have several, and no datagrams. What arrived on the path, in the
+    direction that carried more, is all of them together; what was sent twice and arrived twice counts twice.
+    """
+    out = {name: dict(table) if isinstance(table, dict) else table for name, table in tables.items()}
+    seen = tables.get("captures") or {}
+    for flow, spec in enumerate(resolved["flows"]):
+        if not registry.application(spec).runs_programs or not len(seen.get("flow", ())):
+            continue
+        mine = (np.asarray(seen["flow"]) == flow) & np.isfinite(seen["written_s"]) & ~np.asarray(seen["copy"])
+        bytes_ = np.asarray(seen["bytes"], dtype=np.int64) - (40 if spec.get("ip") == 6 else 20)
+        reverse = np.asarray(seen["reverse"], dtype=bool)
+        most = mine & (reverse == bool(bytes_[mine & reverse].sum() > bytes_[mine & ~reverse].sum()))
+        totals = out["flows"]
+        by_tcp = int(totals["bytes_received"][flow]) + int(totals["bytes_returned"][flow])
+        is_udp = 2 * by_tcp < int(bytes_[most].sum())
+        gained = np.maximum(bytes_[most] - (_UDP_BYTES if is_udp else _TCP_BYTES), 0)
+        order = np.argsort(np.asarray(seen["written_s"])[most], kind="stable")
+        times, sums = np.asarray(seen["written_s"])[most][order], np.concatenate(([0], np.cumsum(gained[order])))
+        if is_udp:
+            for name in ("bytes_received", "bytes_acked"):
+                totals[name] = np.array(totals[name])
+                totals[name][flow] = sums[-1]
+        if spec["name"] in resolved["instruments"]["polls"]:
+            out["polls"] = _polled(out.get("polls"), flow, spec, resolved, times, sums, is_udp)
+    return out
+
+
+def _polled(
+    polls: dict[str, Any] | None, flow: int, spec: Mapping[str, Any], resolved: Mapping[str, Any],
+    times: Any, sums: Any, is_udp: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """The table `polls` with these sums of bytes for a flow; of one over UDP nothing else is known."""
+    table = schema.table("polls")
+    rows = {name: np.asarray(column) for name, column in (polls or table.filled(0)).items()}
+    mine = rows["flow"] == flow
+    if is_udp:
+        step, end = resolved["instruments"]["poll_interval_ps"], spec["stop_ps"] or resolved["duration_ps"]
+        at = np.arange(spec["start_ps"] + step, end + 1, step) / 1e12
+        known = sums[np.searchsorted(times, at, side="right")]
+        made = table.filled(len(at), t_s=at, flow=[flow] * len(at), bytes_received=known, bytes_arrived=known,
+                            bytes_acked=known)  # fmt: skip
+        rows = {name: np.concatenate([column[~mine], made[name]]) for name, column in rows.items()}
+        order = np.argsort(rows["t_s"], kind="stable")
+        return {name: column[order] for name, column in rows.items()}
+    for name in ("bytes_received", "bytes_arrived", "bytes_acked"):
+        rows[name] = np.array(rows[name])
+        rows[name][mine] = sums[np.searchsorted(times, rows["t_s"][mine], side="right")]
+    return rows
 
 
 def _read(flow: str, how: str, params: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, float]:

@@ -230,6 +230,15 @@ class Scenario(ScenarioFields):
         return Path(self._file).parent if self._file else None
 
     @property
+    def named(self) -> list[str]:
+        """The congestion controls, transports and disciplines that it names, as they are written."""
+        rows = [row for flow in self._full["flow"] for row in (flow["cc"], *flow["cc_turns"]) if row]
+        queues = [(self._full["dumbbell"] or {}).get("queue"), *(link.get("queue") for link in self._full["link"])]
+        found = [row["name"] for row in rows] + [flow["transport"] for flow in self._full["flow"] if flow["transport"]]
+        found += [queue["discipline"] for queue in queues if isinstance(queue, Mapping) and queue.get("discipline")]
+        return list(dict.fromkeys(map(str, found)))
+
+    @property
     def here(self) -> Path:
         """What `{here}` is in command lines: the folder of the program that is a candidate here, or of the scenario."""
         named = programs.written_in(self._full["flow"])

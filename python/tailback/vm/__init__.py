@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
 import json
 import math
 import shutil
@@ -41,11 +42,13 @@ __all__ = [
     "Kernel",
     "KernelError",
     "LostRun",
+    "Overloaded",
     "VmError",
     "check",
     "doctor",
     "fetch",
     "fetched",
+    "identity",
     "repeat",
     "run",
 ]
@@ -54,6 +57,10 @@ _GUEST = Path(__file__).parent / "tailback-guest"
 #: Packets that a guest carries in a second of its processor with half of it to spare: docs/decisions/0008.
 _EASY_PACKETS = 17_500
 _BITS_OF_PACKET = 12_000
+
+
+class Overloaded(GuestError):
+    """A run that asked for more than a guest's processor does: it says nothing of what was run."""
 
 
 def _scenario(what: Runnable) -> Scenario:
@@ -142,6 +149,22 @@ def repeat(
             f"{found.about['bytes']:,} bytes here, and another digest than the result's. Run its scenario again"
         )
     return _run(job, progress, cancel)
+
+
+def identity(scenario: Scenario, *, kernel: str | None = None, dilation: int = 1) -> str:
+    """Equal if a guest is the same: its kernel, its clock, what runs in it, and the programs with what they load.
+
+    Raises `ScenarioError`, with the field, for a program that is not here.
+    """
+    job = _job(scenario, kernel, False, True, dilation)
+    found = _programs(job)
+    programs = found.about["sha256"] if found is not None else ""
+    return " ".join(["vm", job.kernel.digest, _digest(_GUEST), str(dilation), programs]).rstrip()
+
+
+@functools.cache
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16] if file.is_file() else ""
 
 
 def doctor() -> list[dict[str, Any]]:
@@ -274,7 +297,7 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
         resolved=job.resolved,
         toml=job.toml,
         written=job.written,
-        tables=tables | measured.table | moved.table | {"_names": names},
+        tables=output.carried(job.resolved, tables) | measured.table | moved.table | {"_names": names},
         files=left,
         algorithms=job.sources,
     )
@@ -282,7 +305,7 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
     result.meta["engine"] = f"vm {_core.version()}"
     result.meta["kernel"] = kernel.about | {"release": about["release"], "build": about["build"], "hz": about["hz"]}
     if not head["fit"]:
-        raise GuestError(f"{title}: {_overload(job, head, tables, result.duration_s)}")
+        raise Overloaded(f"{title}: {_overload(job, head, tables, result.duration_s)}")
     result.meta["fit"] = True
     result.meta["busy"] = about["busy"]
     if job.dilation > 1:
