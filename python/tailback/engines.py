@@ -335,15 +335,12 @@ def for_candidates(
         if chosen is None and not set(left) & set(can):
             raise TailbackError(f'"{name}" runs in {" and ".join(can)} only, and another candidate does not')
         left = [each for each in left if each in can]
-    if chosen is not None:
-        found = chosen[0].name
-    else:
-        # A kernel is asked for by naming it.
-        found = next(each for each in ("sim", "vm", "live") if each in left)
-        found = "vm" if kernel is not None and "vm" in left else found
+    found = next(each for each in ("sim", "vm", "live") if each in left) if chosen is None else chosen[0].name
     if found != "vm" and (kernel is not None or dilation != 1):
         option = f"--kernel {kernel}" if kernel is not None else f"--dilation {dilation}"
-        raise TailbackError(f"{option}: only a guest has it, and these candidates run in {found}. Leave it out")
+        raise TailbackError(
+            f"{option}: only a guest has it, and this runs in {found}. Add --engine vm, or leave it out"
+        )
     return named(found, kernel, dilation)[0]
 
 

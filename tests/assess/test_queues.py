@@ -312,9 +312,10 @@ def test_a_kernels_queue_runs_in_guests_and_those_beside_it_are_simulated(
         assert kernels["discipline"] == "kernel:fq_codel"
         return tb.run(scenario.with_({"dumbbell.queue": {"discipline": "fq_codel", "limit": "300packets"}}))
 
-    monkeypatch.setattr(assessed.Guest, "check", lambda self, scenario: None)
-    monkeypatch.setattr(assessed.Guest, "run", stand_in)
-    monkeypatch.setattr(assessed.kernels, "find", lambda name: SimpleNamespace(name="k", digest=f"digest of {name}"))
+    monkeypatch.setattr(assessed.Vm, "check", lambda self, scenario, **how: None)
+    monkeypatch.setattr(assessed.Vm, "run", stand_in)
+    monkeypatch.setattr(assessed.Vm, "mark", lambda self, scenario: f"vm {self.kernel}")
+    monkeypatch.setattr(assessed.kernels, "find", lambda name: SimpleNamespace(name="k"))
 
     def examine(kernel: str) -> assessed.Assessment:
         asked.clear()

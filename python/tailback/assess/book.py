@@ -228,6 +228,8 @@ class Book:
     plain: Mapping[str, Cell] = field(default_factory=dict)
     #: Whether a candidate runs in a guest alone.
     needs_guest: Callable[[Candidate], bool] = lambda candidate: False
+    #: Whether it judges queues.
+    has_queues: bool = False
     #: Whether harm on the population of paths is a row.
     has_population: bool = False
 

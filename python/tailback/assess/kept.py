@@ -21,13 +21,11 @@ class Kept:
     pictured: int = 1
     #: Name of the book whose numbers are kept.
     book: str = "congestion control"
-    #: Digest of the kernel that runs it; empty: the simulator does.
-    kernel: str = ""
 
     @property
     def digest(self) -> str:
         """Equal if the same is kept."""
-        return f"{book(self.book).revision}/{self.pictured}{f'/{self.kernel}' if self.kernel else ''}"
+        return f"{book(self.book).revision}/{self.pictured}"
 
     def names(self, resolved: Mapping[str, Any]) -> list[str]:
         """They depend on the cell."""

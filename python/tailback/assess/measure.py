@@ -67,7 +67,8 @@ def _number(value: Any) -> float:
 def measure(cell: Cell, result: Result) -> dict[str, float]:
     """The numbers of a run, by name; those of whom it has not are left out."""
     flows = result.resolved["flows"]
-    apps = {row["name"]: row["app"]["kind"] for row in flows}
+    # A program stands for a long flow.
+    apps = {row["name"]: "bulk" if row["app"]["kind"] == "exec" else row["app"]["kind"] for row in flows}
     tested = [name for name in apps if name.startswith("test")]
     long = [name for name in tested if apps[name] == "bulk"]
     others = [name for name in apps if name not in tested and apps[name] == "bulk"]
@@ -120,7 +121,9 @@ def _of_tested(cell: Cell, result: Result, tested: Sequence[str]) -> dict[str, f
     sent, received, dropped = (total(f"packets_{word}") for word in ("sent", "received", "dropped"))
     out["loss"] = _core.loss_of_totals(sent, received, dropped, 0.0, 0.0)
     if math.isfinite(out["loss"]):
-        out["delivered"] = total("bytes_received") / total("bytes_sent")
+        # Of a program the end at `to` may send.
+        arrived = sum(max(totals["bytes_received"][index], totals["bytes_returned"][index]) for index in at)
+        out["delivered"] = float(arrived) / total("bytes_sent")
     neck = result.link_index(result.bottleneck)
     rate = result.link_spec(neck).get("rate_bps")
     if rate:
@@ -208,7 +211,7 @@ def _media(result: Result) -> dict[str, float]:
 
 def picture(result: Result) -> dict[str, list[float]]:
     """Goodput over time of the flows under test and of the others; of transfers alone, their times in order."""
-    bulk = [row["name"] for row in result.resolved["flows"] if row["app"]["kind"] == "bulk"]
+    bulk = [row["name"] for row in result.resolved["flows"] if row["app"]["kind"] in ("bulk", "exec")]
     edges = np.linspace(0.0, result.duration_s, BINS + 1)
     out: dict[str, list[float]] = {}
     for name, flows in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -31,17 +32,18 @@ from tailback.assess.verdicts import (
     with_covered,
 )
 from tailback.candidate import Candidate
-from tailback.engines import Vm
+from tailback.engines import Engine, Sim, Vm, for_candidates
 from tailback.errors import AlgorithmError, Interrupted, TailbackError, nearest
 from tailback.experiment.design import Design, Point
 from tailback.experiment.runner import Finished, perform_all
 from tailback.experiment.store import Store
+from tailback.experiment.workers import REFUSED
 from tailback.judge import UNFINISHED, Rounds, Verdict, together
 from tailback.repeatable import UnfitCandidate, twice
-from tailback.result import Result
 from tailback.run import run
 from tailback.scenario import Scenario
-from tailback.vm import LostRun, kernels
+from tailback.units import Rate
+from tailback.vm import kernels
 
 if TYPE_CHECKING:
     from tailback.algorithms import Algorithm
@@ -54,6 +56,8 @@ ROUNDS = Rounds((5, 10, 20))
 QUICK = Rounds((3, 7))
 #: How long the trial may take before a candidate counts as one that does not come back.
 PATIENCE_S = 30.0
+#: What a guest takes to boot, at most, and packets of the trial: its rate for 7 s of 8.
+_BOOT_S, _TRIAL_PACKETS = 5.0, 10e6 * 7 / 12_000
 
 
 class UnknownWord(TailbackError):
@@ -82,6 +86,8 @@ class Assessment:
     book: Book = CONGESTION_CONTROL
     #: Of the kernel that ran what only a kernel has; empty if nothing needed one.
     kernel: str = ""
+    #: What ran the candidate, and those beside it; of queues each has its own.
+    engine: str = "sim"
     criteria: list[Criterion] = field(default_factory=list)
     controls: list[Checked] = field(default_factory=list)
     #: Harm on the stated population of paths; None if it was not asked for or has not been run.
@@ -167,6 +173,7 @@ def assess(
     cancel: Cancel | None = None,
     allow_code: bool = False,
     fresh: int = 0,
+    engine: str | None = None,
     kernel: str | None = None,
 ) -> Assessment:
     """Examine a congestion control by RFC 9743, or a queue by RFC 7928, beside those `against` in the same cells.
@@ -179,8 +186,9 @@ def assess(
     experiments. `scope` says what the candidate is meant for, so that rows that do not apply are left out: "general",
     "scavenger", "l4s", "data-centre" or "slow-start"; None takes what a built-in algorithm declares, else "general".
     `fresh` is added to the seeds of the candidate's runs and not of the baselines', for a test of the suite itself.
-    `kernel` names the kernel that runs the queues of a kernel, such as "kernel:fq_codel", in a guest, by default the
-    first one fetched; tailback's own are simulated. With `out` the dossier is written to that folder. `workers` and
+    `engine` runs all cells of a congestion control: "sim", "vm" or "live", by default the first that has the candidate.
+    `kernel` names a guest's kernel, by default the first one fetched, as for a queue such as "kernel:fq_codel", beside
+    which tailback's own are simulated. With `out` the dossier is written to that folder. `workers` and
     `on` are as for `sweep`. Raises `UnfitCandidate` for a candidate that sends nothing or does not come back, and what
     it raised for one that crashes. Ctrl-C raises `Interrupted`; what was finished is kept, and the dossier so far is
     written.
@@ -210,8 +218,9 @@ def assess(
         close = nearest(scope, list(book.scopes))
         hint = f' Did you mean "{close}"?' if close else ""
         raise UnknownWord(f'there is no scope "{scope}".{hint} There are: {", ".join(book.scopes)}')
-    guest = _guest(book, [mine, *baselines], kernel)
-    _try(book, mine, guest if book.needs_guest(mine) else None)
+    guest = _kernels(book, [mine, *baselines], engine, kernel)
+    whole = guest is not None and not book.has_queues
+    trial_s = _try(book, mine, guest if whole or book.needs_guest(mine) else None)
     done = Assessment(
         mine,
         what if isinstance(what, str) else mine.label,
@@ -221,10 +230,13 @@ def assess(
         seeds,
         scope,
         book,
-        kernel=kernels.find(kernel).name if guest is not None else "",
+        kernel=kernels.find(kernel).name if isinstance(guest, Vm) else "",
+        engine=guest.name if whole and guest is not None else "sim",
     )
     kept = store if isinstance(store, Store) else Store(store)
-    work = _Work(done, baselines, fresh)
+    work = _Work(done, baselines, fresh, trial_s)
+    if whole and guest is not None and progress is True:
+        print(work.expectation(guest, workers), file=sys.stderr, flush=True)
     try:
         if _wants_population(done):
             paths = population.Work(mine, baselines, work.paths, fresh)
@@ -257,35 +269,33 @@ def assess(
     return done
 
 
-class Guest(Vm):
-    """A kernel in a virtual machine; a run whose machine is lost is tried again."""
+def _kernels(book: Book, candidates: Sequence[Candidate], engine: str | None, kernel: str | None) -> Engine | None:
+    """What runs those that only a kernel has, of a congestion control then all; None if all are simulated.
 
-    TRIES = 3
-
-    def run(self, scenario: Scenario, **how: Any) -> Result:
-        """As `tailback.vm.run`."""
-        for left in reversed(range(self.TRIES)):
-            try:
-                return super().run(scenario, **how)
-            except LostRun:
-                if not left:
-                    raise
-        raise AssertionError("the last try returns or raises")
-
-
-def _guest(book: Book, candidates: Sequence[Candidate], kernel: str | None) -> Guest | None:
-    """What runs those that only a kernel has; None if there are none. Raises what a guest lacks here."""
-    needing = [each for each in candidates if book.needs_guest(each)]
-    if not needing:
-        if kernel is not None:
+    Raises what a guest lacks here, or what a candidate does.
+    """
+    if book.has_queues:
+        if engine is not None:
+            raise UnknownWord(
+                f"--engine {engine}: a queue's name says where it runs. Write for example kernel:fq_codel"
+            )
+        needing = [each for each in candidates if book.needs_guest(each)]
+        if not needing and kernel is not None:
             raise UnknownWord(
                 f"--kernel {kernel}: no candidate here runs in a guest. Write for example kernel:fq_codel"
             )
+        chosen: Engine = Vm(kernel) if needing else Sim()
+    else:
+        needing = list(candidates)
+        try:
+            chosen = for_candidates([each.name for each in candidates], engine, kernel)
+        except TailbackError as error:
+            raise UnknownWord(str(error)) from None
+    if chosen.name == "sim":
         return None
-    guest = Guest(kernel)
     for each in needing:
-        guest.check(book.trial(each))
-    return guest
+        chosen.check(book.trial(each), allow_code=each.allow_code)
+    return chosen
 
 
 class InterruptedAssessment(Interrupted):
@@ -315,18 +325,28 @@ def _chosen(experiment: Experiment, is_quick: bool, only: Sequence[str]) -> tupl
 
 def _wants_population(done: Assessment) -> bool:
     is_asked_for = not done.only or population.EXPERIMENT.name in done.only
-    return done.book.has_population and is_asked_for and done.scope not in population.OUT_OF_SCOPE
+    return done.book.has_population and is_asked_for and not _without_population(done)
 
 
-def _try(book: Book, mine: Candidate, guest: Guest | None = None) -> None:
-    """A short run, before hours are spent on a candidate that cannot be run; in a guest for what only a kernel has."""
-    scenario, words = book.trial(mine), book.trial_words
+def _without_population(done: Assessment) -> str:
+    """Why its paths say nothing of the candidate; empty if they do."""
+    if done.scope in population.OUT_OF_SCOPE:
+        return f"{done.scope}: {done.book.scopes[done.scope]}"
+    return "" if done.engine == "sim" else "its paths of up to 1 Gbit/s ask for more than a guest carries"
+
+
+def _try(book: Book, mine: Candidate, guest: Engine | None = None) -> float:
+    """A short run, before hours are spent on a candidate that cannot be run, on a kernel for what only that has.
+
+    How many seconds it took.
+    """
+    scenario, words, began = book.trial(mine), book.trial_words, time.perf_counter()
     outcome: list[Any] = []
 
     def work() -> None:
         try:
             if guest is not None:
-                outcome.append(guest.run(scenario))
+                outcome.append(guest.run(scenario, allow_code=mine.allow_code))
                 return
             if mine.allow_code:
                 outcome.append(twice(scenario, mine.label, words, undone="assessed", allow_code=True))
@@ -356,6 +376,14 @@ def _try(book: Book, mine: Candidate, guest: Guest | None = None) -> None:
             f"{mine.label} delivered nearly nothing in {words}, and {row['packets_sent']} packets were sent: there is "
             "nothing to assess."
         )
+    return time.perf_counter() - began
+
+
+def _packets(cell: Cell) -> float:
+    """What the bottleneck of a cell carries, at most."""
+    given = cell.given
+    rate = given.get("dumbbell", {}).get("rate") or (given.get("link") or [{}])[0].get("rate") or "20mbit"
+    return float(Rate(rate)) * cell.seconds / 12_000
 
 
 class _Work:
@@ -363,11 +391,12 @@ class _Work:
 
     until = None
 
-    def __init__(self, done: Assessment, baselines: Sequence[Candidate], fresh: int = 0) -> None:
+    def __init__(self, done: Assessment, baselines: Sequence[Candidate], fresh: int = 0, trial_s: float = 0.0) -> None:
         self.name = f"assess {done.candidate.label}"
         book = done.book
         self.kept = Kept(book=book.name)
-        self._guest: Guest | None = None
+        self._guest: Engine | None = None
+        self._is_whole, self._trial_s = done.engine != "sim", trial_s
         # Whose code others have written was refused before, where it is not allowed; planted faults are our own.
         self.allow_code = True
         self._controls = [
@@ -394,17 +423,20 @@ class _Work:
             if other.digest != each.digest:
                 raise TailbackError(f'two different candidates are called "{each.label}". Rename your own')
         ways = dict.fromkeys((done.candidate.label, *done.against))
-        #: Which cells are run with which algorithm, or with none: the candidate's, then what the controls need besides.
-        self._points: dict[tuple[str, str], Cell] = {}
+        #: Which cells are run with which algorithm, or with none, and whether on a kernel: the candidate's, then what
+        #: the controls need besides, which are simulated.
+        self._points: dict[tuple[str, str, bool], Cell] = {}
         for cell in cells:
             for way in (*ways, *((ALONE,) if cell.has_others else ())):
-                self._points[cell.name, way] = cell
+                self._points[cell.name, way, self._on_kernel(way)] = cell
             if cell.rival:
-                self._points[cell.name, cell.rival] = cell
+                self._points[cell.name, cell.rival, self._on_kernel(cell.rival)] = cell
             if cell.plain:
                 plain = book.plain[cell.plain]
                 for way in (*ways, *((ALONE,) if cell.has_others else ())):
-                    self._points[plain.name, way] = plain
+                    self._points[plain.name, way, self._on_kernel(way)] = plain
+        if self._is_whole:
+            self._points = dict(sorted(self._points.items(), key=lambda item: (_packets(item[1]), item[1].name)))
         self._plain = {cell.name: cell.plain for cell in cells if cell.plain}
         for control in self._controls:
             for name in control.cells:
@@ -412,30 +444,31 @@ class _Work:
                 of = (name, book.cells[name].plain) if book.cells[name].plain else (name,)
                 for way in dict.fromkeys(beside):
                     for each_of in of:
-                        self._points.setdefault((each_of, way), book.cells[each_of])
+                        self._points.setdefault((each_of, way, self._needs_guest(way)), book.cells[each_of])
         self._order = list(self._points)
         self._seeds: dict[str, int] = {}
         self._of_paths = 0
         self._runs: dict[tuple[str, str], dict[int, Any]] = {}
+        self._of_controls: dict[tuple[str, str], dict[int, Any]] = {} if self._is_whole else self._runs
         self.design = Design(
             ("cell", "candidate"),
             len(self._order),
-            lambda: ({"cell": cell, "candidate": way} for cell, way in self._order),
+            lambda: ({"cell": cell, "candidate": way} for cell, way, _ in self._order),
         )
 
     # Part of the interface that the runner calls.
 
     def scenario(self, number: int, values: Point, seed: int) -> Scenario:
         """A cell with one of the algorithms, or with none."""
-        name, way = self._order[number]
-        cell = self._points[name, way]
+        _, way, _ = self._order[number]
+        cell = self._points[self._order[number]]
         scope = self._done.scope if way == self._done.candidate.label else GENERAL
         return cell.scenario(None if way == ALONE else self._candidates[way], scope).with_({}, seed=seed)
 
     def seeds_of(self, number: int) -> tuple[int, ...]:
         """As many as the round has for the cell."""
-        name, way = self._order[number]
-        if self._needs_guest(way) != (self._guest is not None):
+        name, way, on_kernel = self._order[number]
+        if on_kernel != (self._guest is not None):
             return ()
         first = 1 + self._shift(way)
         return tuple(range(first, first + self._seeds[name]))
@@ -453,16 +486,34 @@ class _Work:
         return False
 
     def cost(self, number: int) -> float:
-        """By the simulated time."""
-        return self._points[self._order[number]].seconds
+        """By the simulated time, or by what a guest takes."""
+        cell = self._points[self._order[number]]
+        return cell.seconds if self._guest is None or not self._is_whole else self._expected_s(cell)
+
+    def _expected_s(self, cell: Cell) -> float:
+        """Seconds in a guest: to boot, and by packets what the trial took for its own."""
+        boot_s = min(_BOOT_S, 0.6 * self._trial_s)
+        return boot_s + (self._trial_s - boot_s) * _packets(cell) / _TRIAL_PACKETS
+
+    def expectation(self, engine: Engine, workers: int | None) -> str:
+        """In a sentence, before it starts, how long the runs on a kernel take."""
+        seeds, at_once = self._done.rounds.counts[0], engine.at_once(workers)
+        cells = [cell for (_, _, on_kernel), cell in self._points.items() if on_kernel]
+        minutes = seeds * sum(map(self._expected_s, cells)) / at_once / 60
+        where = f"in guests of {self._done.kernel}" if self._done.kernel else "on this machine's kernel"
+        return (
+            f"{self.name}: {seeds * len(cells)} runs {where}, {at_once} at once, about {minutes:.0f} min, less what "
+            "the store has; the shortest come first. Ctrl-C keeps what is done, and the same command goes on."
+        )
 
     # Rounds.
 
-    def turn_to(self, guest: Guest | None) -> None:
+    def turn_to(self, guest: Engine | None) -> None:
         """Ask for the guest's runs from now on, or for those of the simulator."""
         self._guest = guest
-        kernel = "" if guest is None else kernels.find(guest.kernel).digest
-        self.kept = Kept(book=self._done.book.name, kernel=kernel)
+
+    def _on_kernel(self, way: str) -> bool:
+        return self._is_whole or self._needs_guest(way)
 
     def _needs_guest(self, way: str) -> bool:
         return way in self._candidates and self._done.book.needs_guest(self._candidates[way])
@@ -470,7 +521,7 @@ class _Work:
     def ask(self, seeds: int) -> bool:
         """Set the round's seeds: of all cells in the first, then of those undecided; False if there are none."""
         if not self._seeds:
-            self._seeds = {name: seeds for name, _ in self._order}
+            self._seeds = {name: seeds for name, _, _ in self._order}
             return True
         judged = [each for criterion in self._done.criteria for each in criterion.found]
         judged += [each for control in self._done.controls for each in control.found]
@@ -491,14 +542,17 @@ class _Work:
             row = rows.get(key)
             if row is None:
                 continue
-            cell, way = self._order[number]
+            cell, way, on_kernel = self._order[number]
             mine_seed = seed - self._shift(way)
-            self._runs.setdefault((cell, way), {})[mine_seed] = row["error"] if row["status"] != "ok" else row
-            if row.get("picture"):
+            runs = self._runs if on_kernel == self._on_kernel(way) else self._of_controls
+            runs.setdefault((cell, way), {})[mine_seed] = row["error"] if row["status"] != "ok" else row
+            if row.get("picture") and runs is self._runs:
                 done.pictures[cell, way] = json.loads(row["picture"])
         done.run += finished.run
-        done.reused = self._of_paths + sum(map(len, self._runs.values())) - done.run
-        done.failed = sum(isinstance(row, str) for runs in self._runs.values() for row in runs.values())
+        kept = [*self._runs.values(), *(self._of_controls.values() if self._is_whole else ())]
+        done.reused = self._of_paths + sum(map(len, kept)) - done.run
+        errors = [row for runs in kept for row in runs.values() if isinstance(row, str)]
+        done.failed = sum(not error.startswith(REFUSED) for error in errors)
         done.failed += len(done.population.errors) if done.population else 0
         looks = len(done.rounds.counts)
 
@@ -516,7 +570,7 @@ class _Work:
         if done.book.has_population:
             done.criteria.append(self._criterion(stay))
         done.criteria = with_covered(done.criteria)
-        done.controls = judge_controls(self._runs, self._controls, done.book, self._candidates, looks)
+        done.controls = judge_controls(self._of_controls, self._controls, done.book, self._candidates, looks)
 
     def take_population(self, paths: population.Work, finished: Finished) -> None:
         """Judge the population by all that was finished."""
@@ -534,8 +588,8 @@ class _Work:
         """The row of the population; `stay` says which of its rules stay decided."""
         done, experiment = self._done, population.EXPERIMENT
         if done.population is None:
-            if done.scope in population.OUT_OF_SCOPE:
-                return Criterion(experiment, NOT_APPLICABLE, (), f"{done.scope}: {done.book.scopes[done.scope]}")
+            if why := _without_population(done):
+                return Criterion(experiment, NOT_APPLICABLE, (), why)
             if not _wants_population(done):
                 return Criterion(experiment, NOT_RUN, (), "none of its paths was asked for")
             return Criterion(experiment, UNFINISHED, (), "not all of its runs were finished")

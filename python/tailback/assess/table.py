@@ -207,6 +207,13 @@ def lacks(cells: Sequence[Cell], of: Candidate | None) -> str:
     """Why some of these cells cannot be asked of a candidate; empty if they can."""
     if of is None:
         return ""
+    if of.kind == "program":
+        tested = [flow for cell in cells for flow in cell.given.get("flow", ()) if flow["name"].startswith("test")]
+        if any(flow.get("app", "bulk") != "bulk" for flow in tested):
+            return "a program stands for long flows alone: it does not say when a transfer ended"
+        if _asked_of_the_stack(cells):
+            return "a program brings its own stack, of which nothing can be asked"
+        return ""
     if of.kind != "transport" and any("late_packets" in cell.statistics for cell in cells):
         return "a congestion control has no timers: those of Linux' stack, which all of them have here, do back off"
     asked = _asked_of_the_stack(cells)

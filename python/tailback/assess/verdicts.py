@@ -21,6 +21,7 @@ from tailback.assess.measure import HARMS, harm
 from tailback.assess.plain import expected
 from tailback.assess.table import BOOK
 from tailback.candidate import Candidate
+from tailback.experiment.workers import REFUSED
 from tailback.judge import (
     COVERED,
     DOSSIER,
@@ -219,7 +220,9 @@ def judge_experiment(
     left = sum(len(cell.statistics) for cell in asked) - sum(len(cell.statistics) for cell in cells)
     why = f"{left} of its numbers do not apply ({book.lacks(asked, of) or scope})" if left else ""
     ware = _by_ware(cells, runs, label, book, looks)
-    return Criterion(experiment, together([each.verdict for each in found]), found, why, ware)
+    verdict = together([each.verdict for each in found])
+    why = found[0].why if verdict == NOT_APPLICABLE and not why else why
+    return Criterion(experiment, verdict, found, why, ware)
 
 
 def counted_on_plain_paths(criteria: Sequence[Criterion]) -> frozenset[str]:
@@ -275,6 +278,14 @@ def judge_cell(
     out = []
     for name in cell.statistics:
         rule = book.statistics[name]
+        if refused := _refused(cell, runs, (label, *against)):
+            out.append(
+                Found(
+                    cell.name, name, rule, NOT_APPLICABLE, nothing, why=refused, raw=NOT_APPLICABLE,
+                    direct=NOT_APPLICABLE,
+                )
+            )  # fmt: skip
+            continue
         if errors:
             out.append(
                 Found(
@@ -308,6 +319,12 @@ def judge_cell(
         found = _judged(cell.name, name, rule, values, bounds, plain, label, looks)
         out.append(_with_effects(found, values, others))
     return out
+
+
+def _refused(cell: Cell, runs: Runs, labels: Sequence[str]) -> str:
+    """Why a kernel or a guest could not do the cell; empty if it could."""
+    rows = [row for label in labels for row in runs.get((cell.name, label), {}).values() if isinstance(row, str)]
+    return next((row.removeprefix(REFUSED) for row in rows if row.startswith(REFUSED)), "")
 
 
 def _with_effects(found: Found, values: Mapping[int, float], others: Mapping[str, Mapping[int, float]]) -> Found:

@@ -14,7 +14,7 @@ from rich.table import Table
 from tailback.cli._app import app
 from tailback.cli._common import CANDIDATE, FAILED, INTERRUPTED, AsJson, BadInput, console, emit, say
 from tailback.cli._failing import fail
-from tailback.cli.reading import AllowCode
+from tailback.cli.reading import AllowCode, EngineName, Kernel
 from tailback.cli.testing import UNDECIDED
 from tailback.lazy import lazy
 
@@ -39,7 +39,10 @@ def assess(
             "drop-tail-bytes,drop-tail-packets,codel,pie."
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A few cells, three to seven seeds, within a minute.")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="A few cells, three to seven seeds, within a minute; in guests within hours."),
+    ] = False,
     seeds: Annotated[
         int | None, typer.Option(help="Seeds of every cell. Default: 5 to 20, of which undecided cells need most.")
     ] = None,
@@ -60,10 +63,8 @@ def assess(
         str | None, typer.Option(help="A Dask cluster: dask://HOST:8786, or dask:///path/to/scheduler.json.")
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
-    kernel: Annotated[
-        str | None,
-        typer.Option(help="The kernel that runs a kernel:… queue in a guest. Default: the first one fetched."),
-    ] = None,
+    engine: EngineName = None,
+    kernel: Kernel = None,
     allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
@@ -105,6 +106,7 @@ def assess(
             on=on,
             progress=not as_json,
             allow_code=allow_code,
+            engine=engine,
             kernel=kernel,
         )
     except examining.InterruptedAssessment as interrupted:

@@ -172,7 +172,8 @@ def carried(resolved: Mapping[str, Any], tables: Mapping[str, dict[str, Any]]) -
     """The tables, with what programs carried in `polls`, and of those over UDP in `flows` too.
 
     The kernel counts by connection, of which programs have several, and no datagrams. What arrived on the path, in the
-    direction that carried more, is all of them together; what was sent twice and arrived twice counts twice.
+    direction that carried more, is all of them together; what was sent twice and arrived twice counts twice. Packets
+    are counted in that direction too.
     """
     out = {name: dict(table) if isinstance(table, dict) else table for name, table in tables.items()}
     seen = tables.get("captures") or {}
@@ -187,6 +188,14 @@ def carried(resolved: Mapping[str, Any], tables: Mapping[str, dict[str, Any]]) -
         by_tcp = int(totals["bytes_received"][flow]) + int(totals["bytes_returned"][flow])
         is_udp = 2 * by_tcp < int(bytes_[most].sum())
         gained = np.maximum(bytes_[most] - (_UDP_BYTES if is_udp else _TCP_BYTES), 0)
+        if np.any(reverse & most):
+            sent = (np.asarray(seen["flow"]) == flow) & reverse & ~np.asarray(seen["copy"])
+            counts = {"packets_sent": sent, "packets_received": most, "packets_dropped": sent & ~most}
+            for name, chosen in counts.items():
+                totals[name] = np.array(totals[name])
+                totals[name][flow] = int(chosen.sum())
+            totals["bytes_sent"] = np.array(totals["bytes_sent"])
+            totals["bytes_sent"][flow] = int(np.asarray(seen["bytes"], dtype=np.int64)[sent].sum())
         order = np.argsort(np.asarray(seen["written_s"])[most], kind="stable")
         times, sums = np.asarray(seen["written_s"])[most][order], np.concatenate(([0], np.cumsum(gained[order])))
         if is_udp:

@@ -215,5 +215,6 @@ BOOK = Book(
     picture=picture,
     revision=REVISION,
     reference=reference,
+    has_queues=True,
     needs_guest=lambda mine: isinstance(mine, QueueCandidate) and mine.needs_guest,
 )
