@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tailback as tb
-from tailback import metrics
+from tailback import engines, metrics
 from tailback.expect import judge, testing
 from tailback.expect.conditions import ConditionError, parse
 from tailback.experiment.run_metrics import measurable, measured, totals
@@ -491,7 +491,7 @@ def test_ctrl_c_keeps_the_verdicts_there_are(
             if len(seen) == after:
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(testing, "run_outcomes", interrupted)
+    monkeypatch.setattr(engines, "run_outcomes", interrupted)
     ran = tailback("test", tmp_path, "--json", "--junit", report)
     assert ran.code == 130, ran.err
     assert [each["verdict"] for each in json.loads(ran.out)["scenarios"]] == found

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tailback as tb
-from tailback.experiment import pairs as module
+from tailback import engines
 from tailback.experiment.pairs import InterruptedPairs, with_algorithm
 
 LOSSY = """
@@ -90,7 +90,7 @@ def test_a_run_that_fails_leaves_the_other_pairs(lossy: Path) -> None:
 def test_what_was_finished_before_control_c_is_compared(
     lossy: Path, monkeypatch: pytest.MonkeyPatch, tailback: Any
 ) -> None:
-    real = module.run_outcomes
+    real = engines.run_outcomes
 
     def interrupted(*given: Any, **more: Any) -> Any:
         for number, each in enumerate(real(*given, **more)):
@@ -98,7 +98,7 @@ def test_what_was_finished_before_control_c_is_compared(
                 raise KeyboardInterrupt
             yield each
 
-    monkeypatch.setattr(module, "run_outcomes", interrupted)
+    monkeypatch.setattr(engines, "run_outcomes", interrupted)
     with pytest.raises(InterruptedPairs) as caught:
         tb.run_pairs(lossy, lossy, pairs=10, workers=1)
     assert caught.value.partial.pairs == 3
