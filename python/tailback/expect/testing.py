@@ -471,7 +471,7 @@ class Testing:
         return _Case(
             scenario,
             resolved,
-            baseline if uses_baseline else None,
+            None if not uses_baseline else _with_baseline(scenario, resolved) if live else baseline,
             engine,
             conditions,
             expect.confidence,
@@ -698,8 +698,8 @@ def _queue_taken(candidate: suites.Candidate, allow_code: bool) -> dict[str, Any
 
 def demand_sound(
     scenario: Scenario, resolved: Mapping[str, Any], algorithms: Algorithms | None = None, *, live: bool = False
-) -> tuple[list[tuple[Condition, Window]], dict[str, Any] | Scenario | None]:
-    """The conditions of a scenario with the window of each, and its baseline in the engine's form, or as a scenario.
+) -> tuple[list[tuple[Condition, Window]], dict[str, Any] | None]:
+    """The conditions of a scenario with the window of each, and its baseline in the engine's form, unless `live`.
 
     Raises `ScenarioError` with all that is wrong with what it expects. Nothing is run.
     """
@@ -709,7 +709,7 @@ def demand_sound(
     problems: list[Problem] = []
     baseline = None
     try:
-        baseline = _with_baseline(scenario, resolved) if live else _baseline(expect, resolved, algorithms)
+        baseline = None if live else _baseline(expect, resolved, algorithms)
     except ScenarioError as error:
         problems += error.problems
     out = []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tailback import engines
+from tailback import engines, programs
 from tailback.algorithms import factories
 from tailback.candidate import table
 from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, nearest
@@ -212,7 +212,12 @@ def run_pairs(
         demand_repeatable(each, undone="compared", algorithms=algorithms, allow_code=allow_code)
     described = [lean(each) for each in resolved]
     sides = [{name for name, lacks in measurable(each).items() if not lacks} for each in described]
-    known = tuple(name for name in measurable(described[0]) if name in sides[0] & sides[1])
+    by_programs = {row["name"] for each in described for row in each["flows"] if row["app"]["kind"] == "exec"}
+    known = tuple(
+        name
+        for name in measurable(described[0])
+        if name in sides[0] & sides[1] and not (name.rpartition(".")[0] in by_programs and programs.over_kernel(name))
+    )
     first = int(resolved[0]["seed"])
     # A seed has 64 bits.
     seeds = tuple((first + number) % 2**64 for number in range(pairs))

@@ -195,7 +195,8 @@ class Hunt:
             if self.done >= ends_at - budget // 4 or is_too_long:
                 raise _Enough
             cases = [self._case(vector, weakness) for vector in np.atleast_2d(np.array(list(vectors)))]
-            scored = self._scored(cases, weakness)
+            # A budget below a generation is kept to as well.
+            scored = self._scored(cases[: ends_at - self.done], weakness)
             found = [each for each in scored if each.badness >= 1.0]
             if found:
                 clearest = max(found, key=lambda each: each.badness)
@@ -208,7 +209,7 @@ class Hunt:
             if looked[0] > _LOOKS_AFTER or any(each.error is not None for each in worst):
                 raise _Enough
             # The search minimises.
-            return [-each.badness for each in scored]
+            return [-each.badness for each in scored] + [0.0] * (len(cases) - len(scored))
 
         with contextlib.suppress(_Enough):
             differential_evolution(

@@ -92,11 +92,16 @@ def _total(tables: Tables, flow: int, column: str) -> float:
 
 
 def _seen(of: Described, tables: Tables, flow: int) -> Columns | None:
-    """Packets of a flow of programs, in both directions, as a live run's emulator saw them; None without such rows."""
+    """Packets of a flow of programs, in the direction that carries more, as a live run's emulator saw them.
+
+    None without such rows.
+    """
     if of.flow_spec(flow)["app"]["kind"] != "exec" or "captures" not in tables:
         return None
     captures = tables["captures"]
     mine = (np.asarray(captures["flow"]) == flow) & ~np.asarray(captures["copy"], dtype=np.bool_)
+    reverse, bytes_ = np.asarray(captures["reverse"], dtype=np.bool_), np.asarray(captures["bytes"], dtype=np.float64)
+    mine &= reverse == (np.sum(bytes_[mine & reverse]) > np.sum(bytes_[mine & ~reverse]))
     return {name: np.asarray(captures[name])[mine] for name in ("bytes", "fate")}
 
 
