@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import tailback as tb
 from tailback import engines, metrics
-from tailback.expect import judge, testing
+from tailback.expect import judge
 from tailback.expect.conditions import ConditionError, parse
 from tailback.experiment.run_metrics import measurable, measured, totals
 from tailback.judge import Sequential
