@@ -79,7 +79,7 @@ def test_candidates_know_their_engines_and_others_are_refused_with_the_fix() -> 
         tb.test("cubic/friendly-10mbit-40ms", candidate=MODULE, allow_code=True, engine="sim")
     with pytest.raises(TailbackError, match=r"allow it with --allow-code"):
         tb.hunt(PROGRAM, runs=1)
-    with pytest.raises(TailbackError, match=r"--kernel k: only a guest has it, and this runs in sim"):
+    with pytest.raises(TailbackError, match=r'kernel = "k": only a guest has one, and this runs in sim'):
         tb.sweep(scenario(), kernel="k")
 
 

@@ -29,7 +29,7 @@ from tailback._core import Cancel
 from tailback.algorithms import sources
 from tailback.candidate import engines_of
 from tailback.consent import demand_allowed
-from tailback.errors import Cancelled, TailbackError, nearest
+from tailback.errors import Cancelled, Problem, ScenarioError, TailbackError, nearest
 from tailback.result import Result, demand_writable, open_result
 from tailback.run import Algorithms, Runnable, cores, run, run_outcomes, simulate_again
 from tailback.scenario import Scenario
@@ -325,23 +325,29 @@ def for_candidates(
     """
     chosen = named(engine) if engine is not None else None
     if chosen is not None and len(chosen) > 1:
-        raise UnknownEngine(f"--engine {engine}: a command that judges takes one engine. Give {chosen[0].name}")
+        raise _no_engine(engine, "a command that judges takes one engine", f"Give {chosen[0].name}")
     left = list(NAMES)
     for name in dict.fromkeys(names):
         can = engines_of(name)
         if chosen is not None and chosen[0].name not in can:
             fix = f"Write --engine {can[0]}" if can[0] != "sim" else "Leave it out"
-            raise TailbackError(f'--engine {engine}: "{name}" does not run there, but in {" and ".join(can)}. {fix}')
-        if chosen is None and not set(left) & set(can):
-            raise TailbackError(f'"{name}" runs in {" and ".join(can)} only, and another candidate does not')
+            raise _no_engine(engine, f'"{name}" does not run there, but in {" and ".join(can)}', fix)
         left = [each for each in left if each in can]
-    found = next(each for each in ("sim", "vm", "live") if each in left) if chosen is None else chosen[0].name
+        if not left:
+            problem = f'"{name}" runs in {" and ".join(can)} only, and what is beside it does not'
+            raise _no_engine(engine, problem, "Take them apart, each in a run of its own")
+    found = next(iter(left)) if chosen is None else chosen[0].name
+    # A live run is nothing to begin unasked.
+    found = "vm" if chosen is None and found == "live" and "vm" in left else found
     if found != "vm" and (kernel is not None or dilation != 1):
-        option = f"--kernel {kernel}" if kernel is not None else f"--dilation {dilation}"
-        raise TailbackError(
-            f"{option}: only a guest has it, and this runs in {found}. Add --engine vm, or leave it out"
-        )
+        field, value = ("kernel", kernel) if kernel is not None else ("dilation", dilation)
+        problem = f"only a guest has one, and this runs in {found}"
+        raise ScenarioError([Problem(field, value, problem, "Add --engine vm, or leave it out")])
     return named(found, kernel, dilation)[0]
+
+
+def _no_engine(engine: str | None, problem: str, fix: str) -> ScenarioError:
+    return ScenarioError([Problem("engine", engine, problem, fix)])
 
 
 def made(result: Result, kernel: str | None = None) -> Engine | None:

@@ -405,7 +405,10 @@ class Testing:
         name = candidate if isinstance(candidate, str) else (candidate or {}).get("name")
         if name is None or "sim" in engines_of(str(name).partition(",")[0]) or str(name).startswith("kernel:"):
             return
-        found = examined(candidate or "", allow_code=self._allow_code)
+        try:
+            found = examined(candidate or "", allow_code=self._allow_code)
+        except TailbackError as error:
+            raise NotApplicable(str(error)) from None
         chosen = engines.for_candidates([found.name], self._engine, self._kernel)
         trial = dumbbell(rate="10mbit", rtt="40ms", flows=[bulk(found.cc)], duration="1s")
         chosen.check(trial, allow_code=self._allow_code)
