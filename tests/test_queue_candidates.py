@@ -9,10 +9,11 @@ import pytest
 import tailback as tb
 from tailback import examples
 from tailback.algorithms import demand_of_kernel
+from tailback.candidate import engines_of
 from tailback.errors import TailbackError
 from tailback.expect.testing import taken
 from tailback.hunting.search import hunted
-from tailback.queue_candidate import names_a_queue
+from tailback.queue_candidate import candidate, names_a_queue
 
 ROOT = Path(__file__).resolve().parents[1]
 COLUMNS = ["run", "test", "assess", "hunt", "guest"]
@@ -42,11 +43,13 @@ def _resolved(queue: Any, live: bool = False) -> tuple[tb.Scenario, dict[str, An
 
 
 def _runs(discipline: str) -> None:
-    _resolved({"discipline": discipline})
+    _resolved({"discipline": discipline}, live=engines_of(discipline)[0] != "sim")
 
 
 def _is_tested(written: str) -> None:
-    _resolved(taken(written, "queue", algorithms=None, allow_code=True))
+    queue = taken(written, "queue", algorithms=None, allow_code=True)
+    candidate(queue, allow_code=True)
+    _resolved(queue, live=engines_of(str(queue["discipline"]))[0] != "sim")
 
 
 def _is_assessed(written: str) -> bool:

@@ -148,6 +148,11 @@ def candidate(
     # A module's parameters are the guest's kernel's to check: none of it is loaded here.
     resolved = _checked(cc, allow_code and not modules.is_source(name))
     source = sources(resolved, None).get(name)
+    if modules.is_source(name) and source and modules.is_queue(source.text or ""):
+        raise TailbackError(
+            f'the candidate "{_place(name)}" is a queue, and this asks for a congestion control. '
+            f'Give it to a scenario: queue = "{name}"'
+        )
     kind = "built-in" if source is None else name.partition(":")[0] if native.is_source(name) else "python"
     given = json.dumps([cc, source.sha256 if source else None], sort_keys=True, default=str)
     return Candidate(

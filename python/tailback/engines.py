@@ -86,6 +86,8 @@ class Capabilities:
     choose_kernel: bool = False
     #: Run several scenarios at once without a change in what they measure.
     share: bool = False
+    #: Run on a kernel, which loads what a scenario names: programs, its own queues, modules.
+    kernel: bool = False
 
 
 class Engine(ABC):
@@ -218,7 +220,7 @@ class Live(Engine):
     """The kernel of the machine at hand, in real time."""
 
     name = "live"
-    can = Capabilities()
+    can = Capabilities(kernel=True)
 
     def check(self, scenario: Scenario, *, allow_code: bool = False) -> None:
         """As `tailback.live.check`."""
@@ -241,7 +243,7 @@ class Vm(Engine):
     """
 
     name = "vm"
-    can = Capabilities(repeat=True, choose_kernel=True, share=True)
+    can = Capabilities(repeat=True, choose_kernel=True, share=True, kernel=True)
     TRIES = 3
 
     def __init__(self, kernel: str | None = None, dilation: int = 1) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from tailback import compiled, crates
 from tailback.errors import TailbackError
 
-__all__ = ["PREFIX", "Declared", "files", "is_source", "read"]
+__all__ = ["PREFIX", "Declared", "files", "is_queue", "is_source", "read"]
 
 PREFIX = "module:"
 #: Of a folder: what kbuild reads.
@@ -69,6 +69,11 @@ def files(text: str) -> dict[str, bytes]:
         name: base64.b64decode(content.removeprefix(_BUILT)) if name.endswith(".ko") else content.encode()
         for name, content in crates.split(text).items()
     }
+
+
+def is_queue(text: str) -> bool:
+    """Does a source bring a queue discipline, and no congestion control?"""
+    return "Qdisc_ops" in text and "tcp_congestion_ops" not in text
 
 
 class Declared(compiled.Declared):

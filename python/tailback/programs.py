@@ -1,14 +1,14 @@
 """Programs as candidates: "program:mine.toml" as a flow's `cc` puts two command lines in the place of its transport.
 
-The file says what a server, a client and, for transfers of so many bytes, another client are called:
+The file says what a server, a client and, for transfers of a given size, another client are called:
 
     server = "{here}/quic serve {server_addr} {port}"
     client = "{here}/quic get {server_addr}:{port} {seconds}"
     transfer = "{here}/quic fetch {server_addr}:{port} {bytes}"
     sends = "server"
 
-A bulk flow with it becomes a flow of programs (`app = "exec"`), which runs on a kernel: `{here}` is the file's folder,
-`{seconds}` the flow's time rounded up, `{bytes}` its size, and all others are those of docs/live.md. See
+A bulk flow with it becomes a flow of programs (`app = "exec"`), which runs on a kernel. `{here}` is the file's folder,
+`{seconds}` the flow's time rounded up, `{bytes}` its size; the others are those of docs/live.md. See
 docs/candidates.md.
 """
 

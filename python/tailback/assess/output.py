@@ -46,13 +46,13 @@ def command(done: Assessment, cell: Cell | None = None) -> str:
         words += ["--seeds", str(done.seeds)] if done.seeds else []
         words += ["--for", done.scope] if done.scope != done.book.scope_of.get(done.candidate.name, GENERAL) else []
         words += [part for name in done.only for part in ("--only", name)]
-        words += ["--engine", done.engine] if done.engine != "sim" else []
+        words += ["--engine", done.engine] if done.engine else []
         words += ["--kernel", done.kernel] if done.kernel else []
         words += ["--allow-code"] if done.candidate.allow_code else []
         return shlex.join(words)
     # A class from a file is found from where the dossier was asked for, so that the command is run there too.
     words = ["tailback", "run", f"{done.folder}cells/{cell.name}.toml", "--seed", "1"]
-    on_kernel = done.engine != "sim" or done.book.needs_guest(done.candidate)
+    on_kernel = bool(done.engine) or done.book.needs_guest(done.candidate)
     words += ["--engine", "vm", "--kernel", done.kernel] if on_kernel and done.kernel else []
     words += ["--engine", done.engine] if on_kernel and not done.kernel else []
     words += ["--allow-code"] if done.candidate.allow_code else []
@@ -193,7 +193,7 @@ def as_json(done: Assessment) -> dict[str, Any]:
 
 def _where(done: Assessment) -> str:
     """Where the runs were, if not all of them were simulated."""
-    if done.engine != "sim":
+    if done.engine:
         where = f"in guests of {done.kernel}" if done.kernel else "on a machine's kernel"
         return f" All cells ran {where}, the baselines' too; the controls are simulated."
     if not done.kernel:

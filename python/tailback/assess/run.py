@@ -87,8 +87,8 @@ class Assessment:
     book: Book = CONGESTION_CONTROL
     #: Of the kernel that ran what only a kernel has; empty if nothing needed one.
     kernel: str = ""
-    #: What ran the candidate, and those beside it; of queues each has its own.
-    engine: str = "sim"
+    #: The kernel's engine that ran all cells; empty if they were simulated, or each queue where it is.
+    engine: str = ""
     criteria: list[Criterion] = field(default_factory=list)
     controls: list[Checked] = field(default_factory=list)
     #: Harm on the stated population of paths; None if it was not asked for or has not been run.
@@ -232,7 +232,7 @@ def assess(
         scope,
         book,
         kernel=kernels.find(kernel).name if isinstance(guest, Vm) else "",
-        engine=guest.name if whole and guest is not None else "sim",
+        engine=guest.name if whole and guest is not None else "",
     )
     kept = store if isinstance(store, Store) else Store(store)
     work = _Work(done, baselines, fresh, trial_s)
@@ -292,7 +292,7 @@ def _kernels(book: Book, candidates: Sequence[Candidate], engine: str | None, ke
             chosen = for_candidates([each.name for each in candidates], engine, kernel)
         except TailbackError as error:
             raise UnknownWord(str(error)) from None
-    if chosen.name == "sim":
+    if not chosen.can.kernel:
         return None
     for each in needing:
         chosen.check(book.trial(each), allow_code=each.allow_code)
@@ -333,7 +333,7 @@ def _without_population(done: Assessment) -> str:
     """Why its paths say nothing of the candidate; empty if they do."""
     if done.scope in population.OUT_OF_SCOPE:
         return f"{done.scope}: {done.book.scopes[done.scope]}"
-    return "" if done.engine == "sim" else "its paths of up to 1 Gbit/s ask for more than a guest carries"
+    return "" if not done.engine else "its paths of up to 1 Gbit/s ask for more than a guest carries"
 
 
 def _try(book: Book, mine: Candidate, guest: Engine | None = None) -> float:
@@ -397,7 +397,7 @@ class _Work:
         book = done.book
         self.kept = Kept(book=book.name)
         self._guest: Engine | None = None
-        self._is_whole, self._trial_s = done.engine != "sim", trial_s
+        self._is_whole, self._trial_s = bool(done.engine), trial_s
         # Whose code others have written was refused before, where it is not allowed; planted faults are our own.
         self.allow_code = True
         self._controls = [

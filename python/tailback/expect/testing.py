@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, engines, native, programs, queues, suites
+from tailback import _core, engines, modules, native, programs, queues, suites
 from tailback.algorithms import factories, is_reference, load, registered
 from tailback.candidate import candidate as examined
-from tailback.candidate import engines_of
 from tailback.candidate import table as parsed
 from tailback.consent import demand_allowed
 from tailback.engines import GUESTS, Engine
@@ -57,6 +56,14 @@ _RATE_BPS = 10_000_000
 
 class NotApplicable(TailbackError):
     """No scenario can contain the candidate, so there would be no verdict on it."""
+
+
+class _Unfit(Exception):
+    """A candidate that no scenario can have in it, as it is."""
+
+    def __init__(self, error: TailbackError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class _CannotTake(Exception):
@@ -273,7 +280,7 @@ class _Case:
 
     def described(self, seed: int, is_baseline: bool) -> Runnable:
         """What the engine is given."""
-        if self.engine.name != "sim":
+        if self.engine.can.kernel:
             chosen = self.baseline if is_baseline else self.scenario
             assert isinstance(chosen, Scenario)
             return chosen.with_(seed=seed)
@@ -323,15 +330,18 @@ class Testing:
         self._algorithms, self._allow_code, self._workers = algorithms, allow_code, workers
         self._options = tuple(options)
         self._engine, self._kernel, self._store = engine, kernel, store
-        self._demand_fit(candidate)
+        self._is_fit = False
         self._cases: list[_Case] = []
         self._bad: list[Unreadable] = []
         self._inapplicable: list[Inapplicable] = []
         self._wall_s = 0.0
         self._changes = dict(changes or {})
         places = [suites.located(path) for path in paths]
-        for case, is_named in self._found(places):
-            self._add(case, is_named, candidate)
+        try:
+            for case, is_named in self._found(places):
+                self._add(case, is_named, candidate)
+        except _Unfit as unfit:
+            raise unfit.error from None
         if self._inapplicable and not any(case.out.has_candidate for case in self._cases):
             whys = dict.fromkeys(each.why for each in self._inapplicable)
             count, name = len(self._inapplicable), _named(candidate or "")
@@ -400,18 +410,21 @@ class Testing:
         else:
             self._cases += [made] if made else []
 
-    def _demand_fit(self, candidate: suites.Candidate | None) -> None:
+    def _demand_fit(self, candidate: suites.Candidate) -> None:
         """Raise what is wrong with a candidate that runs on a kernel alone, once and not for each scenario."""
-        name = candidate if isinstance(candidate, str) else (candidate or {}).get("name")
-        if name is None or "sim" in engines_of(str(name).partition(",")[0]) or str(name).startswith("kernel:"):
+        name = str(candidate if isinstance(candidate, str) else candidate.get("name", ""))
+        if self._is_fit or not (modules.is_source(name) or programs.is_source(name)):
             return
         try:
-            found = examined(candidate or "", allow_code=self._allow_code)
+            found = examined(candidate, allow_code=self._allow_code)
+            chosen = engines.for_candidates([found.name], self._engine, self._kernel)
+            trial = dumbbell(rate="10mbit", rtt="40ms", flows=[bulk(found.cc)], duration="1s")
+            chosen.check(trial, allow_code=self._allow_code)
+        except ScenarioError as error:
+            raise _Unfit(error) from None
         except TailbackError as error:
-            raise NotApplicable(str(error)) from None
-        chosen = engines.for_candidates([found.name], self._engine, self._kernel)
-        trial = dumbbell(rate="10mbit", rtt="40ms", flows=[bulk(found.cc)], duration="1s")
-        chosen.check(trial, allow_code=self._allow_code)
+            raise _Unfit(NotApplicable(str(error))) from None
+        self._is_fit = True
 
     def _taken(self, candidate: suites.Candidate, replaces: str = "cc") -> suites.Candidate:
         return taken(candidate, replaces, algorithms=self._algorithms, allow_code=self._allow_code)
@@ -433,6 +446,8 @@ class Testing:
             replaces = suite.replaces if suite else "cc"
             has_candidate = suite is None or suites.has_subject(scenario, replaces)
             if has_candidate:
+                if replaces == "cc" and not control:
+                    self._demand_fit(candidate)
                 mine = self._taken(candidate, replaces)
                 changes = suites.candidates_changes(scenario, mine, replaces)
                 if suite is not None:
@@ -440,7 +455,7 @@ class Testing:
         changes |= self._changes if not control else {}
         plain, scenario = scenario, scenario.with_(changes) if changes else scenario
         engine = engines.for_candidates(scenario.named, self._engine, self._kernel)
-        live = engine.name != "sim"
+        live = engine.can.kernel
         try:
             # A kernel loads what is named, and this process nothing.
             own, allow = factories(self._algorithms), self._allow_code and not live
@@ -515,7 +530,7 @@ class Testing:
         words = ["tailback", "run", str(shown)]
         for path, value in changes.items():
             words += ["--set", f"{path}={as_toml(value)}"]
-        if engine.name != "sim":
+        if engine.can.kernel:
             words += [word for part in engine.words for word in part.split()]
         return (*words, *self._options, *(["--allow-code"] if self._allow_code else []))
 
@@ -578,7 +593,7 @@ class Testing:
     def _is_refused(self, case: _Case, error: TailbackError) -> bool:
         """Was it the guest that could not do it? Then its scenario is aside, and no verdict on the candidate."""
         why = refusal(error)
-        if case.engine.name == "sim" or not why.startswith(REFUSED):
+        if not case.engine.can.kernel or not why.startswith(REFUSED):
             return False
         if case in self._cases:
             self._cases.remove(case)

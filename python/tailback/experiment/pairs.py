@@ -201,7 +201,7 @@ def run_pairs(
     both = [each if isinstance(each, Scenario) else Scenario.from_toml(each) for each in (a, b)]
     names = [name for each in both for name in each.named]
     chosen = engines.for_candidates(names, engine, kernel)
-    live = chosen.name != "sim"
+    live = chosen.can.kernel
     resolved = [
         each.resolve(algorithms=factories(algorithms), allow_code=allow_code and not live, live=live) for each in both
     ]

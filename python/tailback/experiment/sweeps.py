@@ -319,14 +319,12 @@ def sweep(
             most_wall_s=most_wall_s,
         )
     chosen = engines.for_candidates(_named(wanted), engine, kernel)
-    if chosen.name == "sim":
+    if not chosen.can.kernel:
         _demand_repeatable(wanted)
     elif on is not None:
         raise refuse("on", str(on), f"this sweep runs in {chosen.name}, which no cluster has", "Leave it out")
     out = SweepResult(store if isinstance(store, Store) else Store(store), sweep=wanted)
-    perform_all(
-        wanted, out, workers=workers, on=on if chosen.name == "sim" else chosen, progress=progress, cancel=cancel
-    )
+    perform_all(wanted, out, workers=workers, on=chosen if chosen.can.kernel else on, progress=progress, cancel=cancel)
     return out
 
 

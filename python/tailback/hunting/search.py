@@ -162,7 +162,7 @@ class Hunt:
         """Look for every weakness. Ctrl-C raises `KeyboardInterrupt`; `found` keeps what there is."""
         flow = bulk(name="candidate", **flow_fields(self.candidate.cc))
         trial = dumbbell(name="a trial", rate="10mbit", rtt="40ms", flows=[flow], duration=f"{TRIAL_S:g}s")
-        if self._on.name != "sim":
+        if self._on.can.kernel:
             self._on.check(trial, allow_code=self.candidate.allow_code)
         elif self.candidate.allow_code:
             demand_repeatable(trial, undone="searched", allow_code=True)
@@ -309,7 +309,7 @@ class Hunt:
                 # A stack's panic ends its flow only.
                 faults = outcome.faults if isinstance(outcome, Result) else []
                 found[index] = EngineError("; ".join(faults)) if faults else outcome
-                if self._on.name != "sim" and isinstance(outcome, TailbackError):
+                if self._on.can.kernel and isinstance(outcome, TailbackError):
                     why = refusal(outcome)
                     if why.startswith(REFUSED):
                         self.refused[why] = self.refused.get(why, 0) + 1
@@ -355,7 +355,7 @@ class Hunt:
             if not isinstance(outcome, Result):
                 out.append(self._ended(case, scenario, outcome))
                 continue
-            conditions, _ = demand_sound(scenario, outcome.resolved, live=self._on.name != "sim")
+            conditions, _ = demand_sound(scenario, outcome.resolved, live=self._on.can.kernel)
             broken = 0.0
             for condition, window in conditions:
                 if condition.needs_baseline:
@@ -481,7 +481,7 @@ class Hunt:
         self.out.mkdir(parents=True, exist_ok=True)
         finding.file = self.out / f"{finding.scenario.name}.toml"
         allow = " --allow-code" if self.candidate.allow_code else ""
-        allow += "".join(f" {word}" for word in self._on.words) if self._on.name != "sim" else ""
+        allow += "".join(f" {word}" for word in self._on.words) if self._on.can.kernel else ""
         finding.command = f"tailback test {finding.file}{allow}"
         head = [
             f"Found by: tailback hunt {self.candidate.label}, seed {self.seed}, after {finding.runs} runs.",
