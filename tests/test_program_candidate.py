@@ -121,6 +121,17 @@ def test_runs_on_a_kernel_are_kept_by_it_and_what_it_refuses_is_no_verdict(
     assert (found.scenarios, [each.why for each in found.inapplicable]) == ([], ["too much"])
 
 
+def test_the_baseline_of_a_program_is_a_bulk_flow_of_the_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fair = "subject-1.goodput_mbps > 0.01 * baseline"
+    two = scenario(count=2).with_({"expect.baseline": "reno", "expect.conditions": [fair]})
+    (tmp_path / "one.toml").write_text(two.to_toml())
+    asked = stand_in(monkeypatch)
+    done = tb.test(tmp_path / "one.toml", candidate=PROGRAM, allow_code=True, workers=1, store=tmp_path / "s")
+    assert (done.scenarios[0].seeds, asked) == (2, [PROGRAM, "reno"] * 2)
+
+
 def test_a_hunt_counts_what_a_guest_refuses_and_keeps_to_its_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ __all__ = [
     "Sim",
     "UnknownEngine",
     "Vm",
+    "demand_fit",
     "every",
     "for_candidates",
     "made",
@@ -88,6 +89,12 @@ class Capabilities:
     share: bool = False
     #: Run on a kernel, which loads what a scenario names: programs, its own queues, modules.
     kernel: bool = False
+
+
+def demand_fit(result: Result) -> None:
+    """Raise `Overloaded` for a run in which packets were late: it may be another one."""
+    if not result.meta.get("fit", True):
+        raise vm.Overloaded(f"{result.name}: the emulator was late: {'; '.join(result.meta['notes'])}")
 
 
 class Engine(ABC):
@@ -173,6 +180,7 @@ class Engine(ABC):
                 return open_result(place)
         try:
             result = self.run(scenario, cancel=stop, allow_code=allow_code)
+            demand_fit(result)
         except TailbackError as error:
             return error
         if place is not None:

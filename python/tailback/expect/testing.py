@@ -677,7 +677,10 @@ def _with_baseline(scenario: Scenario, resolved: Mapping[str, Any]) -> Scenario 
     tcp = [str(row["name"]) for row in resolved["flows"] if row.get("tcp")]
     chosen = tcp if expect.baseline_flows == "all" else list(expect.baseline_flows)
     cc = {"name": expect.baseline.name, **expect.baseline.params}
-    return scenario.with_({f"flow.{name}.cc": cc for name in chosen})
+    # Of several flows written as one, the one entry has the name without a number.
+    entries = _core.scenario_names(scenario)[2]
+    named = [name if name in entries else name.rpartition("-")[0] for name in chosen]
+    return scenario.with_({f"flow.{name}.cc": cc for name in dict.fromkeys(named)})
 
 
 def taken(

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from tailback import _core, isolated
 from tailback._core import Cancel
 from tailback.algorithms import Source, made_from
-from tailback.engines import Engine
+from tailback.engines import Engine, demand_fit
 from tailback.errors import AlgorithmError, Cancelled, EngineError, ScenarioError, TailbackError
 from tailback.experiment.store import engine_fingerprint
 from tailback.experiment.store.objects import bucket
@@ -226,6 +226,8 @@ class OnKernel(Threads):
         try:
             scenario = Scenario.parse_toml(task.toml, file=task.file)
             result = self.engine.run(scenario, cancel=self._cancel, allow_code=task.allow_code)
+            if not self._strict:
+                demand_fit(result)
             return _kept(task, self._keep, result, began)
         except Cancelled:
             raise
