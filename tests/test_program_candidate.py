@@ -54,6 +54,14 @@ def test_where_the_server_sends_the_flows_ends_are_exchanged(tmp_path: Path) -> 
         scenario(cc=f"program:{file}", params={"bytes": "1MB"}).resolve(live=True)
 
 
+def test_the_guides_file_describes_a_program(tmp_path: Path) -> None:
+    page = Path(__file__).parents[1] / "docs" / "candidates.md"
+    (tmp_path / "mine.toml").write_text(page.read_text().partition("```toml\n")[2].partition("```")[0])
+    made = tb.candidate(f"program:{tmp_path / 'mine.toml'}", allow_code=True)
+    (flow,) = scenario(cc=made.cc, params={"bytes": "1kB"}).resolve(live=True)["flows"]
+    assert flow["app"]["params"]["client"].endswith("--bytes 1000")
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -176,6 +184,12 @@ def test_a_dossiers_baselines_run_where_the_candidate_does_and_the_rest_is_named
     assert "more than a guest carries" in by_name["population"].why
     assert "--engine vm --kernel k" in done.to_json()["command"]
     assert (examine().run, asked) == (0, [PROGRAM])
+
+
+def test_a_guest_refuses_at_once_what_is_twice_too_fast_for_it() -> None:
+    fast = scenario(cc=MODULE).with_({"dumbbell.rate": "1gbit"})
+    with pytest.raises(Overloaded, match="--dilation 16"):
+        engines.for_candidates(fast.named).run(fast, allow_code=True)
 
 
 def test_a_cell_that_a_guest_refuses_passes_and_fails_nothing() -> None:

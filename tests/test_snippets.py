@@ -17,7 +17,9 @@ from tailback.experiment import read_sweep
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 SWEEPS = ROOT / "docs/sweeps.md"
-NO_SCENARIOS = {ROOT / "docs" / name for name in ("papers.md", "rust.md", "suites.md", "tutorials/own-stack.md")}
+NO_SCENARIOS = {
+    ROOT / "docs" / name for name in ("candidates.md", "papers.md", "rust.md", "suites.md", "tutorials/own-stack.md")
+}
 
 
 def blocks(language: str, page: Path) -> list[str]:

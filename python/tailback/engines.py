@@ -247,16 +247,18 @@ class Live(Engine):
 class Vm(Engine):
     """A kernel in a virtual machine: the one of this name or path, or the first one fetched.
 
-    Its processor is `dilation` times faster, as for `tailback.vm.run`. A run whose machine is lost is tried again.
+    Its processor is `dilation` times faster, as for `tailback.vm.run`. A run whose machine is lost is tried again. With
+    `sure` a run is refused at once whose links are twice too fast for it: minutes later it would be.
     """
 
     name = "vm"
     can = Capabilities(repeat=True, choose_kernel=True, share=True, kernel=True)
     TRIES = 3
 
-    def __init__(self, kernel: str | None = None, dilation: int = 1) -> None:
+    def __init__(self, kernel: str | None = None, dilation: int = 1, *, sure: bool = False) -> None:
         self.kernel = kernel
         self.dilation = dilation
+        self.sure = sure
 
     @property
     def words(self) -> list[str]:
@@ -270,6 +272,9 @@ class Vm(Engine):
 
     def run(self, scenario: Scenario, **how: Unpack[How]) -> Result:
         """As `tailback.vm.run`."""
+        if self.sure and (enough := vm.dilation_for(scenario.resolve(live=True, check=False))) > 2 * self.dilation:
+            alone = f"Alone it may run: --engine vm --dilation {2 * enough}"
+            raise vm.Overloaded(f"its links carry more than a guest's processor does. {alone}")
         for left in reversed(range(self.TRIES)):
             try:
                 return vm.run(scenario, kernel=self.kernel, dilation=self.dilation, **how)
@@ -325,9 +330,7 @@ def named(words: str, kernel: str | None = None, dilation: int = 1) -> list[Engi
     return [Vm(kernel, dilation) if _ENGINES[word] is Vm else _ENGINES[word]() for word in chosen]
 
 
-def for_candidates(
-    names: Iterable[str], engine: str | None = None, kernel: str | None = None, dilation: int = 1
-) -> Engine:
+def for_candidates(names: Iterable[str], engine: str | None = None, kernel: str | None = None) -> Engine:
     """The engine that runs all of these candidates: `engine`, or the first that all of them have.
 
     >>> for_candidates(["cubic", "reno"]).name, for_candidates(["cubic", "module:tcp_mine.c"]).name
@@ -349,11 +352,12 @@ def for_candidates(
     found = next(iter(left)) if chosen is None else chosen[0].name
     # A live run is nothing to begin unasked.
     found = "vm" if chosen is None and found == "live" and "vm" in left else found
-    if found != "vm" and (kernel is not None or dilation != 1):
-        field, value = ("kernel", kernel) if kernel is not None else ("dilation", dilation)
+    if found == "vm":
+        return Vm(kernel, sure=True)
+    if kernel is not None:
         problem = f"only a guest has one, and this runs in {found}"
-        raise ScenarioError([Problem(field, value, problem, "Add --engine vm, or leave it out")])
-    return named(found, kernel, dilation)[0]
+        raise ScenarioError([Problem("kernel", kernel, problem, "Add --engine vm, or leave it out")])
+    return named(found)[0]
 
 
 def _no_engine(engine: str | None, problem: str, fix: str) -> ScenarioError:

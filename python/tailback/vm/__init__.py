@@ -45,6 +45,7 @@ __all__ = [
     "Overloaded",
     "VmError",
     "check",
+    "dilation_for",
     "doctor",
     "fetch",
     "fetched",
@@ -334,13 +335,17 @@ def _controls(job: _Job, head: dict[str, Any]) -> dict[str, list[dict[str, str]]
     return found
 
 
+def dilation_for(resolved: Mapping[str, Any]) -> int:
+    """How many times faster a guest's processor has to be for the rates of a resolved scenario's links."""
+    rate = max((link.get("rate_bps") or 0 for link in resolved["links"]), default=0)
+    # Each second data packet is acknowledged.
+    return min(machine.MOST_DILATION, max(1, math.ceil(1.5 * rate / _BITS_OF_PACKET / _EASY_PACKETS)))
+
+
 def _overload(job: _Job, head: dict[str, Any], tables: dict[str, dict[str, Any]], duration_s: float) -> str:
     """Why a guest's run counts for nothing: its processor, which no faster host makes faster, had too much to do."""
     carried = int(tables["emulator"]["packets"][0]) / duration_s
-    rate = max((link.get("rate_bps") or 0 for link in job.resolved["links"]), default=0)
-    # Each second data packet is acknowledged.
-    asked = 1.5 * rate / _BITS_OF_PACKET / _EASY_PACKETS
-    enough = min(machine.MOST_DILATION, max(math.ceil(asked), 2 * job.dilation))
+    enough = min(machine.MOST_DILATION, max(dilation_for(job.resolved), 2 * job.dilation))
     return (
         f"the guest was overloaded: it carried {carried:,.0f} packets a second, {100 * head['about']['busy']:.0f} % of "
         f"its processor busy ({'; '.join(head['notes'])}). A faster processor may do: --dilation {enough}. Or "
