@@ -271,8 +271,9 @@ impl Deref for CodeName {
 impl CodeName {
     /// Whether it says where code lies.
     pub fn is_place(text: &str) -> bool {
-        let place =
-            ["python:", "bpf:", "rust:", "module:", "program:", "c:"].iter().find_map(|kind| text.strip_prefix(kind));
+        let place = ["python:", "bpf:", "rust:", "module:", "program:", "c:"]
+            .iter()
+            .find_map(|kind| text.strip_prefix(kind));
         place.is_some_and(|place| !place.is_empty() && !place.chars().any(char::is_control))
     }
 
