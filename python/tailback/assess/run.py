@@ -57,7 +57,7 @@ QUICK = Rounds((3, 7))
 #: How long the trial may take before a candidate counts as one that does not come back.
 PATIENCE_S = 30.0
 #: Of what the trial takes in a guest: to boot, for each simulated second, and for a thousand packets. Fitted to three
-#: cells, of which each was predicted within a quarter.
+#: cells, of which the largest took a third longer than that.
 _BOOT, _SECOND, _THOUSAND = 0.6, 0.008, 0.05
 
 
