@@ -45,7 +45,7 @@ def read(name: str, folder: Path | None = None) -> str:
     elif place.suffix in (".c", ".ko"):
         found = [place]
     else:
-        raise TailbackError(f"{place} is no module. Give a .c file, a folder with a Makefile, or a built .ko")
+        raise TailbackError(f'"{name}" is no module. Give a .c file, a folder with a Makefile, or a built .ko.')
     out, size = {}, 0
     for path in found:
         try:
@@ -57,7 +57,8 @@ def read(name: str, folder: Path | None = None) -> str:
             is_built = path.suffix == ".ko"
             out[at] = _BUILT + base64.b64encode(contents).decode() if is_built else contents.decode("utf-8")
         except OSError as error:
-            raise TailbackError(f"{path} cannot be read: {error.strerror}.") from None
+            where = "" if path.is_file() else " Write its path from the scenario's folder or the current one."
+            raise TailbackError(f'"{name}": {path} cannot be read: {error.strerror}.{where}') from None
         except UnicodeDecodeError:
             raise TailbackError(f"{path} is not UTF-8 text.") from None
     return crates.joined(out)
@@ -81,4 +82,4 @@ class Declared(compiled.Declared):
 
     def library(self, params: Mapping[str, Any]) -> Path:
         """Always refuses."""
-        raise ValueError("a kernel module runs in a guest's kernel only. Run it with --engine vm")
+        raise ValueError("a kernel module runs in a guest's kernel only: tailback run --engine vm")

@@ -62,9 +62,10 @@ class Module:
         return found[1].decode() if found else ""
 
     @property
-    def parameters(self) -> list[str]:
-        """Its parameters (`module_param`)."""
-        return sorted(name.decode() for name in re.findall(rb"\0?parmtype=(\w+):", self.contents))
+    def parameters(self) -> dict[str, str]:
+        """The types of its parameters (`module_param`) by name: "int", "charp", "array of int"."""
+        found = re.findall(rb"\0?parmtype=(\w+):([\w ]+)", self.contents)
+        return {name.decode(): of_type.decode() for name, of_type in sorted(found)}
 
     @property
     def depends(self) -> list[str]:
@@ -163,18 +164,25 @@ def queue_of(name: str, module: Module) -> str:
     return found.pop()
 
 
+#: Types of a parameter that the kernel reads as a whole number.
+_WHOLE = frozenset({"byte", "hexint", "short", "ushort", "int", "uint", "long", "ulong", "ullong"})
+
+
 def parameters(name: str, module: Module, given: Mapping[str, Any]) -> str:
     """The words the kernel loads it with: "window=20". `BuildError` for what the module does not take."""
     words = []
     for key, value in given.items():
         if key not in module.parameters:
             close = nearest(key, module.parameters)
-            hint = f' Did you mean "{close}"?' if close else ""
+            hint = f'Did you mean "{close}"? ' if close else ""
             known = ", ".join(module.parameters) or "none: make one with module_param(window, int, 0644)"
-            raise BuildError(f"{name} has no parameter {key}", f"Its parameters are: {known}.{hint}".rstrip())
+            raise BuildError(f"{name} has no parameter {key}", f"{hint}Its parameters are: {known}")
         number = int(value) if isinstance(value, bool) or (isinstance(value, float) and value.is_integer()) else value
         if re.search(r"\s", str(number)):
             raise BuildError(f"{key} = {value!r} has a space in it", "Write a number or one word")
+        if module.parameters[key] in _WHOLE and isinstance(number, float):
+            problem = f"{key} = {value!r} is no whole number, and the module declares {module.parameters[key]}"
+            raise BuildError(problem, "Write a whole number")
         words.append(f"{key}={number}")
     return " ".join(words)
 
