@@ -156,7 +156,8 @@ def module(
 ) -> None:
     """Build a congestion control of yours, and keep a copy of a kernel that has it as one of its own.
 
-    Scenarios name it as they name the kernel's others. That runs its code, in guests alone.
+    A scenario then names it as one of the kernel's, if its .name is a congestion control of `tailback list algorithms`.
+    One of another name runs as cc = "module:tcp_mine.c" only. That runs its code, in guests alone.
 
     For example `tailback vm module tcp_prague.c --on debian-7.3 --name prague-7.3`
     """
