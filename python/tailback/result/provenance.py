@@ -18,16 +18,19 @@ class Provenance:
     #: "sim", "live", "vm", "capture" or another tool's name; empty where a result does not say.
     engine: str
     version: str
+    #: Of a guest's kernel, such as "6.1.0-56-cloud-amd64"; empty otherwise.
+    release: str = ""
 
     @classmethod
     def of(cls, meta: Mapping[str, Any]) -> Provenance:
         """From a result's `meta`.
 
-        >>> Provenance.of({"engine": "vm 0.2.0"})
-        Provenance(engine='vm', version='0.2.0')
+        >>> Provenance.of({"engine": "vm 0.2.0", "kernel": {"release": "7.3.4"}}).way
+        'on Linux 7.3.4 in a virtual machine'
         """
         engine, _, version = str(meta.get("engine", "")).partition(" ")
-        return cls(engine, version)
+        kernel = meta.get("kernel") if engine == "vm" else None
+        return cls(engine, version, str(kernel.get("release", "")) if isinstance(kernel, Mapping) else "")
 
     @property
     def is_captured(self) -> bool:
@@ -37,6 +40,8 @@ class Provenance:
     @property
     def way(self) -> str:
         """To stand behind a duration: "60 s simulated"."""
+        if self.release:
+            return f"on Linux {self.release} in a virtual machine"
         return _WAYS.get(self.engine, "simulated")
 
     def __str__(self) -> str:
