@@ -13,7 +13,7 @@ export PYO3_PYTHON := $(VIRTUAL_ENV)/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport CONDA_PREFIX
 # Kernels and crates that tests build do not share our jobs.
-unexport MAKEFLAGS
+unexport MAKEFLAGS MFLAGS
 unexport PYTHONHOME
 unexport PYTHONPATH
 

@@ -143,6 +143,7 @@ conditions = ["subject.goodput_mbps > 2mbit"]
 """
 
 
+@pytest.mark.long
 def test_the_steps_on_a_repository_test_compare_and_leave_comment_page_and_history(tmp_path: Path) -> None:
     """A repository with a base and a change, and the steps as a runner starts them."""
     repo, programs = tmp_path / "repo", tmp_path / "bin"

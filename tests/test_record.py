@@ -73,6 +73,7 @@ def test_a_dossier_of_a_transport_is_found_by_its_page(tmp_path: Path, monkeypat
     assert {row.scenario for row in rows} == {""}
 
 
+@pytest.mark.long
 def test_the_same_sources_give_the_same_page(tmp_path: Path) -> None:
     hashes = set()
     for number in ("1", "2"):

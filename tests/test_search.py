@@ -64,6 +64,7 @@ def test_a_section_has_the_anchor_that_the_page_has() -> None:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 def test_the_search_works_from_a_folder(tmp_path: Path) -> None:
     site = tmp_path / "site"

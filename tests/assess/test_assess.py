@@ -393,6 +393,7 @@ def shallow() -> dict[tuple[str, str], dict[int, Any]]:
     return out
 
 
+@pytest.mark.long
 def test_bbr_fails_with_several_flows_in_shallow_buffers_and_the_others_do_not(shallow: Any) -> None:
     came = {(each.control.cc, each.control.experiment): each.verdict for each in judge_controls(shallow, KNOWN)}
     assert came["bbr", "high-loss"] == "failed"
@@ -450,6 +451,7 @@ def test_what_is_in_the_store_is_not_run_again(store: Path, tmp_path: Path) -> N
         assert (tmp_path / "one" / name).read_text() == (tmp_path / "two" / name).read_text()
 
 
+@pytest.mark.long
 def test_the_user_says_how_many_seeds(store: Path) -> None:
     done = tb.assess("vegas", quick=True, only=SMALL, seeds=4, store=store)
     assert {each.candidate.n for criterion in done.criteria for each in criterion.found} == {4}

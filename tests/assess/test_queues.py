@@ -300,6 +300,7 @@ def test_a_table_of_effects_has_every_baseline() -> None:
     assert output.effect(found, "codel", has_own_bounds=True) == ""
 
 
+@pytest.mark.long
 def test_a_kernels_queue_runs_in_guests_and_those_beside_it_are_simulated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

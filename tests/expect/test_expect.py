@@ -234,6 +234,7 @@ def test_a_number_that_does_not_exist_fails(relation: str, missing: float) -> No
     assert "seed 7" in found.why
 
 
+@pytest.mark.long
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_a_bound_at_the_true_mean_is_rarely_decided(seed: int) -> None:
@@ -253,6 +254,7 @@ def outcomes(distance: float, samples: int = 300) -> dict[str, float]:
     return found
 
 
+@pytest.mark.long
 def test_the_stopping_rule_errs_as_often_as_the_page_says() -> None:
     on_the_bound = outcomes(0.0)
     assert on_the_bound["passed"] == pytest.approx(0.1, abs=0.05)

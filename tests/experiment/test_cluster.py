@@ -31,7 +31,7 @@ BASE = tb.dumbbell(
 def dask() -> Iterator[Any]:
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         ) as running,
         distributed.Client(running, set_as_default=False) as client,
     ):

@@ -104,7 +104,7 @@ def test_workers_on_a_cluster_need_no_disk_in_common(s3: str, tmp_path: Path) ->
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         ) as running,
         distributed.Client(running, set_as_default=False) as client,
     ):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import tailback as tb
-from tailback import vm
+from tailback import engines, vm
 from tailback.vm import kernels
 from tailback_validation import queues
 
@@ -76,5 +76,5 @@ def test_runs_of_another_kernel_do_not_count(tmp_path: Path, monkeypatch: pytest
     assert queues.compared(tmp_path, "k", [cell]) == []
     reported: list[str] = []
     queues.run_cells([cell], "k", tmp_path, announce=reported.append)
-    assert asked == ["k", "k"]
+    assert asked == ["k", "k"] * engines.Vm.TRIES
     assert "tries again: the guest hangs" in reported[0]

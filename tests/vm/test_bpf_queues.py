@@ -25,6 +25,7 @@ def demand_kernel(name: str) -> None:
         pytest.skip(f"a kernel is not here (tailback vm fetch {name})")
 
 
+@pytest.mark.long
 @boots
 def test_the_example_drops_in_a_guest_what_it_drops_in_the_simulator() -> None:
     demand_kernel(KERNEL)

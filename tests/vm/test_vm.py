@@ -167,6 +167,7 @@ def test_the_kernels_chance_follows_the_seed() -> None:
     assert carried(1) != carried(2)
 
 
+@pytest.mark.long
 @boots
 def test_quic_stacks_carry_over_its_sockets_what_they_carry_simulated() -> None:
     stacks = ["quinn", "noq", "s2n-quic"]
