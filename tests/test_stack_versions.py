@@ -128,3 +128,11 @@ def test_an_adapter_has_what_the_version_has(world: Path) -> None:
     }
     # What a fault of the stack names.
     assert 'VERSION: &str = "1.1.0"' in texts["1.1.0"].read_text()
+
+
+@pytest.mark.parametrize("crate", sorted(versions._FITS))
+def test_what_older_versions_lack_is_in_the_adapter_once(crate: str) -> None:
+    folder = versions._CRATES / "tailback-bench" / "examples" / versions.STACKS[crate][0]
+    text = "".join(file.read_text() for file in folder.glob("*.rs"))
+    for _, changes in versions._FITS[crate]:
+        assert [text.count(later) for later, _ in changes] == [1] * len(changes), changes

@@ -27,11 +27,32 @@ _CRATES = Path(__file__).resolve().parents[3] / "crates"
 _EXPORTED = Path(__file__).with_name("exported.rs")
 _VERSION = re.compile(r"(?P<crate>[a-z0-9-]+)@(?P<version>\d+(\.\d+){2})")
 #: What an adapter has and a crate before that version has not.
-_SINCE = {
-    "noq-proto": (
-        (1, 2, 0),
-        "    fn on_cwnd_limited(&mut self) {\n        self.inner.on_cwnd_limited();\n    }\n",
-    )
+_FITS: dict[str, list[tuple[tuple[int, int, int], list[tuple[str, str]]]]] = {
+    "noq-proto": [
+        ((1, 2, 0), [("    fn on_cwnd_limited(&mut self) {\n        self.inner.on_cwnd_limited();\n    }\n", "")])
+    ],
+    "quinn-proto": [
+        ((0, 11, 18), [("if has_sample { path.min_rtt } else { Default::default() }", "Default::default()")]),
+        (
+            (0, 11, 13),
+            [
+                (", ControllerMetrics", ""),
+                ("    fn metrics(&self) -> ControllerMetrics {\n        self.inner.metrics()\n    }\n", ""),
+                ("    let metrics = connection.congestion_state().metrics();\n", ""),
+                ("metrics.ssthresh.unwrap_or(u64::MAX)", "u64::MAX"),
+                ("metrics.pacing_rate.map(Rate::from_bps)", "None"),
+            ],
+        ),
+        # Its tokens, which no connection here takes, have the host's time.
+        (
+            (0, 11, 10),
+            [
+                ("StreamId, TimeSource, ", "StreamId, "),
+                ("    accept.time_source(Arc::new(Epoch));\n", ""),
+                ("impl TimeSource for Epoch {", "#[allow(dead_code)]\nimpl Epoch {"),
+            ],
+        ),
+    ],
 }
 
 _MODULES = """\
@@ -258,9 +279,12 @@ def _project(crate: str, version: str) -> Path:
 
 def _fitted(text: str, crate: str, version: str) -> str:
     """An adapter's file that names this version of the crate, without what it has not yet."""
-    since, later = _SINCE.get(crate, ((), ""))
     text = re.sub(r'(?<=VERSION: &str = ")[^"]+', version, text)
-    return text.replace(later, "") if version != "*" and _order(version) < since else text
+    for since, changes in _FITS.get(crate, []):
+        if version != "*" and _order(version) < since:
+            for later, before in changes:
+                text = text.replace(later, before)
+    return text
 
 
 @functools.cache
