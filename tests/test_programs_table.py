@@ -25,6 +25,10 @@ def test_every_example_of_a_program_is_in_the_table(table: dict[str, Any]) -> No
         assert example.flow in [flow["name"] for flow in example.described().resolve(live=True)["flows"]]
 
 
+def test_an_error_names_no_place_outside_the_clone(table: dict[str, Any]) -> None:
+    assert table["plain"](f"{ROOT}/scenarios/a.toml: no | program\n") == "scenarios/a.toml: no / program"
+
+
 def test_a_changed_program_begins_again_and_another_byte_is_counted(table: dict[str, Any]) -> None:
     example = next(it for it in table["EXAMPLES"] if it.name == "go")
     run = {
