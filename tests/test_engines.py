@@ -94,3 +94,18 @@ def test_each_engine_checks_and_runs_with_what_it_was_given(monkeypatch: pytest.
         engine.check(SCENARIO)
         assert engine.run(SCENARIO).flow_names == ["a"]
     assert said == ["live", "mine", "mine"]
+
+
+def test_a_kernels_engine_takes_a_scenario_its_resolved_form_and_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "one.toml"
+    file.write_text(SCENARIO.to_toml())
+    monkeypatch.setattr(engines.Vm, "run", lambda self, what, **how: tb.run(what))
+    found = dict(engines.Vm().outcomes([SCENARIO, SCENARIO.resolve(), file]))
+    first = found[0]
+    assert isinstance(first, tb.Result)
+    for number in (1, 2):
+        other = found[number]
+        assert isinstance(other, tb.Result)
+        assert first.differing(other) == []

@@ -13,7 +13,6 @@ and compare no names; a result's `provenance` says which engine filled it, and `
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import platform
 import re
@@ -28,10 +27,11 @@ from tailback import _core, live, vm
 from tailback._core import Cancel
 from tailback.algorithms import sources
 from tailback.candidate import engines_of
+from tailback.checksums import digest
 from tailback.consent import demand_allowed
 from tailback.errors import Cancelled, Problem, ScenarioError, TailbackError, nearest
 from tailback.result import Result, demand_writable, open_result
-from tailback.run import Algorithms, Runnable, cores, run, run_outcomes, simulate_again
+from tailback.run import Algorithms, Runnable, as_scenario, cores, run, run_outcomes, simulate_again
 from tailback.scenario import Scenario
 from tailback.scenario.whole import as_text
 
@@ -159,14 +159,14 @@ class Engine(ABC):
     def _found(self, what: Runnable, store: Folder, allow_code: bool) -> tuple[Scenario | TailbackError, Path | None]:
         """A scenario and where it is kept; the error of one that cannot be run."""
         try:
-            scenario = what if isinstance(what, Scenario) else Scenario.from_resolved(what)  # type: ignore[arg-type]
+            scenario = as_scenario(what)
             resolved = scenario.resolve(live=True)
             demand_allowed(resolved, allow_code, scenario)
             if store is None:
                 return scenario, None
             own = [f"{name} {source.sha256}" for name, source in sources(resolved, None, scenario.folder).items()]
             text = "\n".join([_core.version(), self.mark(scenario), as_text(resolved), *own])
-            return scenario, Path(store) / hashlib.sha256(text.encode()).hexdigest()[:24]
+            return scenario, Path(store) / digest(text.encode())[:24]
         except TailbackError as error:
             return error, None
 

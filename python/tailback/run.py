@@ -30,7 +30,7 @@ from tailback.result import Result, write_while
 from tailback.result.layout import Sink
 from tailback.scenario import Scenario
 
-__all__ = ["Cancel", "run", "run_each", "run_many"]
+__all__ = ["Cancel", "as_scenario", "run", "run_each", "run_many"]
 
 T = TypeVar("T")
 #: What can be run: a scenario, its resolved form, or the path of a scenario file.
@@ -53,6 +53,13 @@ class _Prepared:
     @property
     def name(self) -> str:
         return str(self.resolved.get("name") or "scenario")
+
+
+def as_scenario(what: Runnable) -> Scenario:
+    """The scenario that is to be run."""
+    if isinstance(what, Mapping):
+        return Scenario.from_resolved(what)
+    return what if isinstance(what, Scenario) else Scenario.from_toml(what)
 
 
 def _prepare(what: Runnable, algorithms: Algorithms | None, allow_code: bool) -> _Prepared:

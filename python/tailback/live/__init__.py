@@ -20,7 +20,7 @@ from tailback.errors import Cancelled, EngineError, Problem, ScenarioError, Tail
 from tailback.live import controls, programs, shells
 from tailback.progress import Bar
 from tailback.result import Result
-from tailback.run import Runnable
+from tailback.run import Runnable, as_scenario
 from tailback.scenario import Scenario
 
 __all__ = ["LiveError", "check", "clean", "doctor", "run", "shell"]
@@ -41,12 +41,6 @@ def _demand_linux() -> None:
         raise ScenarioError([Problem("engine", "live", "live runs need Linux", fix)])
 
 
-def _scenario(what: Runnable) -> Scenario:
-    if isinstance(what, Mapping):
-        return Scenario.from_resolved(what)
-    return what if isinstance(what, Scenario) else Scenario.from_toml(what)
-
-
 def _candidates(scenario: Scenario, resolved: Mapping[str, Any]) -> dict[str, str]:
     """The texts of BPF sources, by name; refuses what no kernel runs."""
     demand_of_kernel(scenario, resolved)
@@ -60,7 +54,7 @@ def _refused(scenario: Scenario, error: Exception) -> ScenarioError:
 def check(scenario: Runnable, *, twins: bool = False) -> None:
     """Raise `ScenarioError` unless this machine can run `scenario` live (`twins` as for `run`); nothing is made."""
     _demand_linux()
-    what = _scenario(scenario)
+    what = as_scenario(scenario)
     resolved = what.resolve(live=True)
     try:
         _core.live_check(json.dumps(resolved), str(what.here), twins, _candidates(what, resolved))
@@ -88,7 +82,7 @@ def run(
     later.
     """
     _demand_linux()
-    what = _scenario(scenario)
+    what = as_scenario(scenario)
     resolved = what.resolve(live=True)
     demand_allowed(resolved, allow_code, what)
     name = str(resolved.get("name") or "scenario")
@@ -162,7 +156,7 @@ def shell(
     needs `allow_code`. Raises as `run` does, and `ScenarioError` for a host that the scenario does not have.
     """
     _demand_linux()
-    what = _scenario(scenario)
+    what = as_scenario(scenario)
     resolved = what.resolve(live=True)
     demand_allowed(resolved, allow_code, what)
     if not command or shutil.which(command[0]) is None:

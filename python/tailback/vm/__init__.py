@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import json
 import math
 import shutil
@@ -27,7 +26,7 @@ from tailback.live import LiveError, controls
 from tailback.live import programs as output
 from tailback.progress import Bar
 from tailback.result import Result
-from tailback.run import Runnable
+from tailback.run import Runnable, as_scenario
 from tailback.scenario import Scenario
 from tailback.vm import apart, counters, kernel_log, kernels, letter, machine, own
 from tailback.vm.archive import Entry, archive
@@ -64,12 +63,6 @@ class Overloaded(GuestError):
     """A run that asked for more than a guest's processor does: it says nothing of what was run."""
 
 
-def _scenario(what: Runnable) -> Scenario:
-    if isinstance(what, Mapping):
-        return Scenario.from_resolved(what)
-    return what if isinstance(what, Scenario) else Scenario.from_toml(what)
-
-
 def _refused(scenario: Scenario, args: Any) -> ScenarioError:
     return scenario.complaint(*map(str, args))
 
@@ -83,7 +76,7 @@ def check(
     dilation: int = 1,
 ) -> None:
     """Raise `ScenarioError`, `KernelError` or `VmError` unless this machine can run `scenario` on `kernel`."""
-    job = _job(_scenario(scenario), kernel, twins, allow_code, dilation)
+    job = _job(as_scenario(scenario), kernel, twins, allow_code, dilation)
     _bpf_programs(job)
     _programs(job)
 
@@ -114,7 +107,7 @@ def run(
     Raises `ScenarioError` for what this
     kernel cannot run, `KernelError` without a kernel, `VmError` if the machine or the guest fails.
     """
-    return _run(_job(_scenario(scenario), kernel, twins, allow_code, dilation), progress, cancel)
+    return _run(_job(as_scenario(scenario), kernel, twins, allow_code, dilation), progress, cancel)
 
 
 def repeat(
@@ -160,12 +153,8 @@ def identity(scenario: Scenario, *, kernel: str | None = None, dilation: int = 1
     job = _job(scenario, kernel, False, True, dilation)
     found = _programs(job)
     programs = found.about["sha256"] if found is not None else ""
-    return " ".join(["vm", job.kernel.digest, _digest(_GUEST), str(dilation), programs]).rstrip()
-
-
-@functools.cache
-def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()[:16] if file.is_file() else ""
+    guest = kernels.digest_of(_GUEST)[:16] if _GUEST.is_file() else ""
+    return " ".join(["vm", job.kernel.digest, guest, str(dilation), programs]).rstrip()
 
 
 def doctor() -> list[dict[str, Any]]:

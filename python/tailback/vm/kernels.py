@@ -20,7 +20,7 @@ from tailback.errors import Problem, ScenarioError, nearest
 from tailback.files import cached, is_plain, whole_folder
 from tailback.vm.debian import Archive, KernelError, packages_beside, unpack
 
-__all__ = ["BUILT_OF", "Kernel", "KernelError", "archive", "built", "fetch", "fetched", "find"]
+__all__ = ["BUILT_OF", "Kernel", "KernelError", "archive", "built", "digest_of", "fetch", "fetched", "find"]
 
 #: The file in a fetched kernel's folder that names the package it came in.
 _NOTE = "package"
@@ -95,9 +95,9 @@ class Kernel:
     def digest(self) -> str:
         """Another one for another image, or another module that a guest may be given."""
         given = {name: file for name, file in self._modules.items() if name.startswith(("tun", "tcp_", "sch_"))}
-        hasher = hashlib.sha256(_digest_of(self.image).encode())
+        hasher = hashlib.sha256(digest_of(self.image).encode())
         for name, file in sorted(given.items()):
-            hasher.update(f" {name} {_digest_of(file)}".encode())
+            hasher.update(f" {name} {digest_of(file)}".encode())
         return hasher.hexdigest()[:16]
 
     @property
@@ -264,7 +264,8 @@ def _read(file: Path) -> bytes:
         raise KernelError(f"{file}: {error.strerror}. {fix if cache() in file.parents else 'Put it there'}") from None
 
 
-def _digest_of(file: Path) -> str:
+def digest_of(file: Path) -> str:
+    """SHA-256 of a file, read again only if it changed. Raises `OSError`."""
     found = file.stat()
     return _digest_at(file, found.st_size, found.st_mtime_ns)
 
@@ -401,7 +402,7 @@ def _by_path(path: Path) -> Kernel:
 def _in_package(path: Path) -> Kernel:
     """The kernel of a Debian package and of those of its release beside it, unpacked into the cache once."""
     parts = packages_beside(path)
-    digest = hashlib.sha256("".join(_digest_of(part) for part in parts).encode()).hexdigest()[:16]
+    digest = hashlib.sha256("".join(digest_of(part) for part in parts).encode()).hexdigest()[:16]
     target = cache() / f".package-{digest}"
     if not target.is_dir():
         with whole_folder(target) as partial:
