@@ -304,18 +304,22 @@ def test_each_comparison_has_a_page_of_its_own(monkeypatch: pytest.MonkeyPatch) 
     def noted(*given: object) -> None:
         pages.append([str(it) for it in given if isinstance(it, Path)])
 
-    for name in ("_validate_sampled", "_validate_queues", "_validate_standing"):
+    for name in ("_validate_sampled", "_validate_beside", "_validate_queues", "_validate_standing"):
         monkeypatch.setattr(studies, name, noted)
     run = CliRunner().invoke
     assert run(cli.app, ["validate", "--engine", "vm"]).exit_code == 0
+    two = ["validate", "--engine", "vm", "--algorithms", "bbr,bbr3", "--kernel"]
+    assert run(cli.app, [*two, "debian-6.12,bbr3-6.12"]).exit_code == 0
     assert run(cli.app, ["validate", "--engine", "vm", "--queues"]).exit_code == 0
     assert run(cli.app, ["validate", "--engine", "vm", "--standing"]).exit_code == 0
     truth = str(Path(__file__).parents[2] / "validation/truth")
     assert pages == [
         [truth, "docs/validation-sampled.md"],
+        [truth, "docs/validation-bbr3-beside-bbr.md"],
         ["results/queues", "docs/validation-queues.md"],
         [truth, "docs/validation-standing.md"],
     ]
+    assert "Give two of each" in str(run(cli.app, [*two, "debian-6.12"]).exception)
     for words in (["--engine", "vm", "--ns2"], ["--work", "elsewhere"]):
         refused = run(cli.app, ["validate", *words])
         assert refused.exit_code != 0

@@ -13,7 +13,7 @@ import pytest
 import tailback as tb
 from tailback import vm
 from tailback.vm import kernels
-from tailback_validation import kernel_rows, null, sampled, sampled_page
+from tailback_validation import beside, kernel_rows, null, sampled, sampled_page
 
 
 def test_the_design_is_the_same_everywhere_and_even() -> None:
@@ -47,6 +47,38 @@ def test_one_algorithm_has_the_paths_of_the_design_a_folder_and_a_page_of_its_ow
     assert (pair["cells"], pair["within_both"]) == (2, 1.0)
     assert out.read_text().startswith("# `bbr3` beside its own code")
     assert sampled_page.study(["k"], 2, tmp_path, out, seconds=0)["The simulator against k"]["cells"] == 0
+
+
+def test_two_algorithms_are_compared_path_by_path_each_on_its_kernel(tmp_path: Path) -> None:
+    designs = [sampled.design(4, algorithm) for algorithm in ("bbr", "bbr3")]
+    for number, (first, second) in enumerate(zip(*designs, strict=True)):
+        # What bbr3's kernel has: 10 % more goodput, 2 ms less delay, a third of the repeats.
+        one = {"goodput": 10.0, "delay": 0.010, "retransmitted": 29.0 + 30 * number}
+        _keep(tmp_path / "bbr", first, **one)
+        if number != 3:
+            two = {"goodput": 11.0, "delay": 0.008, "retransmitted": (one["retransmitted"] + 1) / 3 - 1}
+            _keep(tmp_path / "bbr3", second, **two)
+    out = tmp_path / "page.md"
+    found = beside.study(("bbr", "bbr3"), ("k", "k"), 4, tmp_path, out, seconds=0)
+    assert found["cells"] == 3
+    page = out.read_text()
+    assert "**On 3 sampled paths `bbr3` has +10.0 % (+10.0 to +10.0) goodput, -2.00 (-2.00 to -2.00) ms" in page
+    assert "and 0.33 (0.33 to 0.33) times the repeated segments of `bbr`" in page
+    slow = next(row for row in found["expected"] if "lose 30 %" in row["says"])
+    assert slow["kernels"]
+    assert beside.study(("bbr", "cubic"), ("k", "k"), 4, tmp_path, out, seconds=0) == {"cells": 0, "expected": []}
+
+
+@pytest.mark.parametrize("pair", beside.EXPECTED)
+def test_each_expectation_of_two_algorithms_can_fail(pair: tuple[str, str]) -> None:
+    def pairs(goodput: float, delay: float, repeats: float) -> list[beside.Pair]:
+        one = {"goodput": 10.0, "delay": 0.010, "retransmitted": 99.0}
+        two = {"goodput": 10 * goodput, "delay": 0.010 + delay, "retransmitted": 100 * repeats - 1}
+        return [beside.Pair(cell, one, two) for cell in sampled.design(8)]
+
+    for expectation in beside.EXPECTED[pair]:
+        assert expectation.holds(pairs(1.0, 0.0, 0.5)), expectation.says
+        assert not expectation.holds(pairs(0.6, 0.002, 1.5)), expectation.says
 
 
 def test_dctcp_has_marks_in_each_cell_and_linux_7_its_own_profile() -> None:

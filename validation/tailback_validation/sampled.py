@@ -99,6 +99,14 @@ class Cell:
     reorder: bool
     traffic: str
 
+    @property
+    def path(self) -> str:
+        """The path in words."""
+        path = f"{self.rate_mbps:g} Mbit/s, {self.rtt_ms:g} ms, {self.queue} of {self.queue_bdp:g} BDP"
+        harm = [f"loss {100 * self.loss:g} %"] if self.loss else []
+        harm += ["reordering"] if self.reorder else []
+        return ", ".join([path, *harm])
+
     def scenario(self, of: Mapping[str, Any] | None = None) -> tb.Scenario:
         """What both engines run; the simulator with the stack that stands for the kernel (`stack_of`)."""
         kind, _, ecn = self.queue.partition("+")

@@ -214,13 +214,10 @@ def _verdict(error: Error) -> str:
 
 def _row(error: Error) -> dict[str, Any]:
     cell = error.cell
-    path = f"{cell.rate_mbps:g} Mbit/s, {cell.rtt_ms:g} ms, {cell.queue} of {cell.queue_bdp:g} BDP"
-    harm = [f"loss {100 * cell.loss:g} %"] if cell.loss else []
-    harm += ["reordering"] if cell.reorder else []
     return {
         "cell": cell.number,
         "algorithm": cell.algorithm,
-        "path": ", ".join([path, *harm]),
+        "path": cell.path,
         "traffic": cell.traffic,
         "goodput": error.goodput,
         "delay": error.delay,

@@ -160,7 +160,8 @@ def validate(
     algorithms: Annotated[
         str | None,
         typer.Option(
-            help="--live: these, not the usual ten, such as `bic,cubic:twin`. --engine vm: this one in every cell."
+            help="--live: these, not the usual ten, such as `bic,cubic:twin`. --engine vm: this one in every cell; "
+            "or two, the second beside the first, each on its own of two kernels."
         ),
     ] = None,
     engine: Annotated[
@@ -200,6 +201,8 @@ def validate(
 
     - `tailback validate --engine vm --kernel debian-6.1,debian-6.12 --minutes 60`
 
+    - `tailback validate --engine vm --algorithms bbr,bbr3 --kernel debian-6.12,bbr3-6.12 --cells 100`
+
     - `tailback validate --engine vm --queues`
 
     - `tailback validate --engine vm --standing --minutes 60`
@@ -220,6 +223,16 @@ def validate(
             page = out or Path("docs/validation-standing.md")
             rows = work or Path(_validation().__file__).parents[1] / "truth"
             _validate_standing(chosen, minutes, rows, page, as_json)
+        elif algorithms and "," in algorithms:
+            two = [name.strip() for name in algorithms.split(",")]
+            if len(two) != 2 or len(chosen) != 2:
+                raise BadInput(
+                    f"--algorithms {algorithms} --kernel {kernels}: two algorithms are compared, each on a kernel that "
+                    "has it. Give two of each, such as --algorithms bbr,bbr3 --kernel debian-6.12,bbr3-6.12."
+                )
+            page = out or Path(f"docs/validation-{two[1]}-beside-{two[0]}.md")
+            rows = work or Path(_validation().__file__).parents[1] / "truth"
+            _validate_beside((two[0], two[1]), (chosen[0], chosen[1]), cells, minutes, rows, page, as_json)
         else:
             page = out or Path(f"docs/validation-{algorithms or 'sampled'}.md")
             rows = work or Path(_validation().__file__).parents[1] / "truth"
@@ -287,6 +300,23 @@ def _validate_sampled(
         say(f"{title}: {pair['cells']} cells, {share}")
     is_whole = all(pair["cells"] for pair in titles.values())
     say(f"page: {escape(str(out))}" if is_whole else f"{escape(str(out))} stays as it is")
+
+
+def _validate_beside(
+    algorithms: tuple[str, str], kernels: tuple[str, str], cells: int, minutes: float, work: Path, out: Path,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Run what is missing at the lowest priority, then write the page of the paths that both have carried."""
+    os.nice(19)
+    report = (lambda _: None) if as_json else say
+    found = _validation("beside").study(algorithms, kernels, cells, work, out, report=report, seconds=60 * minutes)
+    if as_json:
+        emit(found | {"page": out})
+        return
+    say(f"{found['cells']} of {cells} paths run with both")
+    for row in found["expected"]:
+        say(f"{row['says']}: {'met' if row.get('kernels') else 'missed'}")
+    say(f"page: {escape(str(out))}" if found["cells"] else f"{escape(str(out))} stays as it is")
 
 
 def _validate_standing(kernels: list[str], minutes: float, work: Path, out: Path, as_json: bool) -> None:
