@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -191,11 +191,11 @@ def study(
 def differences(pairs: Sequence[Pair]) -> dict[str, Interval]:
     """The mean differences of pairs with 95 % intervals: goodput (share), delay (ms), repeated segments (ratio)."""
     repeats = interval([pair.repeats for pair in pairs], "mean")
-    ratio = Interval(*map(math.exp, (repeats.estimate, repeats.low, repeats.high)), repeats.n, repeats.confidence)
+    low, middle, high = (math.exp(each) for each in (repeats.low, repeats.estimate, repeats.high))
     return {
         "goodput": interval([pair.goodput for pair in pairs], "mean"),
         "delay": interval([pair.delay_ms for pair in pairs], "mean"),
-        "repeats": ratio,
+        "repeats": replace(repeats, estimate=middle, low=low, high=high),
     }
 
 
@@ -212,7 +212,7 @@ def write(
     """
     first, second = algorithms
     on_kernels = pairs["kernels"]
-    judged = []
+    judged: list[dict[str, Any]] = []
     for expectation in EXPECTED.get(algorithms, ()):
         chosen = {name: [pair for pair in each if expectation.cells(pair.cell)] for name, each in pairs.items()}
         held = {name: bool(expectation.holds(each)) for name, each in chosen.items() if len(each) > 1}
