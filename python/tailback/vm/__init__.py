@@ -35,6 +35,7 @@ from tailback.vm.machine import GuestError, LostRun, VmError
 from tailback.vm.own import OwnModule, OwnQueue
 from tailback.vm.programs import MODULE, Programs, gather
 from tailback.vm.scratch import scratch
+from tailback.vm.unpacked import unpacked
 
 __all__ = [
     "GuestError",
@@ -252,11 +253,12 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
         try:
             initial.write_bytes(files)
             letter.prepare(memory)
+            image = unpacked(kernel.image, folder / "kernel")
         except OSError as error:
             raise VmError(f"{folder}: {error.strerror}. {machine.no_room(folder.parent)}") from None
         seed, for_programs = int(job.resolved["seed"]), found is not None
         words = machine.command(
-            *(kernel.image, initial, memory, console, seed),
+            *(image, initial, memory, console, seed),
             for_programs=for_programs,
             stalls=bool(job.own),
             dilation=job.dilation,
