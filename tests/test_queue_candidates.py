@@ -93,3 +93,20 @@ def test_the_table_says_what_the_commands_do(tmp_path: Path, monkeypatch: pytest
 def test_a_hunt_says_of_a_queue_what_to_do_instead() -> None:
     with pytest.raises(TailbackError, match=r'"codel" is a queue.*tailback assess codel'):
         hunted("codel")
+
+
+def test_a_module_declares_what_the_kernels_queue_of_its_name_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sch_copy.c").write_text('static struct Qdisc_ops pie = { .id\t= "pie" };\n')
+    (tmp_path / "sch_mine.c").write_text('static struct Qdisc_ops mine = { .id = "mine" };\n')
+    (tmp_path / "tcp_mine.c").write_text("static struct tcp_congestion_ops mine;\n")
+    copy, mine = (candidate(f"module:{name}", allow_code=True) for name in ("sch_copy.c,target=20ms", "sch_mine.c"))
+    assert (copy.target_ms, copy.limits, copy.takes_ecn, copy.needs_guest) == (20.0, "packets", True, True)
+    assert (mine.target_ms, mine.limits, mine.takes_ecn, mine.needs_guest) == (15.0, "", False, True)
+    assert copy.source is not None
+    with pytest.raises(TailbackError, match="--allow-code"):
+        candidate("module:sch_mine.c")
+    with pytest.raises(TailbackError, match="has no Qdisc_ops"):
+        candidate("module:tcp_mine.c", allow_code=True)

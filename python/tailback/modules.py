@@ -8,6 +8,7 @@ docs/tutorials/kernel-module.md.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from tailback import compiled, crates
 from tailback.errors import TailbackError
 
-__all__ = ["PREFIX", "Declared", "files", "is_queue", "is_source", "read"]
+__all__ = ["PREFIX", "Declared", "files", "is_queue", "is_source", "read", "registers"]
 
 PREFIX = "module:"
 #: Of a folder: what kbuild reads.
@@ -70,6 +71,12 @@ def files(text: str) -> dict[str, bytes]:
         name: base64.b64decode(content.removeprefix(_BUILT)) if name.endswith(".ko") else content.encode()
         for name, content in crates.split(text).items()
     }
+
+
+def registers(text: str) -> str:
+    """The name that a queue discipline's source registers, as its `.id` says; "" if no source says it."""
+    found = re.search(r"""\.id\s*=\s*"([^"]+)""", text)
+    return found.group(1) if found else ""
 
 
 def is_queue(text: str) -> bool:

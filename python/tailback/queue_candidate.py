@@ -5,7 +5,8 @@ What `candidate` distinguishes:
 - "fq_codel" or "pie,target=20ms": built in, with parameters;
 - "drop-tail-bytes" and "drop-tail-packets": a FIFO that counts the cell's limit in one or the other;
 - "kernel:fq_codel" or "kernel:pie,target=20ms": a kernel's own, which runs in guests (`Vm`) alone;
-- "mine.py:MyQueue", "package.module:MyQueue" or "python:…": a Python class, which runs code and wants `allow_code`;
+- "module:sch_mine.c": a kernel module, which guests alone load; it runs code and wants `allow_code`;
+- "mine.py:MyQueue", "package.module:MyQueue" or "python:…": a Python class, likewise;
 - "mine/Cargo.toml" or "rust:mine", "mine.bpf.c" or "bpf:mine.bpf.c": a crate in Rust or BPF source, likewise;
 - a table as a scenario has it: `{"discipline": "codel", "target": "5ms"}`, or its TOML text;
 - in Python, the class itself.
@@ -19,9 +20,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tailback import bpf, native, queues, registry
+from tailback import bpf, modules, native, queues, registry
 from tailback.algorithms import algorithm, is_reference, load, registered, sources
-from tailback.candidate import Candidate
+from tailback.candidate import Candidate, engines_of
 from tailback.candidate import table as parsed
 from tailback.checksums import digest
 from tailback.errors import ScenarioError, TailbackError, nearest
@@ -71,8 +72,8 @@ class QueueCandidate(Candidate):
 
     @property
     def needs_guest(self) -> bool:
-        """Is it a kernel's, so that only a guest has it?"""
-        return self.kind == "kernel"
+        """Whether only a guest has it: a kernel's own, or a module."""
+        return engines_of(self.name) == ("vm",)
 
     @property
     def table(self) -> dict[str, Any]:
@@ -100,6 +101,8 @@ def names_a_queue(what: Any, *, allow_code: bool = False) -> bool:
         return True
     if name in registered():
         return queues.is_queue(registered()[name])
+    if modules.is_source(name):
+        return allow_code and modules.is_queue(modules.read(name))
     if allow_code and (compiled := native.written(name)):
         return native.has_queue(compiled)
     if not allow_code or (".py:" not in name and not name.startswith("python:")):
@@ -237,10 +240,29 @@ def _compiled(label: str, table: dict[str, Any]) -> QueueCandidate:
     )
 
 
+def _of_module(label: str, table: dict[str, Any]) -> QueueCandidate:
+    """A module. One that registers the name of a kernel's queue declares what that queue's model does."""
+    name = str(table["discipline"])
+    _demand_sound(label, table, allow_code=True)
+    source = sources(_resolved(table, True), None)[name]
+    if not modules.is_queue(source.text or ""):
+        raise TailbackError(
+            f'"{name}" is no queue: its source has no Qdisc_ops. Give a module with a queue discipline, or judge a '
+            "congestion control beside others"
+        )
+    model = registry.load().kernel_queues.get(modules.registers(source.text or ""))
+    declared = _declared(model, table, _limits(model)) if model else {"limits": ""}
+    given = json.dumps([table, declared["limits"], source.sha256], sort_keys=True, default=str)
+    declared["digest"] = digest(given.encode())
+    return QueueCandidate(label=label, cc=dict(table), kind="module", allow_code=True, source=source.text, **declared)
+
+
 def _own(label: str, name: str, table: dict[str, Any], allow_code: bool) -> QueueCandidate:
     made_by: Any
     if name in registered():
         made_by, runs_code = registered()[name], False
+    elif modules.is_source(name) and allow_code:
+        return _of_module(label, table)
     elif ":" in name or native.written(name):
         if not allow_code:
             raise TailbackError(
@@ -259,7 +281,8 @@ def _own(label: str, name: str, table: dict[str, Any], allow_code: bool) -> Queu
         hint = f' Did you mean "{close}"?' if close else ""
         raise TailbackError(
             f'there is no queue "{name}".{hint} There are: {", ".join(known)}; classes of your own, as '
-            "file.py:Class; Rust crates, as mine/Cargo.toml; and BPF sources, as mine.bpf.c"
+            "file.py:Class; Rust crates, as mine/Cargo.toml; BPF sources, as mine.bpf.c; and kernel modules, as "
+            "module:sch_mine.c"
         )
     if not queues.is_queue(made_by):
         raise TailbackError(f'"{name}" is no queue: it has no enqueue and dequeue')
@@ -340,4 +363,4 @@ def _demand_sound(label: str, table: Mapping[str, Any], *, allow_code: bool) -> 
 
 def _resolved(table: Mapping[str, Any], allow_code: bool) -> dict[str, Any]:
     scenario = dumbbell(rate="10mbit", rtt="40ms", queue=dict(table), flows=[bulk("reno")], duration="1s")
-    return scenario.resolve(allow_code=allow_code, live=str(table["discipline"]).startswith(_KERNEL))
+    return scenario.resolve(allow_code=allow_code, live=engines_of(str(table["discipline"])) == ("vm",))
