@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 from kernel_images import bz_image
+from tailback import vm
+from tailback.vm import machine
 from tailback.vm.unpacked import unpacked
 
 PVH_ENTRY = 18
@@ -63,3 +65,13 @@ def test_what_cannot_be_unpacked_boots_as_it_is(tmp_path: Path, pack: Callable[[
         assert unpacked(file, tmp_path / "kernel") == file
     file.write_bytes(bz_image("9.9.9")[:300])
     assert unpacked(file, tmp_path / "kernel") == file
+
+
+def test_another_way_to_start_a_guest_is_another_guest(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = vm.guest_digest()
+    assert vm.guest_digest() == before
+    monkeypatch.setattr(vm, "ENTERED", "as it is")
+    assert vm.guest_digest() != before
+    monkeypatch.undo()
+    monkeypatch.setattr(machine, "_ARGUMENTS", "quiet")
+    assert vm.guest_digest() != before

@@ -400,7 +400,7 @@ def test_an_algorithm_no_guest_has_is_refused_before_anything_starts() -> None:
 def test_without_qemu_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(vm.VmError, match="apt-get install qemu-system-x86"):
-        machine.command(tmp_path, tmp_path, tmp_path, tmp_path, 1)
+        machine.boot([], tmp_path, tmp_path, None, None)
 
 
 def test_without_a_kernel_the_command_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

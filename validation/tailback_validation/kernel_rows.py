@@ -12,17 +12,16 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import tailback as tb
 from tailback.errors import TailbackError
 from tailback.files import whole_file
 from tailback.result import Result
-from tailback.vm import kept, kernels
+from tailback.vm import guest_digest, kept, kernels
 from tailback.vm.machine import LostRun
 
-__all__ = ["Row", "Rows", "file_name", "guest_digest", "run", "speed"]
+__all__ = ["Row", "Rows", "file_name", "run", "speed"]
 
 Measure = Callable[[Result], dict[str, float]]
 
@@ -106,11 +105,6 @@ def _order(cell: str, draw: int) -> tuple[int, str, int]:
 
 def _digest(scenario: tb.Scenario) -> str:
     return hashlib.sha256(scenario.to_toml().encode()).hexdigest()[:12]
-
-
-def guest_digest() -> str:
-    """The digest of the program that runs in guests."""
-    return hashlib.sha256(resources.files("tailback.vm").joinpath("tailback-guest").read_bytes()).hexdigest()[:12]
 
 
 def speed(kernel: str) -> tuple[str, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
 import json
 import math
 import shutil
@@ -35,7 +36,7 @@ from tailback.vm.machine import GuestError, LostRun, VmError
 from tailback.vm.own import OwnModule, OwnQueue
 from tailback.vm.programs import MODULE, Programs, gather
 from tailback.vm.scratch import scratch
-from tailback.vm.unpacked import unpacked
+from tailback.vm.unpacked import ENTERED, unpacked
 
 __all__ = [
     "GuestError",
@@ -49,6 +50,7 @@ __all__ = [
     "doctor",
     "fetch",
     "fetched",
+    "guest_digest",
     "identity",
     "repeat",
     "run",
@@ -154,8 +156,13 @@ def identity(scenario: Scenario, *, kernel: str | None = None, dilation: int = 1
     job = _job(scenario, kernel, False, True, dilation)
     found = _programs(job)
     programs = found.about["sha256"] if found is not None else ""
-    guest = kernels.digest_of(_GUEST)[:16] if _GUEST.is_file() else ""
-    return " ".join(["vm", job.kernel.digest, guest, str(dilation), programs]).rstrip()
+    return " ".join(["vm", job.kernel.digest, guest_digest(), str(dilation), programs]).rstrip()
+
+
+def guest_digest() -> str:
+    """Of what decides a guest's results beside its scenario and kernel: its program, its machine, how it is entered."""
+    program = kernels.digest_of(_GUEST) if _GUEST.is_file() else ""
+    return hashlib.sha256(" ".join([program, machine.digest(), ENTERED]).encode()).hexdigest()[:12]
 
 
 def doctor() -> list[dict[str, Any]]:

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tailback import _core
 from tailback.errors import ScenarioError, TailbackError
 from tailback.experiment.pairs import PairedMetric
 from tailback.experiment.run_metrics import RunMetrics
 from tailback.experiment.sweeps import Sweep
 from tailback.files import whole_file
 from tailback.judge import interval, paired
-from tailback.vm import kept
+from tailback.vm import guest_digest, kept
 from tailback.vm.kernels import find
 from tailback.vm.machine import LostRun
 
@@ -43,7 +42,7 @@ class Run:
 
     def file(self, folder: Path, kernel: str) -> Path:
         """Where this run on `kernel` is kept: by all that decides what comes out, but what the kernel is."""
-        text = json.dumps([self.resolved, self.kept.digest, _core.version()], sort_keys=True)
+        text = json.dumps([self.resolved, self.kept.digest, guest_digest()], sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         return kept.folder_of(folder, kernel) / f"{digest}.json"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import shutil
 import signal
@@ -19,7 +20,7 @@ from tailback.errors import Cancelled, TailbackError
 from tailback.vm import kernel_log, letter, starter
 from tailback.vm.stuck import Stub
 
-__all__ = ["MOST_DILATION", "QEMU", "GuestError", "LostRun", "VmError", "boot", "command"]
+__all__ = ["MOST_DILATION", "QEMU", "GuestError", "LostRun", "VmError", "boot", "command", "digest"]
 
 QEMU = "qemu-system-x86_64"
 #: A guest hangs if it reports nothing new while its machine works, or sleeps, for this long. Time in which a busy or
@@ -102,8 +103,6 @@ def command(
     `for_programs` gives its processor what compilers of today take as given. With `stalls` the kernel ends itself, with
     its stack, when it hangs. `more` is added to what the kernel is given.
     """
-    if shutil.which(QEMU) is None:
-        raise VmError(f"{QEMU} is not installed. Install it: apt-get install qemu-system-x86")
     return [
         *(QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
         *("-machine", "pc", "-cpu", "qemu64" + _FOR_PROGRAMS * for_programs, "-smp", "1", "-m", str(_MEMORY_MB)),
@@ -120,6 +119,12 @@ def command(
     ]
 
 
+def digest() -> str:
+    """Another one for another machine: for other words of `command`."""
+    words = command(Path("image"), Path("initial"), Path("memory"), Path("console"), seed=0)
+    return hashlib.sha256("\n".join([*words, _STALLS, _FOR_PROGRAMS]).encode()).hexdigest()
+
+
 def boot(
     words: list[str],
     memory: Path,
@@ -128,6 +133,8 @@ def boot(
     cancel: Cancel | None,
 ) -> None:
     """Run the machine to its end. Raises `LostRun` if it ends without a letter, hangs, or does not start."""
+    if shutil.which(QEMU) is None:
+        raise VmError(f"{QEMU} is not installed. Install it: apt-get install qemu-system-x86")
     still = _still()
     with _processor() as processor, Stub(memory.parent) as stub:
         start = [sys.executable, "-I", starter.__file__, "-" if processor is None else str(processor)]

@@ -12,8 +12,10 @@ import struct
 from pathlib import Path
 from typing import Any
 
-__all__ = ["unpacked"]
+__all__ = ["ENTERED", "unpacked"]
 
+#: How kernels are entered. Another text for another way, whose results differ.
+ENTERED = "by PVH if packed by zstd or LZ4"
 #: The Linux/x86 boot protocol: number of the setup's sectors, and where the packed kernel lies behind them.
 _SETUP_SECTORS, _PAYLOAD = 0x1F1, 0x248
 _ZSTD, _LZ4 = b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18"
