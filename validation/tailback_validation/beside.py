@@ -155,8 +155,8 @@ def study(
 ) -> dict[str, Any]:
     """Run the first `cells` cells with each algorithm on its kernel, and write the page of what both have to `out`.
 
-    Rows are kept in `folder`/ALGORITHM, where a comparison with the simulator keeps them too. Returns the expectations
-    with what became of them, and the number of cells.
+    Rows are kept in `folder`/ALGORITHM, where a comparison with the simulator keeps them too. Returns the number of
+    cells, and of each expectation whether it was met.
     """
     until = time.monotonic() + seconds
     designs = [sampled.design(cells, algorithm) for algorithm in algorithms]

@@ -1,8 +1,8 @@
 """A kernel's image unpacked on the host, so that the guest need not unpack it.
 
-A bzImage unpacks itself as its first act: 3 of the 9 processor seconds until a guest of Linux 7.3 starts its run, which
-zstd packed, and 0.7 of 6 for Linux 6.1, which LZ4 packed. QEMU enters an unpacked image through the PVH entry that a
-note of its ELF file names (Xen's `XEN_ELFNOTE_PHYS32_ENTRY`).
+A bzImage unpacks itself first. Of the 9 processor seconds until a guest of Linux 7.3 starts its run, that takes 3 with
+zstd; of the 6 of Linux 6.1 it takes 0.7 with LZ4. QEMU enters an unpacked image through the PVH entry that a note of
+its ELF file names (Xen's `XEN_ELFNOTE_PHYS32_ENTRY`).
 """
 
 from __future__ import annotations
