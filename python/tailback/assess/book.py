@@ -1,7 +1,7 @@
-"""What every dossier is made of: statistics with their rules, cells, experiments, controls, and the book of them.
+"""What every kind of dossier shares: statistics with their rules, cells, experiments and controls.
 
-A dossier judges a congestion control (`table.py`) or a queue (`queues/`). The runner, the judge and the pages know
-neither; each takes its `Book`.
+A dossier judges a congestion control (`table.py`) or a queue (`queues/`). The runner, the judge and the pages depend on
+neither: they work from the `Book` they are given.
 """
 
 from __future__ import annotations
@@ -44,38 +44,38 @@ __all__ = [
 ]
 
 MUST, SHOULD, EXPLAIN, NO_WORD = "MUST", "SHOULD", "MUST explain", ""
-#: In small letters the RFC's word is advice, and none of RFC 2119's.
+#: The RFC writes this "should" in lower case: advice, not an RFC 2119 keyword.
 ADVICE = "should"
 GENERAL, L4S = "general", "l4s"
 
 
 @dataclass(frozen=True)
 class Statistic(Beside):
-    """A number of a run, and by how much a candidate may be worse in it."""
+    """A number measured in a run, and how much worse than the baseline a candidate's may be."""
 
     title: str
     unit: str
     #: Whether a larger value is better.
     more: bool
-    #: The bound is `factor` × the baseline's, and `allowance` beyond.
+    #: The bound is `factor` × the baseline's value, plus `allowance` (minus it if more is better).
     factor: float
     allowance: float
-    #: Reason of the factor and the allowance.
+    #: Reason for the factor and the allowance.
     source: str
     #: "fitted" and when, if the rule was changed with results in view.
     changed: str = ""
-    #: The number that it judges, if another name has it.
+    #: Key of the number that the rule judges, if it differs from the statistic's own name.
     of: str = ""
-    #: What the bound is of where the candidate sets it itself, in words; empty: the baselines set it.
+    #: Words for the reference if the candidate sets its own bound, such as "target"; empty if the baselines set it.
     own: str = ""
-    #: The baselines that count, if not all of them do.
+    #: The only baselines that count; empty if all of them do.
     beside: tuple[str, ...] = ()
-    #: The largest value there can be, if less is better.
+    #: The largest possible value, if less is better.
     most: float = math.inf
 
     @property
     def rule(self) -> str:
-        """The rule in words."""
+        """The rule in words, such as "at most 2 × baseline + 5 ms"."""
         unit = f" {self.unit}" if self.unit else ""
         if self.is_absolute:
             return f"at least {-self.allowance:g}{unit}" if self.more else f"at most {self.allowance:g}{unit}"
@@ -90,26 +90,26 @@ class Statistic(Beside):
 class Cell:
     """One scenario of an experiment."""
 
-    #: Unique; the scenario's name too.
+    #: Unique name, also the scenario's.
     name: str
-    #: Its name for people, which distinguishes it from its neighbours.
+    #: Label for readers, distinct from those of the neighbouring cells.
     label: str
-    #: As a scenario's file has it; of the flows under test `cc` is left open.
+    #: The scenario as a scenario file has it, without `cc` for the flows under test.
     given: Mapping[str, Any]
     statistics: tuple[str, ...]
-    #: What is measured "after" something is of this window, in seconds.
+    #: Start and end, in seconds, of the window for statistics that are measured "after" an event.
     after: tuple[float, float] | None = None
-    #: Part of --quick?
+    #: Whether `--quick` includes it.
     quick: bool = False
-    #: What the long flows of others run, if it is one algorithm whose own harm to itself is of interest.
+    #: The algorithm of the other long flows, if the rule of Ware et al. is to be applied with it; else empty.
     rival: str = ""
-    #: Of a special case: the name of the cell that is its plain case.
+    #: Name of the cell that is the plain case of this special case; empty if it has none.
     plain: str = ""
 
     def scenario(self, cc: str | Mapping[str, Any] | Candidate | None, scope: str = GENERAL) -> Scenario:
-        """With the flows under test running `cc`; with None they stay away, and the others are alone.
+        """The scenario with the flows under test running `cc`; without these flows if `cc` is None.
 
-        Where flows under test ask for ECN, those of the scope "l4s" do so with the code point of L4S.
+        In the scope "l4s", flows under test that ask for ECN use the L4S code point.
         """
         cc = cc.cc if isinstance(cc, Candidate) else cc
         flows = []
@@ -125,12 +125,12 @@ class Cell:
 
     @property
     def has_others(self) -> bool:
-        """Does someone share the path, whom it may harm?"""
+        """Whether other flows share the path, so that a harm is measured."""
         return any(name.startswith("harm_") for name in self.statistics)
 
     @property
     def seconds(self) -> float:
-        """Simulated."""
+        """Simulated duration in seconds."""
         return float(str(self.given["duration"]).removesuffix("s"))
 
 
@@ -139,108 +139,109 @@ class Experiment:
     """A criterion of the RFC with the cells that examine it, or the reason why none do."""
 
     name: str
-    #: Of RFC 9743.
+    #: Section of RFC 9743 or, for a queue, of RFC 7928 or RFC 7567.
     section: str
     title: str
-    #: What the RFC demands: the candidate's author has to have looked at it.
+    #: The RFC's requirement level for the candidate's author: `MUST`, `SHOULD`, `EXPLAIN`, `ADVICE` or none.
     word: str
     about: str
     cells: tuple[Cell, ...] = ()
     #: Why there are no cells.
     not_run: str = ""
-    #: Instead of cells: the experiments that examine it along with their own criterion.
+    #: Names of the experiments whose cells examine this criterion as well; it then has no cells.
     covered_by: tuple[str, ...] = ()
-    #: Why it does not apply to a candidate that declares nothing of the kind; empty: the scope says why.
+    #: Reason shown if a candidate does not declare the property that this experiment needs; empty: the scope is the
+    #: reason.
     needs: str = ""
-    #: Why it does not apply to a candidate that runs in a guest; empty: it does.
+    #: Reason it does not apply to a candidate that runs in a guest; empty if it applies.
     not_in_guest: str = ""
 
     @property
     def is_special(self) -> bool:
-        """Has it cells with a plain case?"""
+        """Whether any of its cells has a plain case."""
         return any(cell.plain for cell in self.cells)
 
     @property
     def is_must(self) -> bool:
-        """Does the RFC demand it?"""
+        """Whether the RFC requires the author to examine it (MUST)."""
         return self.word.startswith("MUST")
 
 
 @dataclass(frozen=True)
 class Control:
-    """An algorithm whose verdict on some cells is known; if it comes out otherwise, the suite is broken."""
+    """An algorithm with a known verdict on some cells; any other verdict means the suite is broken."""
 
     cc: str
     experiment: str
     cells: tuple[str, ...]
     statistic: str
-    #: Must it fail in one of the cells, or in none?
+    #: Whether it must fail in at least one of the cells; if not, it must fail in none.
     fails: bool
     source: str
     #: "fitted" and why, if it was changed with results in view.
     changed: str = ""
-    #: Part of --quick? What a quick dossier has of controls is of algorithms that others have written.
+    #: Whether `--quick` includes it. A quick dossier's controls are algorithms that others have written.
     quick: bool = True
 
     @property
     def label(self) -> str:
-        """What its runs are known by."""
+        """Label of its runs in the store."""
         return self.cc.rpartition(":")[2].replace(",", " ")
 
 
 @dataclass(frozen=True)
 class Book:
-    """All that a kind of dossier is: what is judged, by which rules, and who must fail."""
+    """The definition of one kind of dossier: experiments, statistics, rules, baselines and controls."""
 
-    #: Name by which stored runs know the book.
+    #: Name of the book in stored runs.
     name: str
-    #: "RFC 9743": what the pages are titled by.
+    #: The RFC in the page titles, such as "RFC 9743".
     rfc: str
-    #: How its verdicts come about, below the table of a page.
+    #: How verdicts are reached: the note below a page's table.
     note: str
     statistics: Mapping[str, Statistic]
     experiments: tuple[Experiment, ...]
     controls: tuple[Control, ...]
-    #: What a candidate is judged beside unless the caller says otherwise; controls always are.
+    #: Baselines by default. Controls are always judged against these.
     baselines: tuple[str, ...]
-    #: What a candidate may be meant for, and what the built-in ones are.
+    #: Scopes with their descriptions, and the scope of each built-in candidate that is not general.
     scopes: Mapping[str, str]
     scope_of: Mapping[str, str]
-    #: What a caller names, checked.
+    #: Builds and checks the candidate that the caller names.
     candidate: Callable[..., Candidate]
-    #: A short run before hours are spent, and what it is in words.
+    #: A short trial run before the full assessment, and its description.
     trial: Callable[[Candidate], Scenario]
     trial_words: str
-    #: The cell with the statistics that apply to a candidate; None if none does.
+    #: Restricts a cell to the statistics that apply to a candidate; None if none applies.
     scoped: Callable[[Experiment, Cell, str, Candidate | None], Cell | None]
-    #: The numbers of a run, by name, and what its picture shows.
+    #: The numbers of a run by name, and the series of its picture.
     measure: Callable[[Cell, Result], dict[str, float]]
     picture: Callable[[Result], dict[str, list[float]]]
     #: Changes when `measure` does, so that old rows are not read as new ones.
     revision: str
-    #: Why some of these cells cannot be asked of a candidate, whose model lacks what they are about; empty: they can.
+    #: Why a candidate cannot run some of these cells, because its model lacks a feature; empty if it can.
     lacks: Callable[[Sequence[Cell], Candidate | None], str] = lambda cells, candidate: ""
-    #: What the candidate's own bound is of, in a cell.
+    #: Reference value of a bound that the candidate sets itself, such as its target; NaN if baselines set it.
     reference: Callable[[Cell, Statistic, Candidate | None], float] = lambda cell, rule, candidate: math.nan
-    #: In a sentence what the candidate is judged as.
+    #: A sentence that states what the candidate is judged as.
     judged_as: Callable[[Candidate, str], str] = lambda candidate, scope: f"Judged as {scope}."
     #: Plain cases, by name.
     plain: Mapping[str, Cell] = field(default_factory=dict)
-    #: Whether a candidate runs in a guest alone.
+    #: Whether a candidate can run only in a guest.
     needs_guest: Callable[[Candidate], bool] = lambda candidate: False
-    #: Whether it judges queues.
+    #: Whether the candidates are queues.
     has_queues: bool = False
     #: Whether harm on the population of paths is a row.
     has_population: bool = False
 
     @property
     def has_own_bounds(self) -> bool:
-        """Do candidates set bounds themselves? Then a page has differences to baselines and no verdicts beside each."""
+        """Whether candidates set bounds themselves; pages then show differences to baselines, and no verdicts."""
         return any(each.own for each in self.statistics.values())
 
     @functools.cached_property
     def cells(self) -> Mapping[str, Cell]:
-        """Every cell by name, plain cases too; of those that two experiments look at, the first's."""
+        """Every cell by name, plain cases included; of cells with one name, the first experiment's."""
         return {**self.plain, **{cell.name: cell for each in reversed(self.experiments) for cell in each.cells}}
 
 
@@ -249,7 +250,7 @@ MEDIA = ("media", "media-gcc", "media-scream")
 
 
 def instruments(flows: Sequence[Mapping[str, Any]], packets: bool) -> dict[str, Any]:
-    """What a run writes down: polls of long flows, packets of calls, requests of transfers."""
+    """The instruments of a run: polls of long flows, packets of calls, requests of transfers."""
 
     def named(*apps: str) -> list[str]:
         return [
@@ -272,7 +273,7 @@ Flow = dict[str, Any]
 
 
 def under_test(count: int = 1, **more: Any) -> Flow:
-    """Flows under test."""
+    """The flows under test."""
     return {"name": "test", "count": count, **more} if count > 1 else {"name": "test", **more}
 
 
@@ -288,7 +289,7 @@ def short(name: str, size: str, **more: Any) -> Flow:
 
 
 def drawn(spread: str = "500ms") -> dict[str, str]:
-    """What a seed draws: starts and, less than a packet's time, what hosts take to send."""
+    """The fields that a seed draws: start times, and the hosts' send delays of less than one packet's time."""
     return {"start_spread": spread, "processing_jitter": "20us"}
 
 
@@ -302,12 +303,12 @@ def dumbbell(
     **more: Any,
 ) -> dict[str, Any]:
     """A scenario with one bottleneck."""
-    # Who gives the ways' delays apart needs no RTT.
+    # No RTT is needed if the caller gives the delay of each direction.
     delays = {} if "delay" in more else {"rtt": rtt}
     neck = {"rate": rate, **delays, "queue": queue, "back_queue": "1000packets", **more}
     return {"duration": duration, "dumbbell": neck, "flow": list(flows), "randomness": drawn(spread)}
 
 
 def several(count: int, what: str = "flow") -> str:
-    """`count` of them, in words."""
+    """`count` and the noun, such as "1 flow", "4 flows"."""
     return f"{count or 'no'} {what}{'s' if count > 1 else ''}"

@@ -35,6 +35,6 @@ def book_of(what: Any, *, allow_code: bool = False) -> Book:
     try:
         is_queue = names_a_queue(what, allow_code=allow_code)
     except TailbackError:
-        # What it is cannot be found out; the candidate's own check reports why.
+        # The kind is unknown here; the candidate's own check reports why.
         is_queue = False
     return book("queue") if is_queue or means_a_queue(what) else CONGESTION_CONTROL

@@ -1,7 +1,7 @@
 """The cells of RFC 9743's criteria, as data.
 
-A cell is a scenario as a file would have it. Flows whose names begin with "test" run the algorithm in question; all
-others are who shares the path with it, and are the same whatever is in question.
+A cell is a scenario as a file would have it. Flows whose names begin with "test" run the algorithm under test. All
+other flows share the path with it and are the same for every candidate.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _Cells = Callable[[], Iterable[Cell]]
 
 
 def _experiment(name: str, section: str, title: str, word: str, about: str) -> Callable[[_Cells], _Cells]:
-    """The function under it gives the cells of this experiment."""
+    """Decorator: registers an experiment whose cells the decorated function yields."""
 
     def take(cells: _Cells) -> _Cells:
         found = tuple(each for cell in cells() for each in _both_counts(cell))
@@ -56,10 +56,10 @@ def _experiment(name: str, section: str, title: str, word: str, about: str) -> C
 
 
 def _both_counts(cell: Cell) -> Iterator[Cell]:
-    """The cell; behind it, if a call crosses a queue of this many BDP, the same with a queue that counts packets.
+    """The cell, and a twin with a packet-counting queue if a call crosses a queue of the depth given in BDP.
 
-    In the remainder of a queue that counts bytes a call's packet fits where a full one does not, so that no load takes
-    its packets there; Linux's pfifo and network cards' rings count packets. A criterion fails with the worse of both.
+    A nearly full byte-counting queue still has room for a call's small packet, so a call loses none there. Linux's
+    pfifo and the rings of network cards count packets. The criterion's verdict is the worse of the two.
     docs/decisions/0006-what-a-queues-limit-counts.md
     """
     yield cell
@@ -70,7 +70,7 @@ def _both_counts(cell: Cell) -> Iterator[Cell]:
         yield replace(cell, name=f"{cell.name}-packets", label=f"{cell.label}, counted in packets", given=given)
 
 
-#: Experiments of special cases, which are judged beside the same candidate's plain case.
+#: Experiments on special cases, each judged relative to the same candidate's plain case.
 SPECIAL = frozenset({"tunnels", "wireless", "aqm", "varying-delay", "high-delay", "acks", "misbehaving", "reordering",
                      "transients", "path-changes"})  # fmt: skip
 #: Plain cases, by name.
@@ -78,7 +78,7 @@ PLAIN: dict[str, Cell] = {}
 
 
 def _with_plain(cell: Cell) -> Cell:
-    """The cell with the name of its plain case, which it shares with cells that differ in the special alone."""
+    """The cell with its plain case's name; cells that differ only in what is special share one plain case."""
     given = plain_of(cell.given)
     if given is None:
         return cell
@@ -120,7 +120,7 @@ def _persistent() -> Iterator[Cell]:
     for share in (0.3, 0.6, 0.9):
         given = dumbbell(under_test(), duration="60s", wire={"loss": share})
         label = f"{100 * share:g} % lost at random"
-        # With 30 % lost the fast retransmission of a few segments still works, and timers hardly double.
+        # At 30 % loss, fast retransmit still recovers a few segments, and timers hardly back off.
         statistics = ("packets_per_rtt",) if share == 0.3 else ("packets_per_rtt", "packets_backoff")
         yield Cell(f"persistent-loss-{share:g}", label, given, statistics, quick=share == 0.3)
 
@@ -133,8 +133,8 @@ def _persistent() -> Iterator[Cell]:
     "One long flow, and what a call beside it waits in the queue, as queues grow.",
 )
 def _bufferbloat() -> Iterator[Cell]:
-    # CUBIC fills each of these queues at times, so that a call's 95th percentile has no room above it: a fault that
-    # always fills them stayed green, and the mean wait was added for it.
+    # CUBIC fills each of these queues at times, so a call's 95th percentile cannot get worse. A fault that always fills
+    # them passed by it; the mean wait catches that fault.
     statistics = ("queue_ms", "call_ms", "harm_delay", "harm_mos")
     for queue in ("0.5bdp", "1bdp", "4bdp", "16bdp"):
         given = dumbbell(under_test(), CALL, queue=queue)
@@ -269,7 +269,7 @@ def _silence() -> Iterator[Cell]:
 
 
 def _mixes(cc: str) -> Iterator[tuple[str, str, Flow, Flow, dict[str, Any]]]:
-    """Other RTTs, N beside M, a late-comer, and others who are further away: name, label, both, and the path."""
+    """Cells with other RTTs, N flows beside M, a late-comer and distant others: name, label, both sides, the path."""
     for rtt in ("10ms", "160ms"):
         yield rtt, f"RTT {rtt}", under_test(), other(cc), {"rtt": rtt}
     yield "4-to-1", "4 beside 1", under_test(4), other(cc), {}
@@ -292,7 +292,8 @@ def _beside(*ccs: str, quick: tuple[str, ...]) -> Iterator[Cell]:
     for cc in ccs:
         for name, label, mine, theirs, more in _mixes(cc):
             given = dumbbell(mine, theirs, duration="60s", **more)
-            # Its lowest goodput is from 10 s on, and before it comes it has none: fitted, as the cell had no verdict.
+            # No `harm_lowest` for the late-comer: it counts from 10 s on, and this flow starts at 20 s. Fitted, as the
+            # cell had no verdict.
             mine_only = statistics if name != "late" else ("harm_goodput", "loss")
             yield Cell(f"beside-{cc}-{name}", f"beside {cc}, {label}", given, mine_only, rival=cc)
 
@@ -339,7 +340,7 @@ def _deployed() -> Iterator[Cell]:
     "The same runs: how often a long flow of CUBIC, Reno or BBR gets next to nothing for 5 s.",
 )
 def _starvation() -> Iterator[Cell]:
-    # The same runs: nothing is run twice. Who comes late has nothing before.
+    # The same runs: nothing is run twice. A late-comer would count as starved before it starts.
     for of in (_standard, _deployed):
         for cell in of():
             if not cell.name.endswith("-late"):
@@ -360,7 +361,7 @@ def _real_time() -> Iterator[Cell]:
             f"{several(count)}, queue {queue}",
             dumbbell(under_test(count), CALL, VIDEO, rate="10mbit", queue=queue),
             ("harm_delay", "harm_loss", "harm_mos"),
-            # Shallow as well: a deep queue takes a call's time, a shallow one its packets.
+            # Shallow queues too: a deep queue delays a call's packets, a shallow one drops them.
             quick=count == 4 and queue in ("0.5bdp", "1bdp"),
         )
 
@@ -595,7 +596,7 @@ def _thin_acks() -> Iterator[Cell]:
 def _misbehaving() -> Iterator[Cell]:
     def lied_to(marks: Any, **lie: Any) -> dict[str, Any]:
         honest = LINUX_ECN if marks else {"name": "linux"}
-        # Or a sender that hears of no loss would fill the default buffer of 4 MB.
+        # A sender that never learns of a loss would otherwise fill the default buffer of 4 MB.
         liar = under_test(stack={**honest, **lie}, send_buffer="500kB")
         return dumbbell(liar, other("cubic", stack=honest), CALL, rate="10mbit", queue=marks or "1bdp")
 
@@ -709,5 +710,5 @@ def _marking_switch() -> Iterator[Cell]:
         yield Cell(f"marks-incast-{count}", label, line(answers, duration="2s"), statistics, quick=count == 40)
 
 
-#: All of them, in the order of the RFC.
+#: All experiments, in the order of the RFC.
 EXPERIMENTS: tuple[Experiment, ...] = tuple(_ALL)

@@ -1,7 +1,7 @@
-"""Planted faults: NewReno with one thing wrong, each of which must be red in its own row of a dossier.
+"""Planted faults: NewReno with one defect each, which must fail the dossier's row for that defect.
 
-They are the standing controls of rows for which no algorithm of known character is at hand. Beside its own row a fault
-is red where the same thing shows; docs/assess.md lists where and why.
+They are the permanent controls of rows for which no algorithm with a known verdict exists. A fault may also fail other
+rows in which the same defect shows; docs/assess.md lists them with reasons.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ __all__ = [
 
 
 class FloorOfEight(NewReno):
-    """Never has fewer than eight segments in flight, whatever is lost."""
+    """Never has fewer than eight segments in flight, however many packets are lost."""
 
     owns_window = True
     segments = 8
 
     def on_ack(self, ack: Ack, control: Control) -> None:
-        """As Reno, from the floor on."""
+        """Grow as Reno does, from the floor up."""
         super().on_ack(ack, control)
         control.cwnd = max(control.cwnd, self.segments * control.mss)
 
     def on_congestion(self, congestion: Congestion, control: Control) -> None:
-        """Half, and eight at least."""
+        """Halve the window, but to no less than eight segments."""
         super().on_congestion(congestion, control)
         if congestion.is_repeated_timeout:
             return
@@ -52,7 +52,7 @@ class FourSegments(NewReno):
     """Never has more than four segments in flight."""
 
     def on_ack(self, ack: Ack, control: Control) -> None:
-        """As Reno, up to four."""
+        """Grow as Reno does, to at most four segments."""
         super().on_ack(ack, control)
         control.cwnd = min(control.cwnd, 4 * control.mss)
 
@@ -63,31 +63,31 @@ class Fills(NewReno):
     owns_window = True
 
     def on_ack(self, ack: Ack, control: Control) -> None:
-        """Always as many."""
+        """Keep the window constant."""
         control.cwnd = 1100 * control.mss
 
     def on_congestion(self, congestion: Congestion, control: Control) -> None:
-        """None the fewer."""
+        """Do not reduce the window."""
         control.ssthresh = control.cwnd = 1100 * control.mss
 
 
 class KeepsItsWindow(NewReno):
-    """Keeps its window for good after fifteen seconds, so that a flow that comes late finds little room."""
+    """Freezes its window after fifteen seconds, so that a flow that starts later finds little room."""
 
     owns_window = True
     began = math.inf
 
     def on_established(self, now_s: float, srtt_s: float, control: Control) -> None:
-        """The fifteen seconds begin."""
+        """Start the fifteen seconds."""
         self.began = now_s
 
     def on_ack(self, ack: Ack, control: Control) -> None:
-        """As Reno, for a while."""
+        """Grow as Reno does, until the window is frozen."""
         if ack.now_s < self.began + 15.0:
             super().on_ack(ack, control)
 
     def on_congestion(self, congestion: Congestion, control: Control) -> None:
-        """As Reno, and later the same window whatever comes."""
+        """Reduce as Reno does, until the window is frozen."""
         if congestion.now_s >= self.began + 15.0:
             control.ssthresh = max(control.cwnd, 2 * control.mss)
             return
@@ -96,26 +96,26 @@ class KeepsItsWindow(NewReno):
 
 
 class StartsLate(NewReno):
-    """Has two segments in flight during the first second of each connection."""
+    """Keeps two segments in flight during the first second of each connection."""
 
     began = -1.0
 
     def on_established(self, now_s: float, srtt_s: float, control: Control) -> None:
-        """The second begins."""
+        """Start the first second."""
         self.began = now_s
         control.cwnd = 2 * control.mss
 
     def on_ack(self, ack: Ack, control: Control) -> None:
-        """As Reno, a second later."""
+        """Grow as Reno does, after the first second."""
         if ack.now_s >= self.began + 1.0:
             super().on_ack(ack, control)
 
 
 class IgnoresMarks(NewReno):
-    """Asks for ECN and does not reduce at a mark."""
+    """Negotiates ECN, but does not reduce its window on a mark."""
 
     def on_congestion(self, congestion: Congestion, control: Control) -> None:
-        """Half at a loss only."""
+        """Halve the window on a loss only."""
         if congestion.signal == "ecn":
             control.ssthresh = max(control.cwnd, 2 * control.mss)
             return
@@ -126,7 +126,7 @@ class PunishesRandomLoss(NewReno):
     """Goes to two segments when a packet is lost while the queue is empty."""
 
     def on_congestion(self, congestion: Congestion, control: Control) -> None:
-        """Half of the window where the round trip says that there is a queue, else nearly all."""
+        """Halve the window if the round trip shows a queue; else fall to two segments."""
         super().on_congestion(congestion, control)
         shortest, usual = congestion.rtt_min_s, congestion.srtt_s
         if shortest is not None and usual is not None and usual < 1.2 * shortest:
@@ -134,29 +134,29 @@ class PunishesRandomLoss(NewReno):
 
 
 class CapsWindow(NewReno):
-    """Never has more than 300 segments in flight, as hosts without a large window."""
+    """Never has more than 300 segments in flight, like a host without window scaling."""
 
     def on_ack(self, ack: Ack, control: Control) -> None:
-        """As Reno, up to the cap."""
+        """Grow as Reno does, up to the cap."""
         super().on_ack(ack, control)
         control.cwnd = min(control.cwnd, 300 * control.mss)
 
 
 class CountsAcks(NewReno):
-    """Grows by each ACK, however little it acknowledges (Savage et al. 1999)."""
+    """Grows on each ACK, however few bytes it acknowledges (Savage et al. 1999)."""
 
     def on_ack(self, ack: Ack, control: Control) -> None:
-        """A segment in slow start; after it one a round trip, where every second segment is acknowledged."""
+        """One segment per ACK in slow start; then one per round trip, assuming delayed ACKs."""
         control.cwnd += control.mss if ack.in_slow_start else 2.0 * control.mss * control.mss / control.cwnd
 
 
 class ShyOfManyAcks(NewReno):
-    """Has ten segments in flight at most while ACKs acknowledge fewer than 1.4 segments each on average."""
+    """Limits itself to ten segments in flight while ACKs cover fewer than 1.4 segments each on average."""
 
     each = 2.0
 
     def on_ack(self, ack: Ack, control: Control) -> None:
-        """As Reno, where every second segment is acknowledged."""
+        """Grow as Reno does if the receiver acknowledges every second segment."""
         super().on_ack(ack, control)
         if ack.newly_acked_segments > 0:
             self.each += (min(ack.newly_acked_segments, 4) - self.each) / 16.0
@@ -165,39 +165,39 @@ class ShyOfManyAcks(NewReno):
 
 
 class ReducesAtReordering(NewReno):
-    """Reduces when a segment overtakes another, without waiting for three."""
+    """Reduces on the first reordered segment, without waiting for three duplicate ACKs."""
 
     def on_ack(self, ack: Ack, control: Control) -> None:
-        """As Reno; a selective acknowledgement alone is a sign of congestion."""
+        """Grow as Reno does, but treat any selective acknowledgement as congestion."""
         super().on_ack(ack, control)
         if ack.delivered_segments > 0 and ack.newly_acked == 0:
             control.wants_reduction = True
 
 
 class Sulks(NewReno):
-    """Has four segments in flight for the rest of its time once it has had a timeout."""
+    """Limits itself to four segments in flight for good after its first timeout."""
 
     is_hurt = False
 
     def on_ack(self, ack: Ack, control: Control) -> None:
-        """As Reno, as long as nothing happens."""
+        """Grow as Reno does, until the first timeout."""
         super().on_ack(ack, control)
         if self.is_hurt:
             control.cwnd = min(control.cwnd, 4 * control.mss)
 
     def on_congestion(self, congestion: Congestion, control: Control) -> None:
-        """Never forgets a timeout."""
+        """Remember any timeout for good."""
         super().on_congestion(congestion, control)
         self.is_hurt = self.is_hurt or congestion.signal == "timeout"
 
 
 class RemembersThePath(NewReno):
-    """Has no more in flight than 1.5 BDP of its first fifteen seconds: another path gets the window of the first."""
+    """Caps the window at 1.5 BDP of its first fifteen seconds, even after the path has changed."""
 
     rate = 0.0
 
     def on_ack(self, ack: Ack, control: Control) -> None:
-        """As Reno, and then up to what the path held."""
+        """Grow as Reno does; after fifteen seconds, up to the remembered cap."""
         super().on_ack(ack, control)
         if ack.now_s < 15.0:
             self.rate = max(self.rate, ack.delivery_rate_bps or 0.0)
@@ -209,10 +209,10 @@ class RemembersThePath(NewReno):
 
 
 class SlowAtShortRoundTrips(NewReno):
-    """Takes no round trip for shorter than ten milliseconds, and paces by that."""
+    """Treats every round trip as at least ten milliseconds, and paces by that."""
 
     def on_ack(self, ack: Ack, control: Control) -> None:
-        """As Reno, paced where the path is short."""
+        """Grow as Reno does; pace where the round trip is short."""
         super().on_ack(ack, control)
         is_short = ack.rtt_min_s is not None and ack.rtt_min_s < 0.001
         control.pacing_bps = 8.0 * control.cwnd / 0.01 if is_short else None

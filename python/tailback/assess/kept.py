@@ -1,4 +1,4 @@
-"""What a store keeps of a dossier's run."""
+"""What the store keeps from a dossier's run."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ __all__ = ["Kept"]
 
 @dataclass(frozen=True)
 class Kept:
-    """What the store keeps of a run."""
+    """Selects what the store keeps from a run."""
 
-    #: Pictures are drawn from the run of this seed.
+    #: Seed of the run that the pictures show.
     pictured: int = 1
     #: Name of the book whose numbers are kept.
     book: str = "congestion control"
 
     @property
     def digest(self) -> str:
-        """Equal if the same is kept."""
+        """Identifies what is kept: equal digests keep the same numbers."""
         return f"{book(self.book).revision}/{self.pictured}"
 
     def names(self, resolved: Mapping[str, Any]) -> list[str]:
-        """They depend on the cell."""
+        """No fixed names: the numbers depend on the cell."""
         return []
 
     def __call__(self, result: Result) -> dict[str, Any]:
-        """The numbers, and of one seed the picture."""
+        """The run's numbers, and the picture's series for the pictured seed."""
         mine = book(self.book)
         out: dict[str, Any] = mine.measure(mine.cells[result.name], result)
         if result.seed == self.pictured:

@@ -1,4 +1,4 @@
-"""What is kept of each run of a dossier: the numbers that its statistics are made of, and what its picture shows."""
+"""What is kept from each run of a dossier: the numbers behind its statistics, and the series of its picture."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ __all__ = ["HARMS", "REVISION", "harm", "lowest", "measure", "picture", "transfe
 
 #: Changes when `measure` does, so that old rows are not read as new ones.
 REVISION = "assess/4"
-#: "lowest" is over windows of this many seconds, from the end of the second on.
+#: Length in seconds of the windows for "lowest"; the first two windows do not count.
 WINDOW_S = 5.0
-#: A flow is starved in such a window with less than this part of an even share of the bottleneck.
+#: A flow is starved in a window if it gets less than this fraction of an even share of the bottleneck.
 STARVED = 0.1
-#: Transfers asked for later than this share of the run may rightly be under way at its end.
+#: Only transfers requested before this fraction of the run count as unfinished; later ones may still be in progress.
 ASKED_BY = 0.8
 BINS = 60
 
-#: Of each kind of harm: what it is measured in, and whether more of that is better.
+#: For each kind of harm: the number that it is computed from, and whether more of that is better.
 HARMS: Mapping[str, tuple[str, bool]] = {
     "harm_goodput": ("others_goodput", True),
     "harm_lowest": ("others_lowest", True),
     "harm_delay": ("call_ms", False),
-    # A loss of nothing has no ratio: what arrives is what is harmed.
+    # A loss of 0 has no ratio, so this harm is computed from the share that arrives.
     "harm_loss": ("call_arrived", True),
     "harm_mos": ("call_mos", True),
     "harm_fct": ("others_fct_ms", False),
@@ -44,7 +44,7 @@ HARMS: Mapping[str, tuple[str, bool]] = {
 def harm(kind: str, alone: Mapping[str, Any], beside: Mapping[str, Any]) -> float:
     """(x - y)/x where more is better, (y - x)/y where less is: 0 is none, 1 all. Ware et al., HotNets 2019.
 
-    What helps the others does not harm them: a baseline that helps sets no standard that a candidate must reach.
+    A negative value counts as 0: a baseline that helps the others sets no standard for a candidate.
 
     >>> harm("harm_goodput", {"others_goodput": 10.0}, {"others_goodput": 4.0})
     0.6
@@ -54,7 +54,7 @@ def harm(kind: str, alone: Mapping[str, Any], beside: Mapping[str, Any]) -> floa
     name, more = HARMS[kind]
     x, y = _number(alone.get(name)), _number(beside.get(name))
     if not (math.isfinite(x) and math.isfinite(y)):
-        # It worked alone: that nothing is left of it is all the harm there can be.
+        # Alone it had a value. None beside the flows under test is the greatest possible harm.
         return 1.0 if math.isfinite(x) else math.nan
     whole = x if more else y
     return max(0.0, (x - y) if more else (y - x)) / whole if whole else math.nan
@@ -65,9 +65,9 @@ def _number(value: Any) -> float:
 
 
 def measure(cell: Cell, result: Result) -> dict[str, float]:
-    """The numbers of a run, by name; those of whom it has not are left out."""
+    """The numbers of a run by name; a number that this run does not have is left out."""
     flows = result.resolved["flows"]
-    # A program stands for a long flow.
+    # A program counts as a long flow.
     apps = {row["name"]: "bulk" if row["app"]["kind"] == "exec" else row["app"]["kind"] for row in flows}
     tested = [name for name in apps if name.startswith("test")]
     long = [name for name in tested if apps[name] == "bulk"]
@@ -80,7 +80,7 @@ def measure(cell: Cell, result: Result) -> dict[str, float]:
         if cell.after:
             rates = [metrics.goodput(result, name, *cell.after) / 1e6 for name in long]
             out["goodput_after"] = sum(rates)
-        # All shut out alike is no fairness to speak of.
+        # If all flows are starved, no index is defined: it counts as 0.
         out["jain"] = metrics.jain(rates) if sum(rates) else 0.0
         out["lowest"] = lowest(result, long)
     if others:
@@ -121,7 +121,7 @@ def _of_tested(cell: Cell, result: Result, tested: Sequence[str]) -> dict[str, f
     sent, received, dropped = (total(f"packets_{word}") for word in ("sent", "received", "dropped"))
     out["loss"] = _core.loss_of_totals(sent, received, dropped, 0.0, 0.0)
     if math.isfinite(out["loss"]):
-        # Of a program the end at `to` may send.
+        # A program may send from the `to` end.
         arrived = sum(max(totals["bytes_received"][index], totals["bytes_returned"][index]) for index in at)
         out["delivered"] = float(arrived) / total("bytes_sent")
     neck = result.link_index(result.bottleneck)
@@ -140,7 +140,7 @@ def _of_tested(cell: Cell, result: Result, tested: Sequence[str]) -> dict[str, f
 
 
 def _rate(result: Result, flow: str) -> float:
-    """Goodput in Mbit/s over the time it was on."""
+    """Goodput in Mbit/s while the flow was active."""
     found = metrics.goodput(result, flow) / 1e6
     return found if math.isfinite(found) else 0.0
 
@@ -156,13 +156,13 @@ def _received(result: Result, flow: str, at: Floats) -> Floats:
 
 
 def lowest(result: Result, flows: Sequence[str]) -> float:
-    """The least that one of them got in a window, in Mbit/s."""
+    """The lowest goodput of any of the flows in any window, in Mbit/s."""
     got = _windows(result, flows)
     return float(np.min(got)) if got.size else math.nan
 
 
 def _windows(result: Result, flows: Sequence[str]) -> Floats:
-    """Mbit/s of each flow in each window, from the end of the second on; empty of a run of fewer than three."""
+    """Mbit/s of each flow in each window after the first two; empty if the run has fewer than three windows."""
     edges = np.arange(2 * WINDOW_S, result.duration_s + 1e-9, WINDOW_S)
     if len(edges) < 2:
         return np.zeros(0)
@@ -170,14 +170,14 @@ def _windows(result: Result, flows: Sequence[str]) -> Floats:
 
 
 def _starved(result: Result, flows: Sequence[str], count: int) -> float:
-    """Of the windows of these flows the share in which one is starved; `count` long flows share the bottleneck."""
+    """The share of these flows' windows in which the flow is starved; `count` long flows share the bottleneck."""
     got = _windows(result, flows)
     rate = result.link_spec(result.link_index(result.bottleneck)).get("rate_bps")
     return float(np.mean(got < STARVED * float(rate) / 1e6 / count)) if rate and got.size else math.nan
 
 
 def transfers(result: Result, flows: Sequence[str]) -> tuple[Floats, float]:
-    """Completion times, and the share of those asked for in time that did not finish."""
+    """Completion times, and the unfinished share of the transfers that were requested in time."""
     times, asked, missing = [], 0, 0
     for flow in flows:
         rows = result.where_flow("requests", flow)
@@ -198,7 +198,7 @@ def _call(result: Result) -> dict[str, float]:
 
 
 def _media(result: Result) -> dict[str, float]:
-    """Rate and delay of media that adapt, from the end of the second window on."""
+    """Rate and delay of adaptive media, without the first two windows."""
     rows = result.where_flow("packets", "media")
     sent, received = floats(rows["sent_s"]), floats(rows["received_s"])
     settled = (sent >= 2 * WINDOW_S) & np.isfinite(received)
@@ -210,7 +210,7 @@ def _media(result: Result) -> dict[str, float]:
 
 
 def picture(result: Result) -> dict[str, list[float]]:
-    """Goodput over time of the flows under test and of the others; of transfers alone, their times in order."""
+    """Goodput over time of the flows under test and of the others; completion times in order if all are transfers."""
     bulk = [row["name"] for row in result.resolved["flows"] if row["app"]["kind"] in ("bulk", "exec")]
     edges = np.linspace(0.0, result.duration_s, BINS + 1)
     out: dict[str, list[float]] = {}

@@ -1,4 +1,4 @@
-"""A dossier as JSON, as Markdown and as one HTML page: verdicts first, then each cell with what repeats it."""
+"""Writes a dossier as JSON, Markdown and one HTML page: verdicts first, then each cell with its command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["as_json", "colour", "command", "html", "markdown", "save", "worst"]
 
-#: A red disc, before what the RFC demands and was not run.
+#: A red disc, before criteria that are a MUST and were not run.
 _RED = "\N{LARGE RED CIRCLE}"
 BROKEN = "This suite is broken: a control whose verdict is known came out otherwise. No verdict below counts."
 
@@ -37,7 +37,7 @@ _SHARES = ("loss", "loss_absolute", "unfinished")
 
 
 def command(done: Assessment, cell: Cell | None = None) -> str:
-    """What repeats the dossier, or runs a cell of it alone."""
+    """The command that repeats the dossier, or that runs one of its cells."""
     written = done.written
     if cell is None:
         words = ["tailback", "assess", written]
@@ -50,7 +50,7 @@ def command(done: Assessment, cell: Cell | None = None) -> str:
         words += ["--kernel", done.kernel] if done.kernel else []
         words += ["--allow-code"] if done.candidate.allow_code else []
         return shlex.join(words)
-    # A class from a file is found from where the dossier was asked for, so that the command is run there too.
+    # The command runs in the folder of the assessment, because a class's file is looked up from there.
     words = ["tailback", "run", f"{done.folder}cells/{cell.name}.toml", "--seed", "1"]
     on_kernel = bool(done.engine) or done.book.needs_guest(done.candidate)
     words += ["--engine", "vm", "--kernel", done.kernel] if on_kernel and done.kernel else []
@@ -60,13 +60,13 @@ def command(done: Assessment, cell: Cell | None = None) -> str:
 
 
 def worst(found: Found | None, cells: dict[str, Cell]) -> str:
-    """The finding that weighs most, in a sentence."""
+    """The finding that decides the verdict, in a sentence."""
     if found is None:
         return ""
     if found.why and not math.isfinite(found.candidate.estimate):
         return f"{cells[found.cell].label}: {found.why}"
     if found.why and found.verdict == Verdict.FAILED:
-        # A seed without the number failed it: the others' mean says nothing of that.
+        # It failed because a seed has no such number; the mean of the other seeds does not explain that.
         return f"{cells[found.cell].label}: {found.rule.title}: {found.why}"
     value = _amount(found, found.candidate.estimate)
     shown = f"{cells[found.cell].label}: {found.rule.title} {value}"
@@ -77,14 +77,14 @@ def worst(found: Found | None, cells: dict[str, Cell]) -> str:
 
 
 def _least_room(criterion: Criterion) -> Found | None:
-    """The number that is nearest to its bound, or furthest beyond it."""
+    """The number with the least room to its bound, or furthest beyond it."""
     return max(criterion.found, key=excess, default=None)
 
 
 def effect(criterion: Criterion, label: str, *, has_own_bounds: bool = False) -> str:
-    """The verdict beside one baseline alone, and by how much the candidate differs where it weighs most.
+    """The verdict against one baseline, and the candidate's largest relevant difference to it.
 
-    Where candidates set bounds themselves: the difference alone, of the number that the row shows.
+    If candidates set bounds themselves: only the difference, in the number that the row shows.
     """
     if has_own_bounds:
         shown = criterion.worst or _least_room(criterion)
@@ -93,7 +93,7 @@ def effect(criterion: Criterion, label: str, *, has_own_bounds: bool = False) ->
     verdict, found = criterion.against(label)
     if found is None:
         return ""
-    # Where the plain case decided, what is beyond it is the effect.
+    # If the plain case decided, the effect is the difference to it.
     is_beyond = found.direct != found.raw and label in found.beyond_plain
     difference = found.beyond_plain[label] if is_beyond else found.differences.get(label)
     if difference is None or not math.isfinite(difference.estimate):
@@ -103,7 +103,7 @@ def effect(criterion: Criterion, label: str, *, has_own_bounds: bool = False) ->
 
 
 def by_ware(criterion: Criterion, cells: dict[str, Cell]) -> str:
-    """What the rule of Ware et al. would have said, in a sentence."""
+    """The criterion's verdict under the rule of Ware et al., in a sentence."""
     if not criterion.ware:
         return ""
     beyond = Criterion(criterion.experiment, together([each.verdict for each in criterion.ware]), criterion.ware)
@@ -120,12 +120,12 @@ def _unit(found: Found) -> str:
 
 
 def _is_share(found: Found) -> bool:
-    """Is it a share that is written in per cent? What is measured in per cent has its unit."""
+    """Whether the number is a share that is printed in per cent; a number measured in per cent has its own unit."""
     return found.statistic in _SHARES and not found.rule.unit
 
 
 def _amount(found: Found, value: float) -> str:
-    """A number with its unit; shares of packets in per cent."""
+    """A number with its unit; a share of packets in per cent."""
     return f"{written(100 * value if _is_share(found) else value, 3)}{_unit(found)}"
 
 
@@ -135,7 +135,7 @@ def _range(of: Found, found: Interval) -> str:
     scale = 100.0 if _is_share(of) else 1.0
 
     def number(value: float) -> str:
-        # What lies below a ten-thousandth would bury the rest in zeros.
+        # Values below 0.0001 are rounded: they would need many zeros.
         return written(round(scale * value, 4), 3)
 
     return f"{number(found.estimate)} [{number(found.low)}, {number(found.high)}]"
@@ -192,7 +192,7 @@ def as_json(done: Assessment) -> dict[str, Any]:
 
 
 def _where(done: Assessment) -> str:
-    """Where the runs were, if not all of them were simulated."""
+    """Where the runs took place, unless all of them were simulated."""
     if done.engine:
         where = f"in guests of {done.kernel}" if done.kernel else "on a machine's kernel"
         return f" All cells ran {where}, the baselines' too; the controls are simulated."
@@ -290,7 +290,7 @@ def _plain(value: Any) -> Any:
 
 # --- The page -------------------------------------------------------------------------------------------------
 
-#: Classes of the page's style, which are the words of claims.
+#: CSS classes, named like the verdicts of claims.
 _BADGES = {Verdict.PASSED: CLAIM(Verdict.PASSED), Verdict.FAILED: CLAIM(Verdict.FAILED), Verdict.UNDECIDED: PARTLY}
 
 
@@ -300,7 +300,7 @@ def _badge(verdict: str, is_missing_must: bool = False) -> Markup:
 
 
 def html(done: Assessment) -> str:
-    """The page: what came out, then each cell with its picture, scenario, seed and command."""
+    """The HTML page: verdicts, then each cell with its picture, scenario, seed and command."""
     cells = {cell.name: cell for cell in done.cells()}
     counts = done.counted()
     missing = sum(each.is_missing_must for each in done.criteria)
@@ -413,7 +413,7 @@ def _criterion(done: Assessment, criterion: Criterion, cells: dict[str, Cell]) -
 
 
 def _from_bound(one: Found) -> Interval:
-    """How far the candidate is from the bound that it sets itself."""
+    """The difference between the candidate and the bound that it sets itself."""
     mine = one.candidate
     return replace(mine, estimate=mine.estimate - one.bound, low=mine.low - one.bound, high=mine.high - one.bound)
 

@@ -1,4 +1,4 @@
-"""Small pictures as SVG inside the page: they take its colours, light or dark, and its width."""
+"""Small inline SVG pictures, which follow the page's colours (light or dark) and width."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["curves", "gauge"]
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 560.0, 190.0, 46.0, 30.0, 22.0
-#: How far the gauge reaches, in steps from the baseline to the bound.
+#: Length of the gauge; 1 is the distance from the baseline to the bound.
 REACH = 3.0
 
 
 def curves(done: Assessment, cell: Cell) -> Markup:
-    """Of the first seed, goodput or what packets wait over time, with each candidate; of transfers, their times."""
+    """Curves of every candidate in the first seed: goodput, queueing delay or, for transfers alone, their times."""
     labels = [
         label for label in dict.fromkeys((done.candidate.label, *done.against)) if (cell.name, label) in done.pictures
     ]
@@ -43,7 +43,7 @@ def curves(done: Assessment, cell: Cell) -> Markup:
 
 
 def _bound_of_wait(done: Assessment, cell: Cell) -> float:
-    """What the median wait may be in a cell, if the candidate sets it; else NaN."""
+    """The candidate's own bound on the median wait in a cell; NaN if it sets none."""
     found = (one for criterion in done.criteria for one in criterion.found if one.cell == cell.name)
     own = (one.bound for one in found if one.against == OWN and (one.rule.of or one.statistic) == "wait_p50")
     return next(own, math.nan)
@@ -52,7 +52,7 @@ def _bound_of_wait(done: Assessment, cell: Cell) -> float:
 def _lines(
     title: str, found: Sequence[tuple[str, Sequence[float]]], ends: tuple[str, str], bound: float = math.nan
 ) -> Markup:
-    """Curves of equal step. A full drop-tail queue would press all others flat, so it leaves the scale at its top."""
+    """Curves with equally spaced points."""
     every = {label: max(values) for label, values in found}
     others = [highest for label, highest in every.items() if not label.startswith("drop-tail")]
     top = max([*(others or every.values()), *([1.1 * bound] if math.isfinite(bound) else [])]) or 1.0
@@ -79,7 +79,7 @@ def _lines(
             for at, value in enumerate(values)
         )
         parts.append(f'<polyline class="line s{min(number, 4)}" points="{points}"/>')
-    # Names stand below the ends of the axis, in as many lines as they need.
+    # The legend stands below the axis, in as many lines as it needs.
     at, base = LEFT, HEIGHT + 6.0
     for number, (label, _) in enumerate(found):
         needs = 34.0 + 6.5 * len(label)
@@ -102,7 +102,7 @@ def gauge(found: Found) -> Markup:
     if shown is None or not math.isfinite(shown.estimate):
         return Markup("")
     if _has_bound(found):
-        # Nothing that a baseline did sets it: at the bound is 1, and its double, or nothing of it, 2.
+        # The bound depends on no baseline: 1 is at the bound, 2 is twice the bound or, if more is better, zero.
         step, origin = (-1.0 if found.rule.more else 1.0) * abs(found.bound), found.bound
     else:
         step, origin = found.bound - found.baselines[found.against].estimate, 0.0

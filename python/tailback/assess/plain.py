@@ -1,8 +1,8 @@
-"""The plain case of a special one: the same flows on the same path, without what is special about it.
+"""The plain case of a special cell: the same flows on the same path without the special condition.
 
-A candidate that is worse than CUBIC on a plain path is worse over a satellite too, and that is one fact and not two.
-What a row of special cases judges is what the special adds: the candidate's change from plain to special beside the
-baseline's change, a difference of differences. `verdicts.py` says when that may excuse a number.
+A candidate that is worse than CUBIC on a plain path is also worse over a satellite; that is one finding, not two. A row
+of special cases judges what the special condition adds: the candidate's change from plain to special against the
+baseline's change, a difference of differences. `verdicts.py` defines when this may excuse a number.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any
 
 __all__ = ["RECEIVER", "expected", "plain_of"]
 
-#: What receivers that lie, or acknowledge otherwise, do.
+#: Fields of receivers that lie or acknowledge in an unusual way.
 RECEIVER = ("ack_every", "ack_division", "acks_ahead", "conceals_marks")
-#: And ECN, which a drop-tail queue leaves alone.
+#: The same and ECN, which a drop-tail queue ignores.
 _STACK = (*RECEIVER, "ecn")
 #: The plain case of a satellite's round trip.
 _FAR, _NEAR = "600ms", "40ms"
 
 
 def plain_of(given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A scenario's fields without what is special; `None` of one without a dumbbell, or that is plain already.
+    """A scenario's fields without its special conditions; None if it has no dumbbell or is already plain.
 
-    Left out are random impairments, schedules, receivers that acknowledge otherwise, ECN, and a burst of another flow.
+    Removes random impairments, schedules, unusual receivers, ECN, and another flow's burst.
     Disciplines other than drop-tail become drop-tail with one BDP, a round trip of 600 ms becomes 40 ms.
     """
     if "dumbbell" not in given:
@@ -48,7 +48,7 @@ def plain_of(given: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def expected(is_rate: bool, special: float, plain: float, mine: float) -> float:
-    """What the plain case leads to expect of a candidate in the special one.
+    """The candidate's expected value in the special case, given its plain case.
 
     The baseline has `special` and `plain`, the candidate has `mine` in the plain case. Rates change by a factor, shares
     and delays by a difference.

@@ -1,9 +1,9 @@
-"""Harm on a stated population of paths: quantiles of it, a verdict on them, and the worst decile as scenarios.
+"""Harm on a stated population of paths: its quantiles, a verdict, and the worst decile as scenarios.
 
-The population, its bounds, its seed and the rules below were written down before the first run. Points are of Sobol's
-sequence, scrambled after Owen (`tailback.experiment.design.sobol`), so that the first 16 are themselves spread evenly.
-Each path has flows under test and flows of others. It runs once without the flows under test ("alone"), once with the
-candidate in them and once with each baseline, always with one seed, so that all differences are paired.
+The population, its bounds, its seed and the rules below were written down before the first run. The paths are points of
+Sobol's sequence with Owen scrambling (`tailback.experiment.design.sobol`), so the first 16 alone are evenly spread as
+well. Each path has flows under test and flows of others. It runs once without the flows under test ("alone"), once with
+the candidate in them and once with each baseline, always with one seed, so that all differences are paired.
 
 Harm is that of Ware, Mukerjee, Seshan and Sherry (HotNets 2019): x with the others alone, y beside the flows under
 test; (x - y)/x where more is better, (y - x)/y where less is. It is a share: 0 is none, 1 is all.
@@ -50,7 +50,7 @@ __all__ = [
 REVISION = "assess-population/1"
 PATHS = 256
 QUICK_PATHS = 16
-#: Of the scrambling, and of every run.
+#: Seed of the scrambling and of every run.
 DESIGN_SEED, RUN_SEED = 33, 1
 ALONE = "alone"
 
@@ -61,29 +61,29 @@ AXES: Mapping[str, Any] = {
     "tested": Span(1.0, 32.0, log=True),
     "others": Span(1.0, 32.0, log=True),
     "others_cc": ["cubic", "cubic", "cubic", "reno"],
-    # Side with the longer round trip, and the factor.
+    # Which side has the longer round trip, and by which factor.
     "far": ["none", "none", "test", "other"],
     "factor": Span(1.0, 4.0, log=True),
-    # Side that begins after a third of the run.
+    # Which side starts after a third of the run.
     "late": ["none", "none", "test", "other"],
-    # The share of the link that web responses ask for.
+    # Offered load of the web responses, as a share of the link rate.
     "web": ["no", "yes"],
     "web_load": Span(0.02, 0.2, log=True),
-    # A long flow of CUBIC the other way, through a queue as deep.
+    # A long CUBIC flow in the reverse direction, through a queue of the same depth.
     "reverse": ["no", "no", "no", "yes"],
-    # The flows under test cross two, and each half of the others one.
+    # With two bottlenecks, the flows under test cross both; half of the others cross each.
     "bottlenecks": ["one", "one", "one", "two"],
 }
-"""The population: each axis by itself, evenly or evenly in the logarithm; a word as often as it is listed."""
+"""The axes of the population, all independent: uniform, log-uniform, or a word with the frequency of its listing."""
 
-#: No queue holds less: one packet on its way in and one that waits.
+#: Minimum queue limit: one packet in transmission and one waiting.
 LEAST_QUEUE_BYTES = 3000
-#: PackMime's responses are cut here, so that one of them does not decide a path; their mean is then about `MEAN`.
+#: PackMime's response sizes are truncated here, so that no single one decides a path; the mean is then about `MEAN`.
 LARGEST_RESPONSE, MEAN_RESPONSE_BYTES = 1_000_000, 12_000
-#: A run lasts 300 round trips and 20 s at least, unless the bottleneck carries more than `MOST_PACKETS` in that time;
-#: then it lasts as long as these take, and never under 120 round trips. Chosen by what nine paths cost with Reno.
+#: A run lasts 300 round trips and at least 20 s. If the bottleneck would carry more than `MOST_PACKETS` in that time,
+#: the run ends after that many packets, but not before 120 round trips. Chosen from the cost of nine paths with Reno.
 ROUND_TRIPS, LEAST_S, MOST_PACKETS, LEAST_ROUND_TRIPS = 300.0, 20.0, 600_000.0, 120.0
-#: What is measured is measured from this share of the run on.
+#: Measurements start after this fraction of the run.
 FROM = 1.0 / 3.0
 
 HARMS: Mapping[str, tuple[str, str, bool]] = {
@@ -91,12 +91,12 @@ HARMS: Mapping[str, tuple[str, str, bool]] = {
     "web": ("time of web responses, mean", "web_ms", False),
     "round_trip": ("round trip, with the mean wait in the queues", "round_trip_ms", False),
 }
-"""Of each kind of harm: in words, the number that it is of, and whether more of that is better."""
-#: Beyond the baseline's harm on the same path: on the mean over the paths, as the dossier's other harms, and in the
-#: worst decile.
+"""For each kind of harm: its title, the number that it is computed from, and whether more of that is better."""
+#: Harm allowed beyond the baseline's on the same path: for the mean over the paths (as for the dossier's other harms),
+#: and for the worst decile.
 MEAN_ALLOWANCE, DECILE_ALLOWANCE = 0.1, 0.25
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
-"""Quantiles that are reported."""
+"""Levels of the reported quantiles."""
 
 EXPERIMENT = Experiment(
     "population",
@@ -107,7 +107,7 @@ EXPERIMENT = Experiment(
     "Some have unequal round trips, late-comers, web arrivals, reverse load or two bottlenecks.",
 )
 _NAMES = {"cubic": "CUBIC", "reno": "Reno"}
-#: Scopes whose candidates make no claim for such paths.
+#: Scopes whose candidates are not meant for such paths.
 OUT_OF_SCOPE = (DATA_CENTRE, SLOW_START)
 
 
@@ -125,29 +125,29 @@ class Path:
 
     @property
     def tested(self) -> int:
-        """Flows under test."""
+        """Number of flows under test."""
         count: int = round(self.point["tested"])
         return count
 
     @property
     def others(self) -> int:
-        """Long flows of others; two bottlenecks have one each at least."""
+        """Number of other long flows; with two bottlenecks, at least one for each."""
         count: int = round(self.point["others"])
         return max(count, 2 if self.point["bottlenecks"] == "two" else 1)
 
     @property
     def rtt_s(self) -> float:
-        """Propagation, both ways, of the flows under test that are not far."""
+        """Propagation round trip, in seconds, of flows under test without an extra delay."""
         return float(Duration(self.point["rtt"]).seconds)
 
     @property
     def rate_bps(self) -> float:
-        """Of each bottleneck."""
+        """Rate of each bottleneck in bits per second."""
         return float(Rate(self.point["rate"]))
 
     @property
     def seconds(self) -> float:
-        """Simulated."""
+        """Simulated duration in seconds."""
         packets_a_second = self.rate_bps / (8.0 * 1500.0)
         wanted = max(ROUND_TRIPS * self.rtt_s, LEAST_S)
         return max(LEAST_ROUND_TRIPS * self.rtt_s, min(wanted, MOST_PACKETS / packets_a_second))
@@ -175,7 +175,7 @@ class Path:
         return ", ".join(words)
 
     def scenario(self, cc: str | Mapping[str, Any] | None) -> Scenario:
-        """With the flows under test running `cc`; with None they stay away."""
+        """The scenario with the flows under test running `cc`; without these flows if `cc` is None."""
         point, seconds = self.point, self.seconds
         is_double = point["bottlenecks"] == "two"
         waits = max(LEAST_QUEUE_BYTES, round(point["queue_bdp"] * self.rate_bps * self.rtt_s / 8.0))
@@ -186,7 +186,7 @@ class Path:
             way = {"rate": point["rate"], "delay": f"{round(self.rtt_s * 1e6 / 2 / (len(nodes) - 1))}us"}
             links.append({"name": f"neck-{number}", "from": here, "to": there, **way, "queue": f"{waits}B"})
             links.append({"name": f"return-{number}", "from": there, "to": here, **way, "queue": back})
-        # Hosts that do not limit what the algorithm may have in flight.
+        # The hosts' windows do not limit the algorithm.
         buffers = {"send_buffer": "100MB", "receive_buffer": "100MB"}
         longer = {"access_delay": f"{round(self.rtt_s * 1e6 * (point['factor'] - 1.0) / 2)}us"}
 
@@ -240,7 +240,7 @@ class Path:
 
 @functools.cache
 def paths() -> tuple[Path, ...]:
-    """All of the population, in the sequence's order."""
+    """All paths of the population, in the order of the sequence."""
     return tuple(Path(number, point) for number, point in enumerate(sobol(AXES, PATHS, seed=DESIGN_SEED)))
 
 
@@ -249,19 +249,19 @@ def paths() -> tuple[Path, ...]:
 
 @dataclass(frozen=True)
 class KeptPath:
-    """What the store keeps of a run."""
+    """Selects what the store keeps from a run on a path."""
 
     @property
     def digest(self) -> str:
-        """Equal if the same is kept."""
+        """Identifies what is kept: equal digests keep the same numbers."""
         return REVISION
 
     def names(self, resolved: Mapping[str, Any]) -> list[str]:
-        """They depend on the path."""
+        """No fixed names: the numbers depend on the path."""
         return []
 
     def __call__(self, result: Result) -> dict[str, Any]:
-        """Goodput of both, time of web responses and round trip: Mbit/s and ms."""
+        """Goodput of both sides in Mbit/s; time of web responses and round trip in ms."""
         names = [row["name"] for row in result.resolved["flows"]]
         tested = [name for name in names if name.startswith("test") and "." not in name]
         others = [name for name in names if name.startswith("other-") and "." not in name]
@@ -282,7 +282,7 @@ def _links(result: Result) -> list[str]:
 
 
 def _goodput(result: Result, flows: Sequence[str]) -> float:
-    """Of all together from `FROM` on, in Mbit/s."""
+    """Total goodput of the flows from `FROM` on, in Mbit/s."""
     edges = np.array([FROM * result.duration_s, result.duration_s])
     got = 0.0
     for name in flows:
@@ -294,7 +294,7 @@ def _goodput(result: Result, flows: Sequence[str]) -> float:
 
 
 def _web(result: Result) -> float:
-    """Mean time of responses asked for from `FROM` on, in ms; one under way at the end counts what it has taken."""
+    """Mean time in ms of responses requested from `FROM` on; an unfinished one counts with its time so far."""
     rows = result.where_flow("requests", "web")
     began, took = floats(rows["t_s"]), floats(rows["response_time_s"])
     took = np.where(np.isfinite(took), took, result.duration_s - began)
@@ -306,13 +306,13 @@ def _web(result: Result) -> float:
 
 
 class Work:
-    """The runs of the population, as the runner asks for them."""
+    """The population's runs, in the interface that the runner calls."""
 
     until = None
     kept = KeptPath()
 
     def __init__(self, mine: Candidate, baselines: Sequence[Candidate], count: int, fresh: int = 0) -> None:
-        """`fresh` is added to the seed of the candidate's runs: other draws for it than for its baselines."""
+        """Adds `fresh` to the seed of the candidate's runs, so that they draw other values than the baselines' runs."""
         self.name = f"assess {mine.label}, population"
         self.allow_code = mine.allow_code or any(each.allow_code for each in baselines)
         self._mine, self._fresh = mine.label, fresh
@@ -325,30 +325,30 @@ class Work:
         )
 
     def scenario(self, number: int, values: Point, seed: int) -> Scenario:
-        """A path with one of the algorithms, or with none."""
+        """A path with one of the algorithms, or without flows under test."""
         path, way = self._order[number]
         return path.scenario(None if way == ALONE else self._candidates[way].cc).with_({}, seed=seed)
 
     def seeds_of(self, number: int) -> tuple[int, ...]:
-        """The single seed of a run."""
+        """The single seed of each run."""
         return (RUN_SEED + (self._fresh if self._order[number][1] == self._mine else 0),)
 
     @property
     def most_wall_s(self) -> float | None:
-        """No run is given up for its time."""
+        """No limit on a run's wall-clock time."""
         return None
 
     def keeps_tables(self, number: int, seed: int) -> bool:
-        """None are kept: a path is run again by its scenario."""
+        """No tables are kept: a path's scenario can be run again."""
         return False
 
     def cost(self, number: int) -> float:
-        """By the bottleneck's packets."""
+        """Cost estimate: the packets that the bottleneck carries."""
         path = self._order[number][0]
         return path.seconds * path.rate_bps
 
     def taken(self, index: Sequence[tuple[int, int, str]], rows: Mapping[str, Mapping[str, Any]]) -> Runs:
-        """What the store has, by path and algorithm; the error of a run that failed."""
+        """What the store has by path and algorithm; for a failed run, its error."""
         out: dict[tuple[int, str], Mapping[str, Any] | str] = {}
         for number, _, key in index:
             if (row := rows.get(key)) is not None:
@@ -366,26 +366,26 @@ Runs = Mapping[tuple[int, str], Mapping[str, Any] | str]
 
 @dataclass(frozen=True)
 class Judged:
-    """One kind of harm by one rule, beside one baseline: the excess of harm over the baseline's, path by path."""
+    """One kind of harm under one rule against one baseline: harm in excess of the baseline's, path by path."""
 
     kind: str
     #: "mean" or "decile".
     rule: str
     against: str
     paths: int
-    #: The mean of the excess with its interval, or the share of paths beyond the allowance.
+    #: The mean excess with its interval, or the share of paths beyond the allowance.
     estimate: float
     low: float
     high: float
     bound: float
-    #: 1 on the good side, -1 on the bad one, 0 not known.
+    #: 1 if on the good side, -1 if on the bad side, 0 if undecided.
     side: int
-    #: p-value of both sides together.
+    #: Two-sided p-value.
     p: float
 
     @property
     def direction(self) -> int:
-        """Of the side, whether or not it is sure."""
+        """The side of the estimate, significant or not."""
         return 1 if self.estimate <= self.bound else -1
 
     def to_json(self) -> dict[str, Any]:
@@ -401,10 +401,10 @@ class Judged:
 class Population:
     """Harm on the paths that were run."""
 
-    #: By kind and label, by path: harm.
+    #: Harm of each path, by kind and label.
     harms: Mapping[tuple[str, str], Mapping[int, float]]
     judged: tuple[Judged, ...]
-    #: Mbit/s of the flows under test, by label and path.
+    #: Goodput of the flows under test in Mbit/s, by label and path.
     own: Mapping[str, Mapping[int, float]]
     against: tuple[str, ...]
     label: str
@@ -413,12 +413,12 @@ class Population:
     errors: Mapping[int, str] = field(default_factory=dict)
 
     def quantiles(self, kind: str, label: str) -> list[float]:
-        """Of harm, at `LEVELS`."""
+        """Quantiles of harm at `LEVELS`."""
         return quantiles(list(self.harms[kind, label].values()))
 
     @property
     def ps(self) -> list[tuple[float, int]]:
-        """Of each rule, the p-value over its baselines and the side on which it lies, in the order of `rules`."""
+        """p-value over the baselines and the side of each rule, in the order of `rules`."""
         out = []
         for found in self.rules().values():
             sides = {each.against: each.direction for each in found}
@@ -427,11 +427,11 @@ class Population:
 
     @property
     def verdicts(self) -> list[str]:
-        """Of each rule beside the most lenient baseline, in the order of `rules`."""
+        """Verdict of each rule against its most lenient baseline, in the order of `rules`."""
         return [Verdict.of_side(max(each.side for each in found)) for found in self.rules().values()]
 
     def rules(self) -> dict[tuple[str, str], tuple[Judged, ...]]:
-        """What was judged by kind and rule, one for each baseline."""
+        """What was judged, by kind and rule; each has one entry per baseline."""
         out: dict[tuple[str, str], tuple[Judged, ...]] = {}
         for each in self.judged:
             key = (each.kind, each.rule)
@@ -439,7 +439,7 @@ class Population:
         return out
 
     def sentence(self) -> str:
-        """The rule that is furthest on the bad side beside its most lenient baseline, in a sentence."""
+        """The worst rule against its most lenient baseline, in a sentence."""
         rows = [max(found, key=lambda each: each.bound - each.estimate) for found in self.rules().values()]
         if not rows:
             return ""
@@ -457,11 +457,11 @@ class Population:
         )
 
     def excess(self, kind: str, against: str) -> dict[int, float]:
-        """The candidate's harm beyond a baseline's, by path."""
+        """The candidate's harm in excess of a baseline's, by path."""
         return _excess(self.harms[kind, self.label], self.harms[kind, against])
 
     def worst(self) -> list[tuple[Path, str, float]]:
-        """The worst decile: path, kind of harm, and by how much it is beyond that of each baseline, worst first."""
+        """The worst decile: path, kind of harm, and the excess over each baseline, worst first."""
         rows = []
         for path in paths()[: self.count]:
             least = [
@@ -498,7 +498,7 @@ class Population:
 
 
 def quantiles(values: Sequence[float]) -> list[float]:
-    """At `LEVELS`."""
+    """Quantiles of `values` at `LEVELS`."""
     return [float(value) for value in np.quantile(values, LEVELS)] if values else [math.nan] * len(LEVELS)
 
 
@@ -507,7 +507,7 @@ def _excess(mine: Mapping[int, float], theirs: Mapping[int, float]) -> dict[int,
 
 
 def harms_of(runs: Runs, label: str, count: int) -> dict[str, dict[int, float]]:
-    """By kind and path."""
+    """Harm by kind and path."""
     out: dict[str, dict[int, float]] = {}
     for kind, (_, name, more) in HARMS.items():
         found = out[kind] = {}
@@ -523,7 +523,7 @@ def harms_of(runs: Runs, label: str, count: int) -> dict[str, dict[int, float]]:
 
 
 def judge(runs: Runs, label: str, against: Sequence[str], count: int, is_quick: bool = False) -> Population:
-    """Harm, its quantiles, and the rules on it: of the mean, and, where all paths were run, of the worst decile."""
+    """Harm, its quantiles, and the verdicts on the mean and, if all paths were run, on the worst decile."""
     labels = (label, *against)
     harms = {(kind, each): found for each in labels for kind, found in harms_of(runs, each, count).items()}
     judged = []
@@ -554,7 +554,7 @@ def _of_mean(kind: str, against: str, excess: Sequence[float]) -> Judged:
 
 
 def _of_decile(kind: str, against: str, excess: Sequence[float]) -> Judged:
-    """The exact test of a tenth: how many paths are beyond the allowance (Clopper and Pearson 1934)."""
+    """Exact binomial test of one tenth: the count of paths beyond the allowance (Clopper and Pearson 1934)."""
     found = of_share(sum(each > DECILE_ALLOWANCE for each in excess), len(excess), 0.1)
     side = (1 if found.estimate <= 0.1 else -1) if found.p <= LEVEL else 0
     return Judged(kind, "decile", against, len(excess), found.estimate, found.low, found.high, 0.1, side, found.p)

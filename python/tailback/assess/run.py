@@ -1,4 +1,4 @@
-"""Run what a dossier needs and a store does not have, judge it, and write the dossier."""
+"""Runs what a dossier needs and the store lacks, judges it, and writes the dossier."""
 
 from __future__ import annotations
 
@@ -50,28 +50,28 @@ if TYPE_CHECKING:
 
 __all__ = ["Assessment", "UnfitCandidate", "assess"]
 
-#: Seeds of the first round, and after each round of the cells that are still undecided.
+#: Seeds per cell after each round; only undecided cells get another round.
 ROUNDS = Rounds((5, 10, 20))
-#: Of two looks each takes half of the error, and the sign test then needs seven.
+#: Two looks take half of the error each; the sign test then needs seven seeds.
 QUICK = Rounds((3, 7))
-#: How long the trial may take before a candidate counts as one that does not come back.
+#: Wall-clock limit of the trial, in seconds; a candidate that exceeds it is rejected as stuck.
 PATIENCE_S = 30.0
-#: Of what the trial takes in a guest: to boot, for each simulated second, and for a thousand packets. Fitted to three
-#: cells, of which the largest took a third longer than that.
+#: Cost model of a guest's run as shares of the trial's time: boot, each simulated second, each thousand packets. Fitted
+#: to three cells; the largest took a third longer than predicted.
 _BOOT, _SECOND, _THOUSAND = 0.6, 0.008, 0.05
 
 
 class UnknownWord(TailbackError):
-    """A name in the request that is not known, or not allowed."""
+    """A name in the request that is unknown or not allowed."""
 
 
 class StuckCandidate(UnfitCandidate):
-    """A candidate whose code does not come back. A thread is still in it, and no program can end a thread."""
+    """A candidate whose code did not return. Its thread cannot be ended and keeps running."""
 
 
 @dataclass
 class Assessment:
-    """A dossier: `criteria` has the verdicts in the RFC's order."""
+    """A dossier; `criteria` has the verdicts in the RFC's order."""
 
     candidate: Candidate
     #: The candidate as the user wrote it.
@@ -79,23 +79,23 @@ class Assessment:
     against: tuple[str, ...]
     is_quick: bool
     only: tuple[str, ...]
-    #: Of each cell, where the user says how many; else as many as `ROUNDS` or `QUICK` say.
+    #: Seeds of each cell if the user sets the number; else `ROUNDS` or `QUICK` apply.
     seeds: int | None = None
     #: What the candidate is meant for, one of the book's scopes.
     scope: str = GENERAL
     #: Rules by which the candidate is judged.
     book: Book = CONGESTION_CONTROL
-    #: Of the kernel that ran what only a kernel has; empty if nothing needed one.
+    #: Version of the kernel that ran candidates which exist only in a kernel; empty if none was needed.
     kernel: str = ""
-    #: The kernel's engine that ran all cells; empty if they were simulated, or each queue where it is.
+    #: The engine, "vm" or "live", that ran all cells; empty if each ran in its default engine.
     engine: str = ""
     criteria: list[Criterion] = field(default_factory=list)
     controls: list[Checked] = field(default_factory=list)
     #: Harm on the stated population of paths; None if it was not asked for or has not been run.
     population: population.Population | None = None
-    #: Of its rules: how many stay decided with the false discovery rate held.
+    #: Number of the population's rules that stay decided under the false discovery rate.
     population_held: int = 0
-    #: Of the first seed: what pictures show, by cell and label.
+    #: Series of the pictures, from the first seed, by cell and label.
     pictures: dict[tuple[str, str], dict[str, list[float]]] = field(default_factory=dict)
     #: Folder of the dossier, for the commands in it.
     folder: str = ""
@@ -107,28 +107,28 @@ class Assessment:
 
     @property
     def rounds(self) -> Rounds:
-        """Seeds of the first round, and those after each further round of a cell that is undecided."""
+        """Seeds per cell after each round; only undecided cells get another round."""
         return Rounds((self.seeds,)) if self.seeds else QUICK if self.is_quick else ROUNDS
 
     @property
     def is_broken(self) -> bool:
-        """Did a control come out otherwise than it is known to? Then no verdict here counts."""
+        """Whether a control has a verdict other than the known one; then no verdict here counts."""
         return any(not each.as_known for each in self.controls if each.verdict != UNFINISHED)
 
     @property
     def verdict(self) -> str:
-        """Of all criteria that were run."""
+        """The joint verdict on all criteria that were run."""
         return together([each.verdict for each in self.criteria if each.verdict not in ASIDE] or [UNFINISHED])
 
     def counted(self) -> dict[str, int]:
-        """How many criteria came to which verdict."""
+        """Number of criteria by verdict."""
         words = [each.verdict for each in self.criteria]
         return {
             word: words.count(word) for word in (Verdict.PASSED, Verdict.FAILED, Verdict.UNDECIDED, UNFINISHED, *ASIDE)
         }
 
     def cells(self) -> list[Cell]:
-        """Those that were to be run."""
+        """The cells that were to be run."""
         found = [
             cell
             for each in self.criteria
@@ -138,15 +138,15 @@ class Assessment:
         return found + [self.book.plain[name] for name in dict.fromkeys(cell.plain for cell in found if cell.plain)]
 
     def scenario(self, cell: Cell) -> Scenario:
-        """A cell with the candidate in it."""
+        """A cell's scenario with the candidate in it."""
         return cell.scenario(self.candidate, self.scope)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: every number of the dossier."""
+        """Plain data with every number of the dossier."""
         return output.as_json(self)
 
     def markdown(self) -> str:
-        """The page of verdicts."""
+        """The verdicts as a Markdown page."""
         return output.markdown(self)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
@@ -271,9 +271,9 @@ def assess(
 
 
 def _kernels(book: Book, candidates: Sequence[Candidate], engine: str | None, kernel: str | None) -> Engine | None:
-    """What runs those that only a kernel has, of a congestion control then all; None if all are simulated.
+    """The kernel's runner for candidates that need one, else None; for a congestion control it runs every cell.
 
-    Raises what a guest lacks here, or what a candidate does.
+    Raises an error if this machine has no guest, or if the guest cannot run a candidate.
     """
     if book.has_queues:
         if engine is not None:
@@ -300,7 +300,7 @@ def _kernels(book: Book, candidates: Sequence[Candidate], engine: str | None, ke
 
 
 class InterruptedAssessment(Interrupted):
-    """Ctrl-C during an assessment; `partial` has the verdicts there are."""
+    """Ctrl-C during an assessment; `partial` is the dossier with the verdicts so far."""
 
     def __init__(self, results: Sequence[Any], partial: Assessment) -> None:
         super().__init__(results)
@@ -330,14 +330,14 @@ def _wants_population(done: Assessment) -> bool:
 
 
 def _without_population(done: Assessment) -> str:
-    """Why its paths say nothing of the candidate; empty if they do."""
+    """Why the population of paths does not apply to the candidate; empty if it does."""
     if done.scope in population.OUT_OF_SCOPE:
         return f"{done.scope}: {done.book.scopes[done.scope]}"
     return "" if not done.engine else "its paths of up to 1 Gbit/s ask for more than a guest carries"
 
 
 def _try(book: Book, mine: Candidate, guest: Engine | None = None) -> float:
-    """A short run, before hours are spent on a candidate that cannot be run, on a kernel for what only that has.
+    """A short run that finds an unfit candidate before hours are spent; returns its wall-clock seconds.
 
     How many seconds it took.
     """
@@ -353,13 +353,13 @@ def _try(book: Book, mine: Candidate, guest: Engine | None = None) -> float:
                 outcome.append(twice(scenario, mine.label, words, undone="assessed", allow_code=True))
             else:
                 outcome.append(run(scenario))
-        except BaseException as error:  # the thread that waits must see it
+        except BaseException as error:  # The waiting thread raises it.
             outcome.append(error)
 
-    # Code that loops cannot be stopped; a daemon thread at least lets the program end.
+    # A looping thread cannot be stopped; as a daemon it does not keep the program alive.
     thread = threading.Thread(target=work, daemon=True, name="trial")
     thread.start()
-    # A guest has a limit of its own, and code of the kernel's cannot loop in this thread.
+    # A guest has its own time limit, and kernel code cannot loop in this thread.
     thread.join(PATIENCE_S if guest is None else None)
     if not outcome:
         raise StuckCandidate(
@@ -371,7 +371,7 @@ def _try(book: Book, mine: Candidate, guest: Engine | None = None) -> float:
     if isinstance(outcome[0], BaseException):
         raise outcome[0]
     row = outcome[0].flow_summary()[0]
-    # One segment an RTT would be three times as much.
+    # One segment per RTT would deliver three times as much.
     if not (row["goodput_mbps"] or 0.0) > 0.1:
         raise UnfitCandidate(
             f"{mine.label} delivered nearly nothing in {words}, and {row['packets_sent']} packets were sent: there is "
@@ -381,14 +381,14 @@ def _try(book: Book, mine: Candidate, guest: Engine | None = None) -> float:
 
 
 def _packets(cell: Cell) -> float:
-    """What the bottleneck of a cell carries, at most."""
+    """Upper bound of the packets that a cell's bottleneck carries."""
     given = cell.given
     rate = given.get("dumbbell", {}).get("rate") or (given.get("link") or [{}])[0].get("rate") or "20mbit"
     return float(Rate(rate)) * cell.seconds / 12_000
 
 
 class _Work:
-    """The runs of a dossier, as the runner asks for them."""
+    """The runs of a dossier, in the interface that the runner calls."""
 
     until = None
 
@@ -398,7 +398,7 @@ class _Work:
         self.kept = Kept(book=book.name)
         self._guest: Engine | None = None
         self._is_whole, self._trial_s = bool(done.engine), trial_s
-        # Whose code others have written was refused before, where it is not allowed; planted faults are our own.
+        # Code of others was refused earlier unless it is allowed; planted faults are tailback's own code.
         self.allow_code = True
         self._controls = [
             each
@@ -424,8 +424,8 @@ class _Work:
             if other.digest != each.digest:
                 raise TailbackError(f'two different candidates are called "{each.label}". Rename your own')
         ways = dict.fromkeys((done.candidate.label, *done.against))
-        #: Which cells are run with which algorithm, or with none, and whether on a kernel: the candidate's, then what
-        #: the controls need besides, which are simulated.
+        #: Cells by name, algorithm (or none) and whether a kernel runs them: first the candidate's, then the further
+        #: ones that the controls need, which are simulated.
         self._points: dict[tuple[str, str, bool], Cell] = {}
         for cell in cells:
             for way in (*ways, *((ALONE,) if cell.has_others else ())):
@@ -457,17 +457,17 @@ class _Work:
             lambda: ({"cell": cell, "candidate": way} for cell, way, _ in self._order),
         )
 
-    # Part of the interface that the runner calls.
+    # Interface that the runner calls.
 
     def scenario(self, number: int, values: Point, seed: int) -> Scenario:
-        """A cell with one of the algorithms, or with none."""
+        """A cell with one of the algorithms, or without flows under test."""
         _, way, _ = self._order[number]
         cell = self._points[self._order[number]]
         scope = self._done.scope if way == self._done.candidate.label else GENERAL
         return cell.scenario(None if way == ALONE else self._candidates[way], scope).with_({}, seed=seed)
 
     def seeds_of(self, number: int) -> tuple[int, ...]:
-        """As many as the round has for the cell."""
+        """The seeds of this round for the cell."""
         name, way, on_kernel = self._order[number]
         if on_kernel != (self._guest is not None):
             return ()
@@ -479,24 +479,24 @@ class _Work:
 
     @property
     def most_wall_s(self) -> float | None:
-        """No run is given up for its time."""
+        """No limit on a run's wall-clock time."""
         return None
 
     def keeps_tables(self, number: int, seed: int) -> bool:
-        """None are kept: a cell is run again by its scenario."""
+        """No tables are kept: a cell's scenario can be run again."""
         return False
 
     def cost(self, number: int) -> float:
-        """By the simulated time, or by what a guest takes."""
+        """Cost estimate: simulated seconds, or the expected wall-clock seconds in a guest."""
         cell = self._points[self._order[number]]
         return cell.seconds if self._guest is None or not self._is_whole else self._expected_s(cell)
 
     def _expected_s(self, cell: Cell) -> float:
-        """Seconds in a guest, by what the trial took."""
+        """Expected wall-clock seconds in a guest, from the trial's time."""
         return self._trial_s * (_BOOT + _SECOND * cell.seconds + _THOUSAND * _packets(cell) / 1000)
 
     def expectation(self, engine: Engine, workers: int | None) -> str:
-        """In a sentence, before it starts, how long the runs on a kernel take."""
+        """A sentence for the user on how long the runs on a kernel will take."""
         seeds, at_once = self._done.rounds.counts[0], engine.at_once(workers)
         cells = [cell for (_, _, on_kernel), cell in self._points.items() if on_kernel]
         minutes = seeds * sum(map(self._expected_s, cells)) / at_once / 60
@@ -509,7 +509,7 @@ class _Work:
     # Rounds.
 
     def turn_to(self, guest: Engine | None) -> None:
-        """Ask for the guest's runs from now on, or for those of the simulator."""
+        """Select the runs to ask for next: the guest's or the simulator's."""
         self._guest = guest
 
     def _on_kernel(self, way: str) -> bool:
@@ -519,7 +519,7 @@ class _Work:
         return way in self._candidates and self._done.book.needs_guest(self._candidates[way])
 
     def ask(self, seeds: int) -> bool:
-        """Set the round's seeds: of all cells in the first, then of those undecided; False if there are none."""
+        """Set the seeds of the round: all cells in the first, then the undecided ones; False if none are left."""
         if not self._seeds:
             self._seeds = {name: seeds for name, _, _ in self._order}
             return True
@@ -532,7 +532,7 @@ class _Work:
         return bool(undecided)
 
     def take(self, finished: Finished) -> None:
-        """Judge by all that was finished."""
+        """Judge all finished runs."""
         done = self._done
         wanted = {key for _, _, key in finished.index}
         frame = finished.store.frame()
@@ -573,7 +573,7 @@ class _Work:
         done.controls = judge_controls(self._of_controls, self._controls, done.book, self._candidates, looks)
 
     def take_population(self, paths: population.Work, finished: Finished) -> None:
-        """Judge the population by all that was finished."""
+        """Judge all finished runs of the population."""
         done = self._done
         keys = [key for _, _, key in finished.index]
         frame = finished.store.frame()
@@ -585,7 +585,7 @@ class _Work:
             done.population = population.judge(runs, done.candidate.label, done.against, self.paths, done.is_quick)
 
     def _criterion(self, stay: Sequence[bool]) -> Criterion:
-        """The row of the population; `stay` says which of its rules stay decided."""
+        """The population's row; `stay` states which of its rules stay decided."""
         done, experiment = self._done, population.EXPERIMENT
         if done.population is None:
             if why := _without_population(done):

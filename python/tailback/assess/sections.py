@@ -1,4 +1,4 @@
-"""What a dossier says of its population of paths and of its own errors, as tables for Markdown and for HTML."""
+"""A dossier's sections on its population of paths and on its own errors, for Markdown and for HTML."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Section", "as_html", "as_markdown", "beside", "discovery_counts", "path_command", "sections"]
 
-#: Paths of the worst decile, and verdicts that turned, that the page lists; files and JSON have all.
+#: Most rows that the page lists of the worst decile and of changed verdicts; files and JSON have all.
 LISTED = 10
 
 
 @dataclass(frozen=True)
 class Table:
-    """Heads and rows of text; the first column is on the left, numbers on the right."""
+    """Column heads and rows of text; the first column is left-aligned, numbers are right-aligned."""
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -35,7 +35,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """A title, and text and tables below it."""
+    """A title with text and tables."""
 
     name: str
     title: str
@@ -43,7 +43,7 @@ class Section:
 
 
 def sections(done: Assessment) -> list[Section]:
-    """Those that the dossier has."""
+    """The sections that this dossier has."""
     out = []
     if done.population is not None:
         out.append(_of_paths(done, done.population))
@@ -52,13 +52,13 @@ def sections(done: Assessment) -> list[Section]:
 
 
 def path_command(done: Assessment, path: population.Path) -> str:
-    """What runs a path of the worst decile again."""
+    """The command that runs a path of the worst decile again."""
     words = ["tailback", "run", f"{done.folder}population/{path.name}.toml", "--seed", str(population.RUN_SEED)]
     return shlex.join([*words, *(["--allow-code"] if done.candidate.allow_code else [])])
 
 
 def beside(done: Assessment, label: str) -> str:
-    """The population's verdict beside one baseline alone, and the mean harm beyond it, in points."""
+    """The population's verdict against one baseline, and the mean excess of harm over it, in points."""
     found = done.population
     if found is None:
         return ""
@@ -147,7 +147,7 @@ def _points(value: float) -> str:
 
 
 def discovery_counts(done: Assessment) -> tuple[int, int, int]:
-    """Numbers that were tested, decided one by one, and still decided with the false discovery rate held."""
+    """Counts of numbers tested, decided one by one, and still decided under the false discovery rate."""
     found = [each for criterion in done.criteria for each in criterion.found if math.isfinite(each.p)]
     alone = sum(each.raw in (Verdict.PASSED, Verdict.FAILED) for each in found)
     held = sum(each.verdict in (Verdict.PASSED, Verdict.FAILED) for each in found)
@@ -190,7 +190,7 @@ def _some(rows: Sequence[object]) -> str:
 
 
 def as_markdown(section: Section) -> list[str]:
-    """Lines."""
+    """Sections as Markdown lines."""
     lines = ["", f"## {section.title}", ""]
     for part in section.parts:
         if isinstance(part, str):
@@ -204,7 +204,7 @@ def as_markdown(section: Section) -> list[str]:
 
 
 def as_html(section: Section) -> Markup:
-    """Paragraphs and tables."""
+    """Sections as paragraphs and tables in HTML."""
     out = Markup("")
     for part in section.parts:
         if isinstance(part, str):
@@ -222,6 +222,6 @@ def as_html(section: Section) -> Markup:
 
 
 def _marked(text: Markup) -> Markup:
-    """Words between backticks as code; the text is escaped already."""
+    """Escaped text with the words between backticks as `<code>`."""
     pieces = str(text).split("`")
     return Markup("").join(Markup(f"<code>{piece}</code>" if at % 2 else piece) for at, piece in enumerate(pieces))

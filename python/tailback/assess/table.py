@@ -2,12 +2,12 @@
 
 RFC 9743 gives no thresholds, so nearly every rule is relative: the candidate may be worse than the algorithm it is
 judged against by a factor and an allowance. Of several such algorithms the worst in the cell counts, because the
-Internet bears it already. A few rules are absolute: what no algorithm should do, whatever others do. A row judges what
-its title says and nothing else; how much of the link is used is a row of its own. The factors and allowances below were
-written down before their rule's first run; what is changed after results were seen says so in `changed`. Absolute
-bounds, plain cases and the false discovery rate came when earlier dossiers had been seen. After a review of those came
-three more: what a plain case excuses, that harm below nothing is none, and that a bound which no value can violate
-judges nothing. The cells are in `cells.py`.
+Internet already bears it. A few rules are absolute: they state what no algorithm should do. A row judges only what its
+title states; link utilization has its own row. The factors and allowances below were written down before their rule's
+first run; a rule changed after results were seen says so in `changed`. Absolute bounds, plain cases and the false
+discovery rate were added after earlier dossiers had been seen. A review of those led to three more rules: what a plain
+case excuses, that negative harm counts as none, and that a bound which no value can violate gives no verdict. The cells
+are in `cells.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _HARM = "Ware et al., HotNets 2019: no more harm than the baseline does in the s
 _WAIT = "a quarter more, and 5 ms, CoDel's target (RFC 8289), which no user notices"
 _FETCH = "a quarter more, and 10 ms, a third of what a user notices"
 
-#: By name; `measure.py` says how each is measured.
+#: Statistics by name; `measure.py` defines how each is measured.
 STATISTICS: dict[str, Statistic] = {
     "goodput": Statistic("goodput of the flows under test", "Mbit/s", True, 0.9, 0.0, _SHARE),
     "goodput_after": Statistic("their goodput after the change", "Mbit/s", True, 0.9, 0.0, _SHARE),
@@ -171,28 +171,28 @@ SCOPES: Mapping[str, str] = {
     DATA_CENTRE: "for networks under one control, where RFC 9743 section 4 lets criteria of the Internet rest",
     SLOW_START: "changes how a flow begins, so that only rows with beginnings are judged",
 }
-"""What an algorithm is meant for."""
+"""Scopes: what an algorithm is meant for."""
 SCOPE_OF: Mapping[str, str] = {"ledbat": SCAVENGER, "prague": L4S, "dctcp": DATA_CENTRE}
 """Scopes of built-in algorithms that are not general, as their authors declare them."""
 _OWN = frozenset({"goodput", "goodput_after", "own_goodput", "lowest", "fct_p50_ms", "fct_p95_ms"})
-"""What a flow gets for itself."""
+"""Statistics of a flow's own performance."""
 _IN_SCOPE: Mapping[str, frozenset[str]] = {
     DATA_CENTRE: frozenset({"data-centres", "data-centre-marks", "rto-backoff", "persistent-loss"}),
     SLOW_START: frozenset({"congestion-collapse", "bufferbloat", "short-flows", "standard-flows", "real-time",
                            "real-time-adaptive", "short-flows-of-others", "high-delay", "path-changes", "low-rates",
                            "data-centres", "starvation"}),
 }  # fmt: skip
-"""Experiments that apply, by name; all of them where the scope is not here."""
+"""Names of the experiments that apply in each scope; in a scope that is not listed, all apply."""
 
 
 NO_ECN: Mapping[str, str] = {
     "bbr3": "the draft gives no response to marks, and a sender without one does not ask for them",
 }
-"""Built-in algorithms that are not asked to use ECN, and why."""
+"""Built-in algorithms that run without ECN, with the reason."""
 
 
 def _asked_of_the_stack(cells: Sequence[Cell]) -> set[str]:
-    """Fields of the stack under test that these cells set."""
+    """Stack fields of the flows under test that these cells set."""
     return {
         name
         for cell in cells
@@ -204,7 +204,7 @@ def _asked_of_the_stack(cells: Sequence[Cell]) -> set[str]:
 
 
 def lacks(cells: Sequence[Cell], of: Candidate | None) -> str:
-    """Why some of these cells cannot be asked of a candidate; empty if they can."""
+    """Why a candidate cannot run some of these cells; empty if it can."""
     if of is None:
         return ""
     if of.kind == "program":
@@ -223,14 +223,14 @@ def lacks(cells: Sequence[Cell], of: Candidate | None) -> str:
 
 
 def scoped(experiment: Experiment, cell: Cell, scope: str, of: Candidate | None = None) -> Cell | None:
-    """The cell with the statistics that apply in a scope; `None` if none does."""
+    """The cell restricted to the statistics that apply in a scope; None if none does."""
     if experiment.name not in _IN_SCOPE.get(scope, {experiment.name}) or lacks([cell], of):
         return None
     left = tuple(name for name in cell.statistics if scope != SCAVENGER or name not in _OWN)
     return replace(cell, statistics=left) if left else None
 
 
-#: Planted faults, for rows without an algorithm of known character: class of `faults.py`, row, cell, number, why.
+#: Planted faults, for rows without an algorithm of known verdict: class in `faults.py`, row, cell, number, reason.
 FAULTS: tuple[tuple[str, str, str, str, str], ...] = (
     ("FloorOfEight", "congestion-collapse", "collapse-crowd-64", "delivered", "512 segments where 20 wait"),
     ("Fills", "low-rates", "low-rate-2", "loss", "2,200 segments where 10 wait"),
@@ -259,7 +259,7 @@ FAULTS: tuple[tuple[str, str, str, str, str], ...] = (
 
 
 BASELINES = ("cubic", "reno")
-"""By which controls are judged."""
+"""Baselines against which controls are judged."""
 _SHALLOW = ("loss-4-flows-0.25bdp", "loss-16-flows-0.25bdp")
 #: RFC 9743 section 5.1.3 names BBR version 1.
 CONTROLS: tuple[Control, ...] = (
@@ -299,7 +299,7 @@ CONTROLS: tuple[Control, ...] = (
 
 
 def _trial(mine: Candidate) -> Scenario:
-    """Losses and an outage."""
+    """A trial with losses and an outage."""
     given = {
         "name": "trial",
         "duration": "8s",
@@ -353,5 +353,5 @@ BOOK = Book(
 
 
 def by_name() -> Mapping[str, Cell]:
-    """Every cell, plain cases too; of those that two experiments look at, the first's."""
+    """Every cell by name, plain cases included; of cells with one name, the first experiment's."""
     return BOOK.cells

@@ -1,12 +1,12 @@
-"""From what runs measured to verdicts: per statistic of a cell, per criterion, and on the suite itself.
+"""Computes verdicts from measurements: per statistic of a cell, per criterion, and on the suite itself.
 
-A candidate has passed where it is sure to be no worse than the rule allows against one of the baselines. It has failed
-where it is sure to be worse than the rule allows against each. Sure: the margins, taken seed by seed, lie on one side
-(`tailback.judge.side`). A number whose bound no value can violate has no verdict.
+A candidate passes if it is significantly no worse than the rule allows against at least one baseline. It fails if it is
+significantly worse than the rule allows against every baseline. Significant means that the per-seed margins lie on one
+side (`tailback.judge.side`). A number whose bound no value can violate has no verdict.
 
-A number of a special case that fails may be excused by the candidate's plain case (`plain.py`). The number must fail in
-the plain case too, and a row of plain paths must fail by it, so that it counts there. Some value must be able to
-violate the bound that the plain case leads to. What the RFC demands is never excused.
+The candidate's plain case may excuse a failed number of a special case (`plain.py`). The number must fail in the plain
+case too, and a row of plain paths must fail by it, so that it counts there. The bound derived from the plain case must
+be one that some value can violate. A MUST is never excused.
 """
 
 from __future__ import annotations
@@ -56,46 +56,46 @@ __all__ = [
 ]
 
 NOT_RUN = DOSSIER(Verdict.NOT_RUN)
-#: Outside of what the candidate is meant for.
+#: Verdict if the candidate's scope excludes the criterion.
 NOT_APPLICABLE = DOSSIER(Verdict.NOT_TESTABLE)
-#: Of criteria without a verdict of their own.
+#: Words in place of a verdict, for criteria that have none.
 #: `COVERED` ones are judged by other rows, whose verdicts are not counted twice.
 ASIDE = (NOT_RUN, NOT_APPLICABLE, COVERED)
-#: Whose runs are without the flows under test.
+#: Label of the runs without the flows under test.
 ALONE = "alone"
-#: Instead of a baseline's label: the bound is the candidate's own.
+#: Takes the place of a baseline's label if the candidate sets its own bound.
 OWN = "its own bound"
 
-#: By cell and algorithm, by seed: what was measured, or the error that ended the run.
+#: By cell and algorithm, then by seed: the measured numbers, or the error that ended the run.
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any] | str]]
 
 
 @dataclass(frozen=True)
 class Found:
-    """One statistic of one cell."""
+    """The verdict on one statistic of one cell."""
 
     cell: str
     statistic: str
     rule: Statistic
     verdict: str
     candidate: Interval
-    #: By label: of the baseline, and of candidate - baseline, seed by seed.
+    #: By label: the baseline's interval, and the interval of the paired differences candidate − baseline.
     baselines: Mapping[str, Interval] = field(default_factory=dict)
     differences: Mapping[str, Interval] = field(default_factory=dict)
-    #: The baseline that the verdict rests on, and the bound that it sets.
+    #: The baseline that decides the verdict, and the bound that it sets.
     against: str = ""
     bound: float = math.nan
     why: str = ""
-    #: By label: against this baseline alone.
+    #: By label: the verdict against this baseline alone.
     verdicts: Mapping[str, str] = field(default_factory=dict)
-    #: Of a special case, by label: how far the candidate is beyond what its own plain case leads to expect.
+    #: For a special case, by label: the excess over the value expected from the candidate's plain case.
     beyond_plain: Mapping[str, Interval] = field(default_factory=dict)
-    #: The verdict before the false discovery rate of the dossier was held, and before the plain case was considered.
+    #: The verdict before the dossier's false discovery rate was controlled, and before the plain case was considered.
     raw: str = ""
     direct: str = ""
-    #: Of the verdict; NaN where nothing was tested.
+    #: p-value of the verdict; NaN if nothing was tested.
     p: float = math.nan
-    #: The side on which the verdict would lie if it were sure, 1 or -1.
+    #: The side of the estimate, significant or not: 1 is good, -1 is bad.
     side: int = 1
 
     def to_json(self) -> dict[str, Any]:
@@ -123,21 +123,22 @@ class Criterion:
     verdict: str
     found: tuple[Found, ...]
     why: str = ""
-    #: The same harm by the rule of Ware et al.: no more than the harmed algorithm does to itself. It decides nothing.
+    #: The same harm under the rule of Ware et al., no more than the harmed algorithm does to itself. For information
+    #: only.
     ware: tuple[Found, ...] = ()
 
     @property
     def raw(self) -> str:
-        """The verdict before the false discovery rate of the dossier was held."""
+        """The verdict before the dossier's false discovery rate was controlled."""
         return together([each.raw for each in self.found]) if self.found else self.verdict
 
     @property
     def is_missing_must(self) -> bool:
-        """Did the RFC demand it, and was it not run?"""
+        """Whether it is a MUST and was not run."""
         return self.verdict == NOT_RUN and self.experiment.is_must
 
     def against(self, label: str) -> tuple[str, Found | None]:
-        """The verdict beside one baseline alone, and the statistic that is furthest on the bad side of it."""
+        """The verdict against one baseline, and the statistic that is worst against it."""
         mine = [each for each in self.found if label in each.verdicts]
         verdict = together([each.verdicts[label] for each in mine]) if mine else ""
         return verdict, max(
@@ -148,7 +149,7 @@ class Criterion:
 
     @property
     def worst(self) -> Found | None:
-        """The statistic that is furthest beyond its bound, of those with the criterion's verdict."""
+        """The statistic furthest beyond its bound, among those with the criterion's verdict."""
         mine = [
             each
             for each in self.found
@@ -158,7 +159,7 @@ class Criterion:
 
 
 def excess(found: Found) -> float:
-    """How far beyond its bound a statistic is, as a share of the bound."""
+    """How far a statistic is beyond its bound, as a share of the bound."""
     return _beyond(found, found.bound)
 
 
@@ -168,7 +169,7 @@ def _beyond(found: Found, bound: float) -> float:
 
 @dataclass(frozen=True)
 class Checked:
-    """A control: an algorithm whose verdict is known, and what came out."""
+    """A control with its verdict in this dossier."""
 
     control: Control
     verdict: str
@@ -176,7 +177,7 @@ class Checked:
 
     @property
     def as_known(self) -> bool:
-        """Did it come out as it must?"""
+        """Whether the verdict is the known one."""
         return (
             self.verdict == Verdict.FAILED
             if self.control.fails
@@ -197,9 +198,10 @@ def judge_experiment(
     counted: Collection[str] = (),
     looks: int = 1,
 ) -> Criterion:
-    """The verdict on a criterion by those of its cells that were to be run; `of` is the candidate of that label.
+    """The verdict on a criterion from its chosen cells; `of` is the candidate with that label.
 
-    `counted` are numbers that fail on plain paths (`counted_on_plain_paths`). Verdicts may be looked at `looks` times.
+    `counted` are the numbers that fail on plain paths (`counted_on_plain_paths`). `looks` is the number of rounds after
+    which verdicts are tested, which divides the error.
     """
     asked = cells
     if cells:
@@ -226,7 +228,7 @@ def judge_experiment(
 
 
 def counted_on_plain_paths(criteria: Sequence[Criterion]) -> frozenset[str]:
-    """The numbers by which rows of plain paths fail; a special case may be excused by them."""
+    """The numbers by which a row of plain paths fails; only these can excuse a special case."""
     return frozenset(
         each.rule.of or each.statistic
         for criterion in criteria
@@ -237,7 +239,7 @@ def counted_on_plain_paths(criteria: Sequence[Criterion]) -> frozenset[str]:
 
 
 def _by_ware(cells: Sequence[Cell], runs: Runs, label: str, book: Book, looks: int) -> tuple[Found, ...]:
-    """RFC 9743 section 5.2.1 compares with earlier standards, Ware et al. with the algorithm that is harmed."""
+    """Verdicts on harm relative to the harmed algorithm itself (Ware et al.), not to the baselines of RFC 9743."""
     judged = [
         each for cell in cells if cell.rival for each in judge_cell(cell, runs, label, [cell.rival], book, looks=looks)
     ]
@@ -245,7 +247,7 @@ def _by_ware(cells: Sequence[Cell], runs: Runs, label: str, book: Book, looks: i
 
 
 def with_covered(criteria: Sequence[Criterion]) -> list[Criterion]:
-    """The same; a criterion that others examine names them. Their verdicts count there, and not again."""
+    """The criteria, with each one that other experiments examine marked as covered by their verdicts."""
     judged = {each.experiment.name for each in criteria if each.verdict not in ASIDE}
     aside = {each.experiment.name: each for each in criteria if each.verdict == NOT_APPLICABLE}
     out = []
@@ -271,7 +273,7 @@ def judge_cell(
     counted: Collection[str] = (),
     looks: int = 1,
 ) -> list[Found]:
-    """Each statistic of a cell; those of `counted` may be excused by the plain case."""
+    """Verdicts on each statistic of a cell; the plain case may excuse those in `counted`."""
     mine = runs.get((cell.name, label), {})
     errors = [f"seed {seed}: {row}" for seed, row in sorted(mine.items()) if isinstance(row, str)]
     nothing = interval([], "mean")
@@ -322,13 +324,13 @@ def judge_cell(
 
 
 def _refused(cell: Cell, runs: Runs, labels: Sequence[str]) -> str:
-    """Why a kernel or a guest could not do the cell; empty if it could."""
+    """Why a kernel or a guest could not run the cell; empty if it could."""
     rows = [row for label in labels for row in runs.get((cell.name, label), {}).values() if isinstance(row, str)]
     return next((row.removeprefix(REFUSED) for row in rows if row.startswith(REFUSED)), "")
 
 
 def _with_effects(found: Found, values: Mapping[int, float], others: Mapping[str, Mapping[int, float]]) -> Found:
-    """The same, with the differences to baselines that set no bound."""
+    """The finding with the differences to baselines that set no bound."""
     more = {label: row for label, row in others.items() if label not in found.baselines}
     if not more:
         return found
@@ -343,7 +345,7 @@ def _with_effects(found: Found, values: Mapping[int, float], others: Mapping[str
 
 
 def _values(cell: Cell, name: str, rule: Statistic, runs: Runs, label: str) -> dict[int, float]:
-    """A statistic by seed; NaN where the run has none."""
+    """A statistic by seed; NaN for a run without it."""
     out = {}
     alone = runs.get((cell.name, ALONE), {})
     for seed, row in sorted(runs.get((cell.name, label), {}).items()):
@@ -371,7 +373,7 @@ def _judged(
 ) -> Found:
     baselines, differences, verdicts, whys, bounds = {}, {}, {}, {}, {}
     beyond, direct = {}, {}
-    #: Of every test that was made.
+    #: Outcome of each test, by baseline.
     weighed: dict[str, Weighed] = {}
     for label, theirs in others.items():
         seeds = sorted(values.keys() & theirs.keys())
@@ -385,7 +387,7 @@ def _judged(
         if allows_all:
             whys[label] = f"{label} allows every value there can be"
         elif lacking:
-            # Left out they would hide the worst: what never arrived has no completion time.
+            # Leaving such seeds out would hide the worst ones: a transfer that never finishes has no completion time.
             weighed[label] = Weighed(Verdict.FAILED, -1, 0.0)
             whys[label] = f"nothing came through to measure it by with seed {lacking[0]}"
         elif not both:
@@ -405,11 +407,11 @@ def _judged(
             if _ORDER[beside_plain.verdict] < _ORDER[verdicts[label]]:
                 verdicts[label] = beside_plain.verdict
                 bounds[label] = rule.bound(interval([hoped[seed] for seed in paired], "mean").estimate)
-    # The most lenient counts; of those alike the one with the most room.
+    # The most lenient verdict counts; among equals, the baseline with the most room.
     order = _ORDER
     room = {label: bounds[label] if not rule.more else -bounds[label] for label in others}
     best = min(others, key=lambda label: (order[verdicts[label]], -room[label] if math.isfinite(room[label]) else 0.0))
-    # Beside a baseline that allows everything there is nothing to be found out.
+    # A baseline that allows every value decides nothing.
     is_open = verdicts[best] != NOT_APPLICABLE
     directions = {label: each.direction for label, each in weighed.items()}
     p = combined(directions, {label: each.p for label, each in weighed.items()})
@@ -434,9 +436,9 @@ _ORDER = {NOT_APPLICABLE: -1, Verdict.PASSED: 0, Verdict.UNDECIDED: 1, Verdict.F
 def _excuse(
     rule: Statistic, special: Mapping[int, float], plain: Mapping[int, float], mine: Mapping[int, float], looks: int
 ) -> dict[int, float]:
-    """What a baseline's special case would be with the candidate's plain case instead of its own, by seed.
+    """The value expected for the special case from the candidate's plain case, by seed.
 
-    Nothing unless the candidate fails in the plain case too, and unless a value can violate the bound that it leads to.
+    Empty unless the candidate fails in the plain case too, and some value can violate the bound derived from it.
     """
     seeds = [seed for seed in sorted(special.keys() & plain.keys() & mine.keys())
              if math.isfinite(plain[seed]) and math.isfinite(mine[seed])]  # fmt: skip
@@ -452,10 +454,10 @@ def _excuse(
 def adjusted(
     criteria: Sequence[Criterion], more: Sequence[tuple[float, int]] = ()
 ) -> tuple[list[Criterion], list[bool]]:
-    """The criteria with the false discovery rate held over all their numbers and over `more`, p-values with sides.
+    """The criteria, and which of the p-values in `more` stay decided, under one false discovery rate for all.
 
-    It is held over what passes and over what fails apart. What does not stay decided is undecided. The second list is
-    of `more`: which stay decided.
+    The rate is controlled separately over passed and failed numbers. A number that does not stay decided becomes
+    undecided.
     """
     tested = [(each.p, each.side) for criterion in criteria for each in criterion.found if math.isfinite(each.p)]
     tested += more
@@ -481,7 +483,7 @@ def judge_controls(
     of: Mapping[str, Candidate] | None = None,
     looks: int = 1,
 ) -> list[Checked]:
-    """What came of those whose verdicts are known, against the book's baselines; none of these is judged by itself."""
+    """Verdicts on the controls against the book's baselines; a baseline is not judged against itself."""
     out = []
     for control in book.controls if controls is None else controls:
         against = [each for each in book.baselines if each != control.cc]

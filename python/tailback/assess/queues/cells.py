@@ -1,7 +1,7 @@
-"""The cells of a queue's dossier, as data: criterion and section of RFC 7928 or RFC 7567, scenario, numbers.
+"""The cells of a queue's dossier, as data: criterion, section of RFC 7928 or RFC 7567, scenario, numbers.
 
-The queue under examination stands at the link called "bottleneck", with the cell's limit in packets. Flows are called
-by what they are: "bulk", "datagrams", "burst", "call", "short"; before a dash stands the host where hosts are judged.
+The queue under test is at the link "bottleneck", with the cell's limit in packets. A flow's name states its kind:
+"bulk", "datagrams", "burst", "call" or "short". Where hosts are judged, the name begins with the host and a dash.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from tailback.units import Rate
 
 __all__ = ["EXPERIMENTS", "LIMIT", "QueueCell"]
 
-#: The limit of each cell, in packets: 4.5 BDP of 20 Mbit/s and 40 ms, more than any AQM here lets stand.
+#: Queue limit of each cell, in packets: 4.5 BDP at 20 Mbit/s and 40 ms, more than the standing queue of any AQM here.
 LIMIT = 300
 #: Bytes of a full packet.
 PACKET = 1500
-#: Numbers are of the time from here on, seconds: the first slow start is over.
+#: Measurements start here, in seconds, after the first slow start.
 FROM_S = 5.0
 
 
 @dataclass(frozen=True)
 class QueueCell(Cell):
-    """A cell whose queue is in question."""
+    """A cell that tests a queue."""
 
     limit: int = LIMIT
-    #: Do senders ask for ECN? Then a queue that must be asked to mark is.
+    #: Whether senders ask for ECN. A queue that marks only if configured to is then configured to mark.
     ecn: bool = False
-    #: Of a cell of bursts: how long a burst takes to leave, ms; it applies to queues that promise to let it through.
+    #: Time in ms to transmit one burst of a burst cell. The cell applies to queues whose declared allowance covers it.
     burst_ms: float = 0.0
 
     def scenario(self, cc: Any, scope: str = GENERAL) -> Scenario:
-        """With this queue at the bottleneck."""
+        """The scenario with the queue under test at the bottleneck."""
         if not isinstance(cc, QueueCandidate):
             raise TypeError(f"a queue's cell takes a queue, not {cc!r}")
         table = cc.table
@@ -68,13 +68,13 @@ class QueueCell(Cell):
 
     @property
     def packet_ms(self) -> float:
-        """The time of a full packet at the lowest rate there is."""
+        """Transmission time of a full packet at the link's lowest rate, in ms."""
         rates = [self.neck["rate"], *(step["rate"] for step in self.neck.get("schedule", ()) if "rate" in step)]
         return 8e3 * PACKET / min(int(Rate(rate)) for rate in rates)
 
     @property
     def window(self) -> tuple[float, float]:
-        """What its numbers are of, seconds."""
+        """Start and end, in seconds, of the time that the numbers cover."""
         return self.after or (FROM_S, self.seconds)
 
 
@@ -94,31 +94,32 @@ def _named(flows: Iterable[Mapping[str, Any]], app: str) -> list[str]:
 
 
 def bulk(count: int = 1, **more: Any) -> Flow:
-    """Long flows of CUBIC, what most hosts send."""
+    """Long CUBIC flows, the usual traffic of most hosts."""
     flow = {"name": "bulk", "cc": "cubic", **more}
     return {**flow, "count": count} if count > 1 else flow
 
 
 def datagrams(rate: str) -> Flow:
-    """A flow that answers nothing."""
+    """A UDP flow that does not respond to congestion."""
     return {"name": "datagrams", "app": "udp-cbr", "params": {"rate": rate}, "packet_size": f"{PACKET}B"}
 
 
 def line(
     *flows: Flow, duration: str = "20s", rate: str = "20mbit", rtt: str = "40ms", spread: str = "500ms", **more: Any
 ) -> dict[str, Any]:
-    """One bottleneck, whose queue is left open."""
+    """A scenario with one bottleneck, without its queue."""
     neck = {"rate": rate, "rtt": rtt, "back_queue": "1000packets", **more}
     drawn = {"start_spread": spread, "processing_jitter": "20us"}
     return {"duration": duration, "dumbbell": neck, "flow": list(flows), "randomness": drawn}
 
 
-#: Why some rows are not a kernel's queue's.
+#: Why some rows do not apply to a kernel's queue.
 _ONE_RATE = "a kernel's queue stands at a rate that does not change"
 
 
 def _two_hosts() -> dict[str, Any]:
-    # Each to a server of its own: with one for both, CAKE's triple isolation counts that server's nine flows for each.
+    # Each host has its own server: with a shared one, CAKE's triple isolation would count the server's nine flows for
+    # each host.
     def link(name: str, start: str, end: str, rate: str = "1gbit", delay: str = "1ms") -> dict[str, Any]:
         return {"name": name, "from": start, "to": end, "rate": rate, "delay": delay, "queue": "1000packets"}
 
@@ -154,7 +155,7 @@ _Cells = Callable[[], Iterable[QueueCell]]
 def _experiment(
     name: str, section: str, title: str, word: str, about: str, needs: str = "", not_in_guest: str = ""
 ) -> Callable[[_Cells], _Cells]:
-    """The function under it gives the cells of this experiment."""
+    """Decorator: registers an experiment whose cells the decorated function yields."""
 
     def take(cells: _Cells) -> _Cells:
         _ALL.append(
@@ -236,7 +237,7 @@ def _unresponsive() -> Iterator[QueueCell]:
 )
 def _bursts() -> Iterator[QueueCell]:
     for length in (40, 80, 120):
-        # At ten times the rate, of which the link takes one part: the queue grows to `length`.
+        # Sent at ten times the link rate, of which the link transmits one tenth: the queue grows to `length`.
         lasts = length / 9.0
         flows = [
             {
@@ -442,7 +443,7 @@ def _cost() -> Iterator[QueueCell]:
 
 
 def applies(experiment: Experiment, cell: Cell, scope: str, of: Candidate | None) -> Cell | None:
-    """The cell, unless what it examines is not declared."""
+    """The cell, or None if the queue does not declare the property that it tests."""
     if not isinstance(of, QueueCandidate) or not isinstance(cell, QueueCell):
         return cell
     if of.needs_guest and experiment.not_in_guest:
@@ -463,5 +464,5 @@ def _is_counted(of: QueueCandidate) -> bool:
     return of.kind == "built-in" and cost.is_kept(of.name)
 
 
-#: All of them, in the order of the page.
+#: All experiments, in the order of the page.
 EXPERIMENTS: tuple[Experiment, ...] = tuple(_ALL)

@@ -1,8 +1,8 @@
-"""What a packet costs a queue alone: instructions, counted and never timed, with few packets waiting and with many.
+"""Cost of a packet in a queue: instructions, counted and never timed, with few and with many packets waiting.
 
-Of a class in Python they are the interpreter's, counted here; what a function written in C does within one instruction
-(`sorted`, `deque.remove`) is not seen. Of a built-in discipline they are the machine's, counted by callgrind with the
-discipline's defaults. `scripts/instructions` keeps them in `instructions.toml` and `make instructions` compares.
+For a Python class the interpreter's instructions are counted here; work inside a C function (`sorted`, `deque.remove`)
+is not counted. For a built-in discipline callgrind counts machine instructions, with the discipline's defaults.
+`scripts/instructions` stores them in `instructions.toml`, and `make instructions` compares new counts with these.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tailback.algorithms import load, registered
 
 __all__ = ["FEW", "MANY", "beyond_fifo", "growth", "instructions", "is_kept"]
 
-#: Packets that wait.
+#: Packets in the queue while instructions are counted.
 FEW, MANY = 10, 1000
-#: Packets that come and go while it is counted.
+#: Packets enqueued and dequeued while instructions are counted.
 _PASSED = 100
-#: Between packets, so short that no law finds them late.
+#: Time between packets, too short for any AQM's law to find a packet late.
 _GAP_S = 1e-7
 
 
 class _Packet:
-    """As the engine's `Packet`, without an engine."""
+    """A stand-in for the engine's `Packet`."""
 
     ecn, is_ecn_capable, is_reverse = "not-ect", False, False
     conversation, bytes, waiting_bytes = 0, 1500, 0
@@ -38,14 +38,14 @@ class _Packet:
         self.number, self.flow, self.enqueued_s = number, number % 8, now
 
     def drop(self) -> None:
-        """It is gone."""
+        """Does nothing: the packet is discarded."""
 
     def mark(self) -> None:
-        """It cannot be marked."""
+        """Does nothing: the packet is not ECN-capable."""
 
 
 def instructions(queue: Any, waiting: int) -> float:
-    """Instructions that a packet's coming and going takes while `waiting` packets wait."""
+    """Interpreter instructions per packet, enqueue and dequeue, while `waiting` packets wait."""
     now, counted = 0.0, 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
@@ -58,7 +58,7 @@ def instructions(queue: Any, waiting: int) -> float:
     for number in range(waiting):
         now += _GAP_S
         queue.enqueue(_Packet(number, now), now)
-    # Its cost is the interpreter's in this thread alone; a debugger or a coverage tool goes on afterwards.
+    # Only this thread is traced; a debugger's or coverage tool's trace function is restored afterwards.
     before = sys.gettrace()
     sys.settrace(trace)
     try:
@@ -79,18 +79,18 @@ def _kept() -> Mapping[str, Mapping[str, int]]:
 
 
 def is_kept(discipline: str) -> bool:
-    """Is the cost of this built-in discipline counted, with few packets waiting and with many?"""
+    """Whether the counts of this built-in discipline are stored, for few and for many waiting packets."""
     return all(discipline in _kept()[kind] for kind in ("few", "many"))
 
 
 def beyond_fifo(discipline: str) -> float | None:
-    """Machine instructions a packet costs a built-in discipline more than drop-tail, few waiting; None of others."""
+    """Machine instructions per packet beyond drop-tail's, with few waiting; None if not stored."""
     few = _kept()["few"]
     return float(few[discipline] - few["fifo"]) if discipline in few else None
 
 
 def growth(discipline: str, params: Mapping[str, Any]) -> float | None:
-    """A discipline's cost with many waiting, by that with few; None of what is not counted."""
+    """Ratio of the cost with many waiting packets to that with few; None if it is not counted."""
     if is_kept(discipline):
         return _kept()["many"][discipline] / _kept()["few"][discipline]
     name = discipline.removeprefix("python:")
@@ -106,7 +106,7 @@ def growth(discipline: str, params: Mapping[str, Any]) -> float | None:
 
 
 def _made(made_by: Any, given: Mapping[str, Any]) -> Any:
-    """An empty queue with room for all, given what the engine would give it."""
+    """An empty queue with room for all packets, constructed with the arguments that the engine would pass."""
     accepted = queues.parameters(made_by)
     offered = {key: value for key, value in (("seed", 1), ("rate_bps", 20_000_000)) if key in accepted}
     rooms = {"packets": {"limit_packets": 10 * MANY}, "bytes": {"limit_bytes": 10 * MANY * _Packet.bytes}}

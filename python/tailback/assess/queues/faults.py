@@ -1,6 +1,6 @@
-"""Planted faults: a sound AQM in Python with one thing wrong, each of which must be red in its own row of a dossier.
+"""Planted faults: a sound AQM in Python with one defect each, which must fail the dossier's row for it.
 
-`Sound` is CoDel (RFC 8289) with ECN. It has no fault, and is the proof that a red row is the fault's doing.
+`Sound` is CoDel (RFC 8289) with ECN. It has no defect, which shows that a failed row is due to the planted fault.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Sound(OwnQueue):
-    """CoDel: once packets have waited longer than the target for an interval, drop or mark ever more often."""
+    """CoDel: once packets have waited longer than the target for an interval, it drops or marks ever more often."""
 
     target_ms = 5.0
     burst_ms = 100.0
@@ -41,13 +41,13 @@ class Sound(OwnQueue):
     def __init__(self, limit_packets: int | None = 300, seed: int = 1) -> None:
         super().__init__(limit_packets=limit_packets)
         self.random = random.Random(seed)
-        #: When the wait will have been above the target for an interval; None while it is below.
+        #: Time at which the wait will have been above the target for a full interval; None while it is below.
         self.late_from: float | None = None
         self.is_dropping = False
         self.next_drop, self.count, self.last_count = 0.0, 0, 0
 
     def is_late(self, packet: Packet, now: float) -> bool:
-        """Has the wait been above the target for an interval?"""
+        """Whether the wait has been above the target for a full interval."""
         if now - packet.enqueued_s < self.target_ms / 1e3 or len(self.packets) < 2:
             self.late_from = None
             return False
@@ -57,7 +57,7 @@ class Sound(OwnQueue):
         return now >= self.late_from
 
     def signal(self, packet: Packet) -> bool:
-        """Mark or drop the packet at the head; is it gone?"""
+        """Mark or drop the packet at the head; returns whether it was dropped."""
         if packet.is_ecn_capable:
             packet.mark()
             return False
@@ -65,11 +65,11 @@ class Sound(OwnQueue):
         return True
 
     def spacing(self) -> float:
-        """Time to the next signal."""
+        """Seconds to the next signal."""
         return self.interval_s / math.sqrt(self.count)
 
     def dequeue(self, now: float) -> Packet | float | None:
-        """By the control law of RFC 8289 section 5."""
+        """Apply the control law of RFC 8289 section 5, then dequeue."""
         while self.packets and self.is_late(self.packets[0], now):
             if not self.is_dropping:
                 self.is_dropping = True
@@ -96,7 +96,7 @@ class DelaysEverything(Sound):
     extra_s = 0.06
 
     def dequeue(self, now: float) -> Packet | float | None:
-        """Nothing that came less than 60 ms ago."""
+        """Return no packet before it has waited 60 ms."""
         if self.packets and now < self.packets[0].enqueued_s + self.extra_s:
             return self.packets[0].enqueued_s + self.extra_s
         return super().dequeue(now)
@@ -106,65 +106,65 @@ class DropsRarely(Sound):
     """Never signals more often than five times a second."""
 
     def spacing(self) -> float:
-        """At least 200 ms."""
+        """At least 200 ms between signals."""
         return max(super().spacing(), 0.2)
 
 
 class TooEager(Sound):
-    """Drops whatever finds two packets waiting."""
+    """Drops every packet that arrives while two packets are waiting."""
 
     def enqueue(self, packet: Packet, now: float) -> str | None:
-        """Two wait at most."""
+        """Admit at most two packets."""
         return "drop" if len(self.packets) >= 2 else super().enqueue(packet, now)
 
 
 class GivesUp(Sound):
-    """Stops to signal where it would have to more than thirty times a second."""
+    """Stops signalling once it would have to signal more than thirty times a second."""
 
     def spacing(self) -> float:
-        """For good, beyond ten drops in a row."""
+        """Infinite after ten drops in a row."""
         return super().spacing() if self.count < 10 else 1e3
 
 
 class NoAllowance(Sound):
-    """Drops what has waited longer than the target, at once."""
+    """Drops every packet that has waited longer than the target, without waiting for an interval."""
 
     def is_late(self, packet: Packet, now: float) -> bool:
-        """Without an interval."""
+        """Whether the wait is above the target, without the interval."""
         return now - packet.enqueued_s >= self.target_ms / 1e3 and len(self.packets) > 1
 
     def spacing(self) -> float:
-        """Each of them."""
+        """Zero: signal on every late packet."""
         return 0.0
 
 
 class StarvesOne(Sound):
-    """Drops half of the packets of the scenario's first flow."""
+    """Drops half of the packets of the scenario's first flow, at random."""
 
     def enqueue(self, packet: Packet, now: float) -> str | None:
-        """A coin decides."""
+        """Drop the first flow's packets with probability 1/2."""
         if packet.flow == 0 and self.random.random() < 0.5:
             return "drop"
         return super().enqueue(packet, now)
 
 
 class StarvesOneApart(StarvesOne):
-    """The same, and says that it keeps hosts and flows apart."""
+    """`StarvesOne` that declares to isolate hosts and flows."""
 
     isolates = "hosts"
 
 
 class SlowToAnswer(Sound):
-    """Looks for twenty seconds before it signals."""
+    """Waits for twenty seconds of excess delay before it signals."""
 
     interval_s = 20.0
 
 
 class DropsTheTail(Sound):
-    """Drops the packet that came last, behind all that waits."""
+    """Drops the newest packet, at the tail, instead of the one at the head."""
 
     def signal(self, packet: Packet) -> bool:
-        """The newest goes."""
+        """Drop the newest packet."""
         if packet.is_ecn_capable:
             return super().signal(packet)
         self.packets.pop().drop()
@@ -172,36 +172,36 @@ class DropsTheTail(Sound):
 
 
 class NeverMarks(Sound):
-    """Drops what could be marked."""
+    """Drops packets that it could mark."""
 
     def signal(self, packet: Packet) -> bool:
-        """Gone."""
+        """Drop the packet, ECN-capable or not."""
         self.packets.popleft().drop()
         return True
 
 
 class StarvesClassic(Sound):
-    """Drops one in five of the packets that cannot be marked."""
+    """Drops one in five of the packets that are not ECN-capable."""
 
     def enqueue(self, packet: Packet, now: float) -> str | None:
-        """A die decides."""
+        """Drop a packet that is not ECN-capable with probability 1/5."""
         if not packet.is_ecn_capable and self.random.random() < 0.2:
             return "drop"
         return super().enqueue(packet, now)
 
 
 class PunishesBeginners(Sound):
-    """Drops the packet with which a flow begins after a pause: a short transfer waits for a timeout."""
+    """Drops a flow's first packet after a pause, so that a short transfer waits for a timeout."""
 
     pause_s = 0.09
 
     def __init__(self, limit_packets: int | None = 300, seed: int = 1) -> None:
         super().__init__(limit_packets, seed)
-        #: By flow: when its last packet came, and whether that was dropped here.
+        #: By flow: arrival time of its last packet, and whether that packet was dropped here.
         self.last: dict[int, tuple[float, bool]] = {}
 
     def enqueue(self, packet: Packet, now: float) -> str | None:
-        """Its repetition, after the timeout, may pass."""
+        """Drop a flow's first packet after a pause, but not its retransmission."""
         before, was_dropped = self.last.get(packet.flow, (-1.0, False))
         begins = now - before > self.pause_s and not was_dropped
         self.last[packet.flow] = (now, begins)
@@ -212,25 +212,25 @@ class DropsSmall(Sound):
     """Drops one small packet in twenty."""
 
     def enqueue(self, packet: Packet, now: float) -> str | None:
-        """Below 300 bytes."""
+        """Drop packets below 300 bytes with probability 1/20."""
         if packet.bytes < 300 and self.random.random() < 0.05:
             return "drop"
         return super().enqueue(packet, now)
 
 
 class ForgetsItsLimit(Sound):
-    """Takes whatever comes."""
+    """Admits every packet, whatever the limit."""
 
     def has_room(self, packet: Packet) -> bool:
-        """Always."""
+        """Always true."""
         return True
 
 
 class LooksAtAll(Sound):
-    """Adds up what waits at each arrival."""
+    """Walks the whole queue at each arrival."""
 
     def enqueue(self, packet: Packet, now: float) -> str | None:
-        """To no purpose."""
+        """Sum the sizes of all waiting packets, without need."""
         total = 0
         for each in self.packets:
             total += each.bytes

@@ -1,4 +1,4 @@
-"""The numbers of a run of a queue's dossier, from the bottleneck's log and the transfers' times."""
+"""The numbers of a queue dossier's run, from the bottleneck's event log and the transfers' times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BINS = 60
 
 
 class _Log:
-    """The events of the bottleneck's queue, with what each packet that left has waited."""
+    """The events of the bottleneck's queue, and the waiting time of each packet that left."""
 
     def __init__(self, result: Result) -> None:
         rows = result.numpy("queue")
@@ -45,12 +45,12 @@ class _Log:
         self.wait_ms = 1e3 * (self.t[self.left] - times[found[known]])
 
     def waits(self, flows: Sequence[int], window: tuple[float, float]) -> Floats:
-        """What packets of `flows` that left in the window have waited, ms."""
+        """Waiting times in ms of the packets of `flows` that left in the window."""
         kept = np.isin(self.flow[self.left], flows) & _within(self.t[self.left], window)
         return floats(self.wait_ms[kept])
 
     def counted(self, event: int, flows: Sequence[int], window: tuple[float, float]) -> int:
-        """Events of a kind."""
+        """Number of events of one kind."""
         return int(np.sum((self.event == event) & np.isin(self.flow, flows) & _within(self.t, window)))
 
     def carried(self, flows: Sequence[int], window: tuple[float, float]) -> float:
@@ -59,7 +59,7 @@ class _Log:
         return float(np.sum(self.bytes[self.left][kept]))
 
     def signals_ms(self, flows: Sequence[int], window: tuple[float, float]) -> Floats:
-        """From each drop to when the same flow's next packet leaves."""
+        """Time in ms from each drop to the departure of the same flow's next packet."""
         out = []
         for flow in flows:
             lost = (self.event == _DROP) & (self.flow == flow) & _within(self.t, window)
@@ -77,7 +77,7 @@ def _within(t: Floats, window: tuple[float, float]) -> Any:
 
 
 def measure(cell: Cell, result: Result) -> dict[str, float]:
-    """The numbers of a run, by name; those of whom it has not are left out."""
+    """The numbers of a run by name; a number that this run does not have is left out."""
     assert isinstance(cell, QueueCell)
     names = [str(row["name"]) for row in result.resolved["flows"]]
     log, window = _Log(result), cell.window
@@ -89,7 +89,7 @@ def measure(cell: Cell, result: Result) -> dict[str, float]:
     every = list(range(len(names)))
     out: dict[str, float] = {"held": float(np.max(log.backlog, initial=0)) / (cell.limit * PACKET)}
     out |= _waits(log.waits(every, window), "wait")
-    # What is sent whatever happens waits for itself where flows are kept apart.
+    # Unresponsive datagrams queue only behind themselves if the queue isolates flows.
     out |= _waits(log.waits([at for at in every if at not in sent], window), "others")
     seconds = window[1] - window[0]
     if "schedule" not in cell.neck:
@@ -137,7 +137,7 @@ def _of_long(
         both = [*rates.tolist(), *(log.carried([at], window) for at in sent)]
         out["jain_apart"] = metrics.jain(both)
     marks, drops = (log.counted(event, long, window) for event in (_MARK, _DROP))
-    # Neither is no signal at all, which is none that is a mark.
+    # Without any mark or drop, the share of marks counts as 0.
     out["marked_share"] = 100.0 * marks / (marks + drops) if marks + drops else 0.0
     signals = log.signals_ms(long, window)
     if len(signals):
@@ -150,7 +150,7 @@ def _of_long(
 
 
 def picture(result: Result) -> dict[str, list[float]]:
-    """What packets waited over time: the median of each bin, ms."""
+    """Median waiting time over time, in ms for each bin."""
     log = _Log(result)
     edges = np.linspace(0.0, result.duration_s, _BINS + 1)
     times = log.t[log.left]

@@ -1,10 +1,10 @@
 """The rules of a queue's dossier, as data: numbers with their bounds, controls, the book.
 
-RFC 7567 and RFC 7928 name what is to be examined and set no threshold. A queue is judged by what it declares itself:
-delays by its own target, bursts by its own allowance, flows and hosts apart only if it says so. A target counts as 1.5
-packets' time where a packet takes longer. What costs throughput, packets or time is judged beside CoDel and PIE in the
-same cell, of which the one that allows more counts; drop-tail stands beside for the difference. The bounds below
-were written down before the first run; what is changed after results were seen says so in `changed`.
+RFC 7567 and RFC 7928 name what to examine and set no threshold. A queue is judged by what it declares: delays by its
+own target, bursts by its own allowance, isolation of flows and hosts only if it declares it. A target counts as 1.5
+packets' time where a packet takes longer. Throughput, loss and completion times are judged against CoDel and PIE in the
+same cell, whichever allows more; drop-tail is shown for comparison. The bounds below were written down before the first
+run; what is changed after results were seen says so in `changed`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["BASELINES", "BOOK", "CONTROLS", "FAULTS", "STATISTICS"]
 BASELINES = ("drop-tail-bytes", "drop-tail-packets", "codel", "pie")
 _AQMS = ("codel", "pie")
 _TARGET = "the queue's own target"
-#: A bound that no one else sets: `reference` gives 1.
+#: A bound without an outside reference: `reference` returns 1.
 _FIXED = "fixed"
 _SWINGS = "twice: a window that halves swings the delay about the target by as much"
 _TAIL = "four times: a flow's slow start or a drop too late in one packet of twenty"
@@ -107,7 +107,7 @@ STATISTICS: Mapping[str, Statistic] = {
 
 
 def reference(cell: Cell, rule: Statistic, of: Candidate | None) -> float:
-    """What a bound of the candidate's own is of: its target, at least 1.5 packets; NaN where baselines set it."""
+    """Reference of the candidate's own bound: its target, or 1.5 packet times if longer; NaN if baselines set it."""
     if not rule.own:
         return math.nan
     if rule.own == _FIXED or not isinstance(of, QueueCandidate) or not isinstance(cell, QueueCell):
@@ -115,7 +115,7 @@ def reference(cell: Cell, rule: Statistic, of: Candidate | None) -> float:
     return max(of.target_ms, 1.5 * cell.packet_ms)
 
 
-#: Planted faults: class of `faults.py`, row, cell, number, why.
+#: Planted faults: class in `faults.py`, row, cell, number, reason.
 FAULTS: tuple[tuple[str, str, str, str, str], ...] = (
     ("DelaysEverything", "delay", "delay-4", "wait_p50", "no packet leaves before 60 ms"),
     ("DropsRarely", "crowd", "crowd-64", "crowd_p50", "at most a drop in 200 ms"),
@@ -159,7 +159,7 @@ CONTROLS: tuple[Control, ...] = (
 
 
 def _trial(mine: Candidate) -> Scenario:
-    """More than the link carries, twice, with a pause between."""
+    """A trial with more load than the link carries, twice, with a pause between."""
     assert isinstance(mine, QueueCandidate)
     flood = {"app": "udp-cbr", "params": {"rate": "20mbit"}}
     given = {
@@ -187,7 +187,7 @@ _NOTE = (
 
 
 def _judged_as(mine: Candidate, scope: str) -> str:
-    """By what it declares."""
+    """States the declared properties by which the queue is judged."""
     assert isinstance(mine, QueueCandidate)
     apart = f", and to keep {mine.isolates} apart" if mine.isolates else ""
     return (
