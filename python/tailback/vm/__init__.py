@@ -1,7 +1,8 @@
-"""The same scenario on any Linux kernel, in a virtual machine whose clock counts instructions.
+"""Runs a scenario on any Linux kernel, in a virtual machine whose clock counts instructions.
 
-No root and no idle machine are needed: in the guest one instruction lasts one nanosecond, so that nothing outside
-changes what is measured. The guest runs the live engine (`tailback.live`), and a result has what a live one has.
+It needs neither root nor an idle host: one instruction in the guest lasts one nanosecond, so the host's load does not
+change the measurement. The guest runs the live engine (`tailback.live`), and its result has the same tables as a live
+one.
 """
 
 from __future__ import annotations
@@ -57,13 +58,13 @@ __all__ = [
 ]
 
 _GUEST = Path(__file__).parent / "tailback-guest"
-#: Packets that a guest carries in a second of its processor with half of it to spare: docs/decisions/0008.
+#: Packets per second that a guest forwards at half of its processor's capacity: docs/decisions/0008.
 _EASY_PACKETS = 17_500
 _BITS_OF_PACKET = 12_000
 
 
 class Overloaded(GuestError):
-    """A run that asked for more than a guest's processor does: it says nothing of what was run."""
+    """A run that exceeded the guest's processor, so its rows are not valid."""
 
 
 def _refused(scenario: Scenario, args: Any) -> ScenarioError:
@@ -121,10 +122,10 @@ def repeat(
     allow_code: bool = False,
     kernel: str | None = None,
 ) -> Result:
-    """Run what `result` says it was made from again, as `tailback.repeat` does, on the kernel that it names.
+    """Run again what `result` was made from, as `tailback.repeat` does, on the kernel that it names.
 
-    A kernel that was given by the path of its image is booted only if `kernel` is that path. The rows are the same if
-    QEMU and this version are. Raises `KernelError` if that kernel is not here.
+    A kernel that was given by the path of its image is booted only if `kernel` is that path. With the same QEMU and the
+    same version of tailback, the rows are the same. Raises `KernelError` if that kernel is not here.
     """
     kept = result.algorithms
     demand_kept_allowed(kept, allow_code)
@@ -149,9 +150,9 @@ def repeat(
 
 
 def identity(scenario: Scenario, *, kernel: str | None = None, dilation: int = 1) -> str:
-    """Equal if a guest is the same: its kernel, its clock, what runs in it, and the programs with what they load.
+    """Identifies a guest: equal for the same kernel, clock, guest program, and programs with what they load.
 
-    Raises `ScenarioError`, with the field, for a program that is not here.
+    Raises `ScenarioError`, with the field, for a missing program.
     """
     job = _job(scenario, kernel, False, True, dilation)
     found = _programs(job)
@@ -166,7 +167,7 @@ def guest_digest() -> str:
 
 
 def doctor() -> list[dict[str, Any]]:
-    """What virtual machines need, each with whether it is here; rows as of `tailback.live.doctor`."""
+    """The requirements of virtual machines and whether each is met, in the format of `tailback.live.doctor`."""
     here = [kernel.name for kernel in fetched() if kernel.lack is None]
     program = hasattr(_core, "vm_programs") and _GUEST.is_file()
     rows = [
@@ -189,7 +190,7 @@ def doctor() -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class _Job:
-    """A run that may be: nothing in its scenario is what no guest has."""
+    """A checked run: a guest supports everything in its scenario."""
 
     scenario: Scenario
     resolved: dict[str, Any]
@@ -208,7 +209,7 @@ class _Job:
 
     @property
     def candidates(self) -> dict[str, str]:
-        """Texts of BPF sources, by name."""
+        """Source texts of congestion controls in BPF, by name."""
         queues = {row.name for row in self.queues}
         own = {name: source for name, source in self.sources.items() if bpf.is_source(name)}
         return {name: source.text or "" for name, source in own.items() if name not in queues}
@@ -220,7 +221,7 @@ class _Job:
 
     @functools.cached_property
     def guests(self) -> dict[str, Any]:
-        """The description as the guest gets it."""
+        """The resolved scenario in the form that the guest reads."""
         return own.in_guest(self.scenario, self.resolved, self.own, self.queues)
 
     @functools.cached_property
@@ -325,7 +326,7 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
 
 
 def _controls(job: _Job, head: dict[str, Any]) -> dict[str, list[dict[str, str]]]:
-    """Whose each flow's congestion control was; a module's with its name in the kernel and its source's digest."""
+    """Each flow's congestion controls; for a module also its name in the kernel and its source's digest."""
     found: dict[str, list[dict[str, str]]] = controls.of_flows(job.resolved, head["controls"])
     for row in (row for turns in found.values() for row in turns if row["cc"] in head["about"]["registered"]):
         row["registered"] = head["about"]["registered"][row["cc"]]
@@ -334,14 +335,14 @@ def _controls(job: _Job, head: dict[str, Any]) -> dict[str, list[dict[str, str]]
 
 
 def dilation_for(resolved: Mapping[str, Any]) -> int:
-    """How many times faster a guest's processor has to be for the rates of a resolved scenario's links."""
+    """The dilation that a guest needs for the link rates of a resolved scenario."""
     rate = max((link.get("rate_bps") or 0 for link in resolved["links"]), default=0)
-    # Each second data packet is acknowledged.
+    # One ACK for every second data packet.
     return min(machine.MOST_DILATION, max(1, math.ceil(1.5 * rate / _BITS_OF_PACKET / _EASY_PACKETS)))
 
 
 def _overload(job: _Job, head: dict[str, Any], tables: dict[str, dict[str, Any]], duration_s: float) -> str:
-    """Why a guest's run counts for nothing: its processor, which no faster host makes faster, had too much to do."""
+    """Message for a run that the guest's processor could not keep up with; a faster host would not help."""
     carried = int(tables["emulator"]["packets"][0]) / duration_s
     enough = min(machine.MOST_DILATION, max(dilation_for(job.resolved), 2 * job.dilation))
     return (
@@ -352,21 +353,21 @@ def _overload(job: _Job, head: dict[str, Any], tables: dict[str, dict[str, Any]]
 
 
 def _programs(job: _Job) -> Programs | None:
-    """What the guest gets for the programs of flows; a refusal if this machine lacks something of them."""
+    """The programs of `exec` flows with their files; `ScenarioError` if this machine lacks one."""
     if not any(registry.application(flow).runs_programs for flow in job.resolved["flows"]):
         return None
     return gather(job.scenario, job.resolved, job.scenario.here, _libraries())
 
 
 def _bpf_programs(job: _Job) -> list[tuple[str, bytes]]:
-    """The BPF programs the guest needs; a refusal if the kernel cannot run the scenario."""
+    """The BPF programs that the guest needs; raises an error if the kernel cannot run the scenario."""
     kernel = job.kernel
     if not hasattr(_core, "vm_programs") or not _GUEST.is_file():
         raise VmError("the program that guests run is not part of this installation. Build it on Linux: make env")
     if shutil.which("clang") is None:
         raise VmError("clang is not installed; it compiles the guests' BPF programs. Install it: apt-get install clang")
     kernel.demand_queues(job.resolved)
-    # A module is no program of BPF, and its parameters are its own.
+    # A kernel module is not a BPF program and has its own parameters.
     described = json.dumps(without_references(job.resolved, modules.is_source) | {"links": job.guests["links"]})
     try:
         return _core.vm_programs(described, kernel.controls, kernel.hz, kernel.release, job.twins, job.candidates)
@@ -378,11 +379,11 @@ def _bpf_programs(job: _Job) -> list[tuple[str, bytes]]:
 
 def _files(job: _Job, bpf: list[tuple[str, bytes]], found: Programs | None) -> dict[str, bytes | Entry]:
     """The guest's initial file system."""
-    # What another stack calls its congestion control is nothing of the kernel's.
+    # Congestion controls of other stacks are not kernel modules.
     chosen = [flow["tcp"] for flow in job.resolved["flows"] if flow.get("tcp") and not flow["tcp"].get("transport")]
     names = [turn["cc"] for tcp in chosen for turn in (tcp, *tcp.get("cc_turns", []))]
     queues = [f"sch_{queue}" for queue in job.kernel.demand_queues(job.resolved)]
-    # What the kernel counts of programs' connections.
+    # The kernel's counters of the programs' connections.
     counts = [] if found is None else ["tcp_diag"]
     needed = [name for row in job.own for name in row.module.depends]
     of_programs = {} if found is None else found.modules
@@ -421,11 +422,11 @@ def _files(job: _Job, bpf: list[tuple[str, bytes]], found: Programs | None) -> d
             {"name": row.name, "field": row.field, "file": f"own/{row.registered}.o"} for row in job.queues
         ]
         out |= {f"/tailback/own/{row.registered}.o": row.contents for row in job.queues}
-    # In one order: what the guest reads takes its time.
+    # Sorted, because the order of the files changes the guest's timing.
     out["/tailback/job.json"] = json.dumps(described, sort_keys=True).encode()
     out["/init"] = _GUEST.read_bytes()
     if found is not None and found.has_image:
-        # Its libraries may be other versions of ours, under the same names.
+        # The image may have other versions of the same libraries.
         out["/init"] = apart.program(_GUEST.read_bytes())
         return dict(found.entries) | out | apart.libraries(_libraries())
     if found is not None:
@@ -436,7 +437,7 @@ def _files(job: _Job, bpf: list[tuple[str, bytes]], found: Programs | None) -> d
 
 
 def _libraries() -> list[str]:
-    """The shared libraries that the guest's program loads, with the loader, by their places on this machine."""
+    """Paths on this machine of the shared libraries and the loader of the guest's program."""
     try:
         ctypes.CDLL("libbpf.so.1")
     except OSError:
@@ -447,5 +448,5 @@ def _libraries() -> list[str]:
     for what in (str(_GUEST), bpf):
         said = subprocess.run(["ldd", what], capture_output=True, text=True, check=True).stdout
         found |= {word for word in said.split() if word.startswith("/")}
-    # It is asked for by this name.
+    # The program requests it by this name.
     return sorted((found - {bpf}) | {str(Path(bpf).with_name("libbpf.so.1"))})

@@ -1,4 +1,4 @@
-"""The guest's own program beside an image's file system: its loader and libraries lie in a folder of their own."""
+"""Runs the guest's own program beside a container image's file system, with a private loader and libraries."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ __all__ = ["ARGUMENT", "libraries", "program"]
 
 _LOADER, _OWN_LOADER = b"/lib64/ld-linux-x86-64.so.2\0", b"/tailback/ld.so\0"
 _FOLDER = "/tailback/lib"
-#: The kernel gives its first program what it does not know itself as variables. Programs get none of them.
+#: The kernel passes unknown boot arguments to its first program as environment variables. Other programs do not get
+#: them.
 ARGUMENT = f"LD_LIBRARY_PATH={_FOLDER}"
 
 
 def program(contents: bytes) -> bytes:
-    """The guest's program, asking for its loader in the folder of its own (`PT_INTERP`)."""
+    """The guest's program, patched to request the private loader (`PT_INTERP`)."""
     return contents.replace(_LOADER, _OWN_LOADER.ljust(len(_LOADER), b"\0"), 1)
 
 
 def libraries(paths: Sequence[str]) -> dict[str, bytes]:
-    """What the program loads, by places in the guest."""
+    """Contents of the loader and libraries, by their paths in the guest."""
     out = {}
     for path in paths:
         contents = Path(path).read_bytes()

@@ -14,26 +14,26 @@ _FOLDER, _PROGRAM, _LINK = 0o040755, 0o100755, 0o120777
 
 @dataclass(frozen=True)
 class Entry:
-    """A file, a folder, or a symbolic link, whose contents are where it leads."""
+    """A file, a folder, or a symbolic link; a link's `contents` are its target."""
 
     mode: int
     contents: bytes = b""
-    #: When it was last changed, in seconds since 1970.
+    #: Modification time in seconds since 1970.
     changed: int = 0
 
     @classmethod
     def folder(cls) -> Entry:
-        """A folder, empty."""
+        """An empty folder."""
         return cls(_FOLDER)
 
     @property
     def is_folder(self) -> bool:
-        """Is it a folder?"""
+        """Whether it is a folder."""
         return stat.S_ISDIR(self.mode)
 
     @property
     def is_link(self) -> bool:
-        """Is it a symbolic link?"""
+        """Whether it is a symbolic link."""
         return stat.S_ISLNK(self.mode)
 
     @classmethod
@@ -43,12 +43,12 @@ class Entry:
 
 
 def archive(files: Mapping[str, bytes | Entry]) -> bytes:
-    """`files` by absolute path, with the folders above them; the same files give the same bytes."""
+    """A cpio archive of `files`, keyed by absolute path, and their parent folders; reproducible to the byte."""
     folders = {str(parent) for path in files for parent in PurePosixPath(path).parents} - {"/"}
     folders -= files.keys()
     every = dict.fromkeys(folders, Entry.folder())
     every |= {path: what if isinstance(what, Entry) else Entry(_PROGRAM, what) for path, what in files.items()}
-    # Folders first: what lies in one follows it.
+    # A folder precedes its contents.
     entries = sorted(every.items(), key=lambda row: (row[1].mode != _FOLDER, row[0]))
     out = [_entry(number, path, entry) for number, (path, entry) in enumerate(entries, 1)]
     return b"".join([*out, _entry(0, "TRAILER!!!", Entry(0))])

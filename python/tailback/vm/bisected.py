@@ -1,6 +1,6 @@
-"""Which kernel is the first on which a condition fails: a search between a good and a bad one, over any list.
+"""Searches a list of kernels for the first one on which a condition fails, between a good and a bad one.
 
-Of Debian's kernels the list is made here; of commits and patches in `tailback.vm.revisions`.
+This module lists Debian's kernels; `tailback.vm.revisions` lists commits and patches.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Seen:
     release: str
     holds: bool
     values: dict[str, float]
-    #: What it measured; `None` where only the condition's metrics are known.
+    #: What the run measured; `None` if only the condition's metrics are known.
     result: Result | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
     def line(self) -> str:
-        """The verdict, for a log."""
+        """The verdict as a line for a log."""
         values = ", ".join(f"{name} = {value:.6g}" for name, value in self.values.items())
         return f"{self.kernel}: {'good' if self.holds else 'bad'} ({values})"
 
@@ -51,15 +51,15 @@ class Seen:
 
 @dataclass(frozen=True)
 class Bisected:
-    """The last kernel on which the condition holds and the first on which it does not, with what lies between."""
+    """The last kernel on which the condition holds, the first on which it fails, and the kernels between them."""
 
     good: Seen
     bad: Seen
-    #: Kernels that did not boot, each with why.
+    #: Kernels that did not boot, each with the reason.
     skipped: dict[str, str]
-    #: Of the skipped ones, those between the two: one of them may be the first bad one.
+    #: Skipped kernels between the two; one of them may be the first bad one.
     unknown: tuple[str, ...]
-    #: The patch or the commit between the two, if they differ by one.
+    #: The patch or commit between the two, if they differ by only one.
     change: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Bisected:
 
 
 def between(good: str, bad: str, images: Sequence[Package]) -> list[str]:
-    """The kernels from `good` to `bad`, both included, by point release; backwards if `good` is the later one.
+    """The kernels from `good` to `bad`, both included, by point release; in reverse order if `good` is the later one.
 
     >>> images = [Package(f"linux-image-{point}-cloud-amd64", "1") for point in ("6.1.0-55", "6.1.0-56", "7.3.4")]
     >>> between("debian-6.1", "debian-7.3", images)
@@ -100,8 +100,8 @@ def bisect(
 ) -> Bisected:
     """Search `kernels`, a good one first and a bad one last. `attempt` runs one, or returns why it does not boot.
 
-    `TailbackError` if the ends do not differ, or do not boot. Versions of something else can be searched too: `cannot`
-    says what is wrong with one that was not judged.
+    Raises `TailbackError` if the condition does not differ between the ends, or if one does not boot. It can also
+    search other versions than kernels: `cannot` describes one that was not judged.
     """
     seen: list[Seen | None] = [None] * len(kernels)
     skipped: dict[str, str] = {}
@@ -142,7 +142,7 @@ def at_ends(
     named: Callable[[_End], str] = str,
     cannot: str = "does not boot",
 ) -> None:
-    """Look at a good and a bad end; `TailbackError` if they do not boot, or if the condition says the same of both."""
+    """Try the good and the bad end; `TailbackError` if one does not boot or both give the same verdict."""
     for field_name, end, holds in zip(("GOOD", "BAD"), ends, (True, False), strict=True):
         seen = look(end)
         if isinstance(seen, str):
@@ -161,10 +161,10 @@ def tried_on(
     kernel_of: Callable[[str], Kernel] | None = None,
     title: Callable[[str], str] = str,
 ) -> Callable[[str], Seen | str]:
-    """What `bisect` calls for a kernel: fetch it, run `scenario`, and judge `condition`.
+    """The `attempt` argument of `bisect` for kernels: fetch one, run `scenario`, and judge `condition`.
 
-    Instead of fetching it, `kernel_of` may build it; `title` is what it is called. `TailbackError` at once for a
-    condition that cannot be judged of this scenario.
+    `kernel_of` may build the kernel instead; `title` gives its name. Raises `TailbackError` at once if the condition
+    cannot be judged for this scenario.
     """
     try:
         read = parse(condition, measurable(scenario.resolve(live=True)))
@@ -183,7 +183,7 @@ def tried_on(
 def tried_by(
     what: Runnable, metric: str, kept: Callable[[Result], Mapping[str, float]], bound: float, is_below: bool
 ) -> Callable[[str], Seen | str]:
-    """What `bisect` calls for a kernel: run `what`; good is where `metric` lies below `bound`, or else above it."""
+    """The `attempt` argument of `bisect` for a metric: good is a value below `bound` or, if asked, above it."""
 
     def judged(name: str, release: str, result: Result) -> Seen:
         value = float(kept(result)[metric])
@@ -201,7 +201,7 @@ def _attempt(
 ) -> Callable[[str], Seen | str]:
     skips: tuple[type[Exception], ...] = (KernelError, vm.LostRun)
     if kernel_of is not None:
-        # What lacks on this machine, such as a compiler, is no commit's fault.
+        # A missing tool such as a compiler does not make a commit bad.
         skips = (BuildFault, vm.LostRun, vm.GuestError)
 
     def attempt(name: str) -> Seen | str:
@@ -219,7 +219,7 @@ def _attempt(
 
 def _fetched(name: str) -> Kernel:
     here = {kernel.name: kernel for kernel in fetched()}
-    # The newest of a series lies under the series' name.
+    # A series' newest kernel is stored under the series' name.
     point = name.removeprefix("debian-")
     known = next((one for one in here.values() if re.search(rf"-{re.escape(point)}\b", one.package)), None)
     return known or here.get(name) or fetch(name)

@@ -1,4 +1,4 @@
-"""A user's own kernel module: built against a guest kernel's headers, checked, and named by its digest."""
+"""Builds a user's kernel module against a guest kernel's headers, checks it, and identifies it by its digest."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from tailback.vm.kernels import Kernel, KernelError
 
 __all__ = ["BuildError", "Module", "build", "give", "parameters", "queue_of"]
 
-#: Lines of the tools' own words that are passed on where no line of the user's is named.
+#: Number of the tools' output lines to show if no line of the user's source is named.
 _MOST_LINES = 12
 _FAULT = re.compile(r"^(?P<file>[^\s:]+\.[chS]):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<why>.*)$", re.MULTILINE)
 _LINKING = re.compile(r"^ERROR: modpost: (?P<why>.*)$", re.MULTILINE)
-#: An option of later compilers than GCC 12, and the kernel's setting that asks for it.
+#: A compiler option that GCC 12 lacks, and the kernel setting that requires it.
 _LATER = {"-fmin-function-alignment=16": "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT"}
 
 
 class BuildError(TailbackError):
-    """A module that cannot be built or loaded: what is wrong, and what to do."""
+    """A module that cannot be built or loaded, with the problem and the fix."""
 
     def __init__(self, problem: str, fix: str) -> None:
         self.problem, self.fix = problem, fix
@@ -51,33 +51,33 @@ class Module:
 
     @property
     def release(self) -> str:
-        """The kernel it was built for."""
+        """Release of the kernel that it was built for."""
         found = re.search(rb"\0?vermagic=(\S+) ", self.contents)
         return found[1].decode(errors="replace") if found else ""
 
     @property
     def name(self) -> str:
-        """What the kernel calls it: its file's name."""
+        """The kernel's name for it: the name of its file."""
         found = re.search(rb"(?<!\w)name=(\w+)\0", self.contents)
         return found[1].decode() if found else ""
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The types of its parameters (`module_param`) by name: "int", "charp", "array of int"."""
+        """Types of its parameters (`module_param`) by name: "int", "charp", "array of int"."""
         found = re.findall(rb"\0?parmtype=(\w+):([\w ]+)", self.contents)
         return {name.decode(): of_type.decode() for name, of_type in sorted(found)}
 
     @property
     def depends(self) -> list[str]:
-        """The kernel's modules that it needs."""
+        """Names of the kernel modules that it needs."""
         found = re.search(rb"\0?depends=([\w,-]*)\0", self.contents)
         return [name.replace("-", "_") for name in found[1].decode().split(",") if name] if found else []
 
 
 def build(name: str, text: str, kernel: Kernel) -> Module:
-    """The module of "module:tcp_mine.c" with these files (`modules.read`), for `kernel`. `BuildError` if there is none.
+    """Build "module:tcp_mine.c" from these files (`modules.read`) for `kernel`; `BuildError` if that fails.
 
-    Running a Makefile runs code: the caller has allowed it.
+    A Makefile can run any code, so the caller must have allowed it.
     """
     given = modules.files(text)
     built = [content for file, content in given.items() if file.endswith(".ko")]
@@ -105,7 +105,7 @@ def give(name: str, folder: Path | None, to: Kernel, *, called: str | None = Non
     with whole_folder(kernels.cache() / called, _objection) as partial:
         shutil.copytree(source, partial, copy_function=os.link, dirs_exist_ok=True)
         place = partial / to.modules.relative_to(source)
-        # These are links to the other kernel's files, which stay as they are.
+        # The copies are links to the other kernel's files, which must not change.
         for other in [*place.rglob(f"{made.name}.ko*"), *partial.glob(_GIVEN)]:
             other.unlink()
         (place / f"{made.name}.ko").write_bytes(made.contents)
@@ -114,22 +114,22 @@ def give(name: str, folder: Path | None, to: Kernel, *, called: str | None = Non
 
 
 def _objection(folder: Path) -> str | None:
-    """Why a folder of the cache may not be replaced, or None if `give` has made it."""
+    """Why a folder of the cache may not be replaced; None if `give` made it."""
     return None if is_plain(folder / _GIVEN) else "no kernel with a module of yours is there"
 
 
-#: The file that says that a kernel's folder was made by `give`.
+#: File that marks a kernel's folder as made by `give`.
 _GIVEN = "module"
 
 
-#: Where `struct Qdisc_ops` has its `id`, behind two pointers, and how long it is (IFNAMSIZ); then two numbers of four
-#: bytes, and the pointers `enqueue` and `dequeue`, which the linker fills in.
+#: Layout of `struct Qdisc_ops`: offset of `id` after two pointers, and its size (IFNAMSIZ); then, after two 32-bit
+#: numbers, the offsets of the pointers `enqueue` and `dequeue`, which the linker fills in.
 _ID, _ID_BYTES, _POINTERS = 16, 16, (40, 48)
 _IS_ID = re.compile(rb"([A-Za-z][\w.+-]*)\0+")
 
 
 def queue_of(name: str, module: Module) -> str:
-    """The name of the queue discipline that a module registers, its `.id`. `BuildError` unless it is one."""
+    """The `.id` of the queue discipline that a module registers; `BuildError` unless it registers exactly one."""
     found, imports = set(), set()
     try:
         file = ELFFile(io.BytesIO(module.contents))
@@ -164,12 +164,12 @@ def queue_of(name: str, module: Module) -> str:
     return found.pop()
 
 
-#: Types of a parameter that the kernel reads as a whole number.
+#: Parameter types that the kernel reads as integers.
 _WHOLE = frozenset({"byte", "hexint", "short", "ushort", "int", "uint", "long", "ulong", "ullong"})
 
 
 def parameters(name: str, module: Module, given: Mapping[str, Any]) -> str:
-    """The words the kernel loads it with: "window=20". `BuildError` for what the module does not take."""
+    """Arguments for loading the module, such as "window=20"; `BuildError` for what the module does not take."""
     words = []
     for key, value in given.items():
         if key not in module.parameters:
@@ -205,7 +205,7 @@ def _compiled(name: str, text: str, release: str, tree: Path) -> bytes:
             (only,) = given
             (folder / "Makefile").write_text(f"obj-m := {Path(only).stem}.o\n")
         own = _own_compiler(tree)
-        # Type information of modules needs the kernel's whole image, which headers do not have.
+        # BTF for modules needs the kernel's whole image, which the headers do not contain.
         settings = ["CONFIG_DEBUG_INFO_BTF_MODULES=", f"CC={own}", "CROSS_COMPILE="]
         settings += [f"{name}=" for option, name in _LATER.items() if not _knows(own, option)]
         done = subprocess.run(
@@ -231,10 +231,10 @@ def _compiled(name: str, text: str, release: str, tree: Path) -> bytes:
 
 
 def _fault(name: str, release: str, said: str) -> BuildError:
-    """The first error, at the user's line."""
+    """The first compiler error, with its line in the user's source."""
     named = name.removeprefix(modules.PREFIX)
     if found := _FAULT.search(said):
-        # A folder's files are named below it; a single file is the user's own.
+        # Files of a folder are named relative to it; a single file has the user's name.
         beside = Path(named).parent if named.endswith(".c") else Path(named)
         place = found["file"] if found["file"].startswith("/") else str(beside / found["file"])
         why = f"it does not compile for Linux {release}: {place}:{found['line']}: {found['why']}"
@@ -248,7 +248,7 @@ def _fault(name: str, release: str, said: str) -> BuildError:
 
 @functools.cache
 def _own_compiler(tree: Path) -> str:
-    """The compiler the kernel was built with, if it is here; else gcc."""
+    """The compiler that built the kernel if it is installed; else gcc."""
     file = tree / ".kernelvariables"
     found = re.search(r"\bgcc-\d+", file.read_text()) if file.is_file() else None
     return found[0] if found and shutil.which(found[0]) else "gcc"

@@ -1,4 +1,4 @@
-"""One grid of scenarios on two kernels: what changed between them, with intervals over the seeds."""
+"""Runs one grid of scenarios on two kernels and reports what changed, with intervals over the seeds."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ __all__ = ["NOTHING_YET", "Change", "Run", "changes", "page", "run_grid", "runs_
 
 @dataclass(frozen=True)
 class Run:
-    """A point of the grid with a seed."""
+    """One point of the grid with one seed."""
 
     point: int
     values: Mapping[str, Any]
     seed: int
     resolved: Mapping[str, Any]
-    #: What is measured of it.
+    #: Selects the metrics to keep.
     kept: RunMetrics
 
     @property
     def title(self) -> str:
-        """The point in words."""
+        """The point's values as text."""
         return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in self.values.items()) or "as it is"
 
     def file(self, folder: Path, kernel: str) -> Path:
-        """Where this run on `kernel` is kept: by all that decides what comes out, but what the kernel is."""
+        """File that keeps this run on `kernel`; its name identifies the scenario, the metrics and the guest."""
         text = json.dumps([self.resolved, self.kept.digest, guest_digest()], sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         return kept.folder_of(folder, kernel) / f"{digest}.json"
 
 
 def runs_of(sweep: Sweep) -> list[Run]:
-    """All runs of the grid, point by point, so that what is stopped early has all seeds of some."""
+    """All runs of the grid, point by point, so that an interrupted grid has all seeds of its first points."""
     out = []
     for number, values in enumerate(sweep.design):
         for seed in sweep.seeds:
@@ -69,8 +69,8 @@ def run_grid(
     """Run what is not in `folder` yet; it ends before a run that begins after `seconds`, and the next call goes on.
 
     Returns whether all has run. A kernel that cannot run a scenario raises `ScenarioError`, or with `keep_refusals` is
-    kept with the reason. A run of another kernel of that name counts for nothing, and one whose machine was lost is
-    tried again next time.
+    kept with the reason. A stored run of another kernel of the same name is ignored. A run whose machine was lost is
+    tried again by the next call.
     """
     began = time.monotonic()
     here = [find(kernel) for kernel in kernels]
@@ -100,7 +100,7 @@ def run_grid(
 
 @dataclass(frozen=True)
 class Change(PairedMetric):
-    """A metric of a point on both kernels, over the seeds that both have run."""
+    """A metric at one point on both kernels, over the seeds that both have run."""
 
     point: str = ""
 
@@ -112,7 +112,7 @@ class Change(PairedMetric):
 def changes(
     runs: Sequence[Run], kernels: tuple[str, str], folder: Path, confidence: float = 0.95
 ) -> tuple[list[Change], list[str], dict[str, dict[str, Any]]]:
-    """What the runs kept in `folder` say of `kernels`; why others were refused; and what the kernels are."""
+    """Changes between `kernels` from the runs in `folder`, reasons of refused runs, and each kernel's description."""
     measured: dict[int, list[tuple[Run, list[dict[str, Any]]]]] = {}
     refused: list[str] = []
     about: dict[str, dict[str, Any]] = {}
@@ -150,7 +150,7 @@ def changes(
 def sides(
     runs: Sequence[Run], kernels: tuple[str, str], folder: Path
 ) -> dict[tuple[str, str], tuple[list[float], list[float]]]:
-    """By point and metric: the values of the seeds that both kernels have, on each."""
+    """Values on each kernel over the seeds that both have, by point and metric."""
     out: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
     here = [find(kernel) for kernel in kernels]
     for run in runs:
@@ -167,18 +167,18 @@ def sides(
     return out
 
 
-#: What there is to say before there is a comparison.
+#: Message while there are too few runs to compare.
 NOTHING_YET = "no point has run with two seeds on both kernels yet: nothing is compared. Give it more minutes"
-#: The page lists larger changes one by one.
+#: Changes above this relative size are listed one by one.
 _SMALL = 0.01
 
 
 def _once_each(found: Sequence[Change]) -> list[Change]:
-    """Without what says the same of the same path under another name: of one flow, and of all."""
+    """Drops repeated quantities of a path, such as one flow's total and the total of all flows."""
     distinct: dict[tuple[Any, ...], Change] = {}
     for row in found:
         values = (row.a.estimate, row.b.estimate, row.difference.low, row.difference.high)
-        # What is zero on both says nothing of being the same quantity.
+        # Two metrics that are zero on both kernels are not necessarily the same quantity.
         distinct.setdefault((row.point, *values) if row.a.estimate else (row.point, row.metric), row)
     return list(distinct.values())
 
@@ -190,7 +190,7 @@ def page(
     kernels: tuple[str, str],
     command: str,
 ) -> str:
-    """The page of a comparison, as Markdown."""
+    """The Markdown page of a comparison."""
     if not found:
         raise TailbackError(NOTHING_YET)
     seen = [row for row in found if row.verdict in ("higher", "lower")]

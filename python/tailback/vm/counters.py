@@ -1,4 +1,4 @@
-"""What the kernels of a guest's hosts counted: `nstat`'s figures as a table."""
+"""The kernel's counters on a guest's hosts (`nstat`), as a table."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tailback.result import schema
 
 __all__ = ["Counted", "counted"]
 
-#: Settings among the counters of IP and TCP.
+#: Rows among the IP and TCP counters that are settings.
 _SETTINGS = {"IpForwarding", "IpDefaultTTL", "TcpRtoAlgorithm", "TcpRtoMin", "TcpRtoMax", "TcpMaxConn"}
 
 
 @dataclass(frozen=True)
 class Counted:
-    """The table `counters`, and the words that its columns `host` and `name` count in."""
+    """The table `counters`, and the words that its columns `host` and `name` index."""
 
     table: dict[str, dict[str, Any]]
     hosts: list[str]
@@ -24,7 +24,7 @@ class Counted:
 
 
 def counted(counters: Mapping[str, Mapping[str, int]]) -> Counted:
-    """The counters of each host that moved, without settings."""
+    """Each host's counters that changed, without settings."""
     moved = [(host, name, n) for host, rows in counters.items() for name, n in rows.items() if name not in _SETTINGS]
     hosts = list(dict.fromkeys(host for host, _, _ in moved))
     names = list(dict.fromkeys(name for _, name, _ in moved))

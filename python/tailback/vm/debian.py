@@ -1,7 +1,7 @@
-"""Debian's kernels: which there are, and their packages, by a package client's configuration of tailback's own.
+"""Finds and downloads Debian's kernel packages, with a package client configuration of tailback's own.
 
-The host's package sources stay as they are. Lists of packages lie in a folder of this user's cache, beside the kernels;
-the suites that are asked stand there in `sources.list`, which a user may edit.
+The host's package sources are not changed. Package lists are kept in this user's cache, beside the kernels; its
+`sources.list`, which the user may edit, names the suites.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SUITES = (
     "unstable",
 )
 
-#: How old lists of packages may be before a command asks for them again, in seconds.
+#: Age in seconds after which package lists are downloaded again.
 _LISTS_LAST_S = 86_400.0
 
 _IMAGE = re.compile(r"linux-image-(?P<release>(?P<point>\d+\.\d+[0-9.]*(?:-\d+)?)(?:\+deb[0-9.]+)?-cloud-amd64)")
@@ -39,12 +39,12 @@ _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 class KernelError(TailbackError):
-    """A kernel that is not there, or that guests cannot run."""
+    """A kernel that is missing or that guests cannot run."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package with a kernel's image: its name, its version, and what it needs of the same release."""
+    """A package with a kernel's image: its name, its version, and the packages of the same release that it needs."""
 
     name: str
     version: str
@@ -59,12 +59,12 @@ class Package:
 
     @property
     def kernel(self) -> str:
-        """What tailback calls the newest of its series: "debian-7.3"."""
+        """The name in tailback of the newest kernel of the series: "debian-7.3"."""
         return "debian-" + ".".join(self.point.split(".")[:2])
 
     @property
     def order(self) -> list[int]:
-        """Sorts packages by release, then by Debian's revision."""
+        """Sort key: release, then Debian's revision."""
         return [int(number) for number in re.findall(r"\d+", f"{self.name} {self.version}")]
 
 
@@ -78,13 +78,13 @@ class Archive:
         self.folder = folder
 
     def images(self) -> list[Package]:
-        """The kernels that can be fetched, oldest first; brings the lists up to date when they are a day old."""
+        """The kernels that can be fetched, oldest first; updates package lists older than a day."""
         self._demand_client()
         self._update()
         return sorted(_images_in(self._said("apt-cache", "dumpavail")), key=lambda package: package.order)
 
     def find(self, name: str) -> Package:
-        """The newest package that `name` means: a series ("debian-7.3") or a point release ("debian-7.3.4")."""
+        """The newest package that matches `name`: a series ("debian-7.3") or a point release ("debian-7.3.4")."""
         images = self.images()
         found = [one for one in images if name in (one.kernel, f"debian-{one.point}")]
         if found:
@@ -96,7 +96,7 @@ class Archive:
         )
 
     def unpack(self, package: Package, into: Path) -> None:
-        """Download a package and its parts, which the client checks against the archive's signature; unpack them."""
+        """Download a package and its parts and unpack them; the client checks them against the archive's signature."""
         self._said("apt-get", "download", package.name, *package.parts, within=into)
         downloaded = sorted(into.glob("*.deb"))
         unpack(downloaded, into)
@@ -104,7 +104,7 @@ class Archive:
             file.unlink()
 
     def download(self, name: str, into: Path) -> None:
-        """Download any package by its name, which the client checks against the archive's signature."""
+        """Download any package by name; the client checks it against the archive's signature."""
         self._demand_client()
         self._update()
         if not self._shown(name):
@@ -112,7 +112,7 @@ class Archive:
         self._said("apt-get", "download", name, within=into)
 
     def unpack_headers(self, release: str, version: str, into: Path) -> None:
-        """Unpack what modules of a kernel's `release` are built with; of the package `version`, or, if "", the newest.
+        """Unpack the headers and tools for building modules of a kernel's `release`.
 
         Where its tools need a later C library than this machine has, that is unpacked beside them.
         """
@@ -129,7 +129,7 @@ class Archive:
         exact = f"={found['Version']}"
         common = re.findall(r"\blinux-headers-[^\s,]+-common\b", depends)
         (kbuild,) = re.findall(r"\blinux-kbuild-[^\s,]+", depends)
-        # 6.1's is shared by later versions, and may be newer.
+        # 6.1's tools are shared by later versions and may be newer.
         kbuild += exact if self._shown(kbuild + exact) else ""
         wanted = [headers + exact, *(name + exact for name in common), kbuild]
         tools = self._shown(kbuild).get("Depends", "")
@@ -143,7 +143,7 @@ class Archive:
             file.unlink()
 
     def _shown(self, package: str) -> dict[str, str]:
-        """Fields of a package; none if the archive has no such package."""
+        """Fields of a package; empty if the archive does not have it."""
         try:
             text = self._said("apt-cache", "show", "--no-all-versions", package)
         except KernelError:
@@ -168,7 +168,7 @@ class Archive:
             as_of = mark.stat().st_mtime if mark.is_file() else -1.0
             if sources.stat().st_mtime <= as_of and time.time() - as_of < _LISTS_LAST_S:
                 return
-            # The lists of a suite that cannot be had are missing; that of another is no reason to stop.
+            # One unreachable suite only leaves its own lists missing; the others are still used.
             self._said("apt-get", "--error-on=any", "--quiet=2", "update")
             mark.touch()
         except OSError as error:
@@ -185,7 +185,7 @@ class Archive:
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
         }
         if os.geteuid() == 0:
-            # Apt's own user cannot enter root's cache.
+            # Apt's `_apt` user cannot read root's cache.
             settings["APT::Sandbox::User"] = "root"
         options = [word for name, value in settings.items() for word in ("--option", f"{name}={value}")]
         return _run(tool, *options, *words, within=within)
@@ -215,7 +215,7 @@ def _sources() -> str:
             "kernel's package yourself and give its folder: --kernel FOLDER"
         )
     site = used[0]
-    # Security updates have an archive of their own beside the main one.
+    # Security updates are in a separate archive.
     sites = {suite: f"{site}-security" if suite.endswith("-security") else site for suite in SUITES}
     head = "# The suites that `tailback vm fetch` asks for kernels. Edit it; the host's own sources are not touched.\n"
     return head + "".join(f"deb [signed-by={_KEYRING}] {site} {suite} main\n" for suite, site in sites.items())
@@ -225,14 +225,14 @@ _DEBIANS = ("Packages", "Debian")
 
 
 def _images_in(listing: str) -> Iterator[Package]:
-    """The cloud kernels of `apt-cache dumpavail` whose parts are there, too: of old ones an archive drops some."""
+    """The cloud kernels in `apt-cache dumpavail` with all parts; the archive drops parts of old kernels."""
     there = set(re.findall(r"^Package: (\S+)$", listing, re.MULTILINE))
     for paragraph in listing.split("\n\n"):
         fields = dict(re.findall(r"^(Package|Version|Depends): (.*)$", paragraph, re.MULTILINE))
         found = _IMAGE.fullmatch(fields.get("Package", ""))
         if found is None:
             continue
-        # From 6.19 on an image is an empty package that depends on those with its files.
+        # From 6.19 on, an image package is empty and depends on the packages with its files.
         parts = re.findall(
             rf"\b(linux-(?:base|binary|modules)-{re.escape(found['release'])})(?![\w.+-])", fields.get("Depends", "")
         )
@@ -241,7 +241,7 @@ def _images_in(listing: str) -> Iterator[Package]:
 
 
 def packages_beside(path: Path) -> list[Path]:
-    """A package's file, and those of the same release in its folder that a split kernel needs."""
+    """A package's file, and the files in its folder that a kernel split into packages needs."""
     found = re.match(r"linux-(?:image|base|binary|modules)-([^_]+)_", path.name)
     parts = (
         {path}
@@ -262,12 +262,12 @@ def unpack(packages: Sequence[Path], into: Path) -> None:
         _run("dpkg-deb", "--extract", str(file), str(into))
 
 
-#: How Debian's tools say that a disk is full: the client with the error's number, in any language.
+#: Output of Debian's tools on a full disk; the client prints the error number in any language.
 _NO_ROOM = (f"({errno.ENOSPC}:", os.strerror(errno.ENOSPC))
 
 
 def _run(*words: str, within: Path | None = None) -> str:
-    """What a command prints; `KernelError` with its own words if it fails."""
+    """Output of a command; `KernelError` with the command's own message if it fails."""
     done = subprocess.run(words, cwd=within, capture_output=True, text=True, check=False)
     if done.returncode:
         shown = " ".join(word for word in words if "::" not in word and word != "--option")

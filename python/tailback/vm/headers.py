@@ -1,4 +1,4 @@
-"""What modules are built against: a kernel's headers and kbuild tools, unpacked into the user's cache."""
+"""Headers and kbuild tools for building modules for a kernel, unpacked into the user's cache."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LOADER = "ld-linux-x86-64.so.2"
 
 
 def of_kernel(kernel: Kernel) -> Path:
-    """The folder that `make -C` takes: the tree that `kernel` was built in, or Debian's headers of its release.
+    """The folder for `make -C`: the tree that `kernel` was built in, or Debian's headers of its release.
 
-    They are downloaded at first use. `KernelError` if they cannot be had.
+    Debian's headers are downloaded at first use; `KernelError` if that fails.
     """
     if (kernel.modules / "Module.symvers").is_file() and (kernel.modules / "Makefile").is_file():
         return kernel.modules
@@ -32,7 +32,7 @@ def of_kernel(kernel: Kernel) -> Path:
 
 
 def _fetch(kernel: Kernel, target: Path) -> None:
-    """Download and unpack them, whole or not at all; they can be fetched again, so they are not synced to the disk."""
+    """Download and unpack the headers atomically, without fsync, since they can be fetched again."""
     partial = None
     try:
         cache().mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def _fetch(kernel: Kernel, target: Path) -> None:
         partial.chmod(0o755)
         partial.rename(target)
     except OSError as error:
-        # Another process may have been quicker.
+        # Another process may have fetched them first.
         if not target.is_dir():
             raise KernelError(f"{target}: {error.strerror}. Headers of kernels are kept there: 100 MB each") from None
     finally:
@@ -53,7 +53,7 @@ def _fetch(kernel: Kernel, target: Path) -> None:
 
 
 def _at_home(root: Path, home: Path) -> None:
-    """Make what was unpacked into `root` work at `home` instead of the place that the packages would install it at."""
+    """Adapt the headers unpacked in `root` for use at `home`, instead of the place where the packages install them."""
     for other in root.glob("usr/src/linux-headers-*/arch/*"):
         if other.name != "x86" and other.is_dir():
             shutil.rmtree(other)
@@ -63,7 +63,7 @@ def _at_home(root: Path, home: Path) -> None:
     libraries = home / _LIBRARIES
     if not (root / _LIBRARIES / _LOADER).exists():
         return
-    # The tools need a later C library than this machine has: its own loader starts them.
+    # The tools need a later C library than this machine's, so the loader of that library starts them.
     for tool in [path for path in (root / "usr/lib").glob("linux-kbuild-*/**/*") if path.is_file()]:
         with tool.open("rb") as file:
             is_program = file.read(4) == _ELF

@@ -1,6 +1,6 @@
-"""Container images as a guest's root file system: an OCI layout, or what `docker save` and `podman save` write.
+"""Container images as a guest's root file system: OCI layouts, and archives of `docker save` or `podman save`.
 
-Layers are put over one another here (OCI image specification, "layer"); nothing of an image is run to read it.
+This module merges the layers itself (OCI image specification, "layer") and runs nothing from the image.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 class ImageError(ValueError):
-    """A file that is no image, or one that no guest can run; the text says why."""
+    """A file that is not an image, or one that guests cannot run; the text states the reason."""
 
 
 @dataclass
 class Image:
-    """A root file system, by absolute path, and the variables that the image sets."""
+    """A root file system by absolute path, and the environment variables that the image sets."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
 
     def place(self, path: str) -> str:
-        """Where a path leads in the image, through its links."""
+        """The path after following the image's symbolic links."""
         done, left = PurePosixPath("/"), list(PurePosixPath(path).parts[1:])
         for _ in range(_MOST_LINKS * (len(left) + 1)):
             if not left:
@@ -59,11 +59,11 @@ class Image:
         raise ImageError(f"{path} leads in a circle in the image")
 
     def has(self, path: str) -> bool:
-        """Is there a file at a path?"""
+        """Whether the image has a file at this path."""
         return self.place(path) in self.entries
 
     def program(self, word: str, path: str) -> str | None:
-        """The place of a program, by its path or as the shell finds it among `path`; `None` if there is none."""
+        """Path of a program, given by path or searched in `path` as a shell does; `None` if it is missing."""
         places = [word] if "/" in word else [f"{folder}/{word}" for folder in path.split(":") if folder]
         for place in places:
             entry = self.entries.get(self.place(place)) if place.startswith("/") else None
@@ -73,7 +73,7 @@ class Image:
 
 
 def read(path: Path, most_bytes: int) -> Image:
-    """The root file system of the image at `path`, of at most `most_bytes`. `ImageError` if there is none."""
+    """The root file system of the image at `path`; `ImageError` if it is not an image or exceeds `most_bytes`."""
     try:
         with _opened(path) as parts:
             config, layers = _oci(parts) if "index.json" in parts else _saved(parts)
@@ -87,7 +87,7 @@ def read(path: Path, most_bytes: int) -> Image:
     except FileNotFoundError:
         raise ImageError(f"{path} is not there") from None
     except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError, json.JSONDecodeError) as error:
-        # An archive of no kind is explained kind by kind, a line each.
+        # For an unknown format, tarfile's error has a line for each format it tried.
         why = "it is neither a folder nor a whole archive" if isinstance(error, tarfile.ReadError) else str(error)
         raise ImageError(f"{path} cannot be read as an image: {why}") from None
     except (KeyError, IndexError, TypeError, AttributeError) as error:
@@ -98,13 +98,13 @@ def read(path: Path, most_bytes: int) -> Image:
 
 
 class _Parts(Mapping[str, bytes]):
-    """The files of a layout, in a folder or in an archive."""
+    """The files of an image layout, from a folder or an archive."""
 
     def __init__(self, folder: Path | None, archive: tarfile.TarFile | None) -> None:
         self._folder, self._archive = folder, archive
         members = archive.getmembers() if archive is not None else []
         self._members = {member.name.removeprefix("./"): member for member in members if member.isfile()}
-        # Of layers that are alike `docker save` keeps one, and links.
+        # `docker save` stores equal layers once and links the others to that one.
         self._links = {member.name.removeprefix("./"): member for member in members if member.issym()}
 
     def __getitem__(self, name: str) -> bytes:
@@ -158,7 +158,7 @@ def _oci(parts: _Parts) -> tuple[dict[str, Any], Iterator[bytes]]:
 
 
 def _is_ours(platform: Mapping[str, str] | None) -> bool:
-    # An image of one platform need not name it; its configuration does.
+    # A single-platform image need not name its platform; its configuration does.
     return platform is None or (platform.get("os"), platform.get("architecture")) == ("linux", "amd64")
 
 
@@ -185,7 +185,7 @@ def _saved(parts: _Parts) -> tuple[dict[str, Any], Iterator[bytes]]:
 
 
 def _put_over(image: Image, layer: bytes, size: int, most_bytes: int, path: Path) -> int:
-    """Put a layer over what is there; the size of all files so far."""
+    """Apply a layer on top of the files so far; returns their total size."""
     with tarfile.open(fileobj=io.BytesIO(_unpacked(layer))) as archive:
         for member in archive:
             name = PurePosixPath("/", *(part for part in PurePosixPath(member.name).parts if part not in ("/", ".")))
@@ -213,12 +213,12 @@ def _put_over(image: Image, layer: bytes, size: int, most_bytes: int, path: Path
                 file = archive.extractfile(member)
                 contents = file.read() if file is not None else b""
                 image.entries[at] = Entry(0o100000 | (member.mode & 0o777), contents, int(member.mtime) & 0xFFFFFFFF)
-            # Devices are the guest's own.
+            # Device files are skipped: the guest has its own.
     return size
 
 
 def _leads_to_folder(image: Image, at: str) -> bool:
-    """A folder over a link to a folder is that folder."""
+    """Whether a link leads to a folder; a layer's folder at that path is merged into it."""
     entry = image.entries.get(at)
     target = image.entries.get(image.place(at)) if entry is not None and entry.is_link else None
     return target is not None and target.is_folder

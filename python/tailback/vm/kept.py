@@ -1,4 +1,4 @@
-"""What studies keep of runs in virtual machines, so that they go on where they ended."""
+"""Stored results of runs in virtual machines, so that an interrupted study can continue."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["attempt", "folder_of", "read"]
 
 
 def folder_of(folder: Path, kernel: str) -> Path:
-    """Where runs on `kernel`, a name or a path, are kept below `folder`."""
+    """Subfolder of `folder` for runs on `kernel`, a name or a path."""
     return folder / kernel.replace("/", "_")
 
 
 def read(file: Path, kernel: Kernel) -> dict[str, Any] | None:
-    """What `file` keeps of a run on `kernel`; `None` if it keeps none, or one of another kernel of that name."""
+    """The stored run in `file`; `None` if there is none, or if it is of another kernel of the same name."""
     if not file.is_file():
         return None
     row: dict[str, Any] = json.loads(file.read_text())
@@ -30,9 +30,9 @@ def read(file: Path, kernel: Kernel) -> dict[str, Any] | None:
 
 
 def attempt(what: Runnable, kernel: Kernel, measure: Callable[[Result], Any], *, dilation: int = 1) -> dict[str, Any]:
-    """Run it, and return what is to be kept: the kernel, and what is measured or why the guest could not carry it.
+    """Run it and return the record to store: the kernel, and the measurements or why the guest refused it.
 
-    `LostRun` comes through: it says nothing of the guest, so that nothing is kept and the next call tries again.
+    Does not catch `LostRun`: a lost machine says nothing about the scenario, so the next call tries again.
     """
     try:
         result = vm.run(what, kernel=kernel.name, dilation=dilation)

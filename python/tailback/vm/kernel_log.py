@@ -1,4 +1,4 @@
-"""What a guest's kernel says against itself: warnings in its log, and the stack of an oops on its console."""
+"""Faults that a guest's kernel reports: warnings in its log, and the stack of an oops on its console."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 __all__ = ["kept", "tcp_warning", "trace", "where"]
 
-#: What every module of the user's own makes the kernel say, and what the making of a host does.
+#: Harmless messages: the kernel prints them for every out-of-tree module, and when a host is created.
 _EXPECTED = re.compile(
     r"loading out-of-tree module taints kernel|module verification failed|A link change request failed"
 )
 _STAMP = re.compile(r"^\[ *\d+\.\d+\] ")
 _REASONS = ("BUG:", "Oops", "rcu: INFO:", "general protection fault", "invalid opcode", "divide error", "Kernel panic")
-#: The last is where a program called the kernel: its registers follow.
+#: Ends of a stack trace; the last one is the system call entry, after which registers follow.
 _ENDS = ("---[ end trace", "Modules linked in", "Kernel panic", "RIP: 0033:")
 _MOST_LINES = 40
 #: "f+0x1/0x2 [tcp_mine]", after whose name newer kernels say by what it was built.
@@ -21,12 +21,12 @@ _OF_MODULE = re.compile(r"([\w.]+)\+0x[0-9a-f]+/0x[0-9a-f]+ \[(\w+)")
 
 
 def kept(lines: Sequence[str]) -> list[str]:
-    """Warnings that say something of a run."""
+    """Warnings that matter for the result of a run."""
     return [line for line in lines if not _EXPECTED.search(line)]
 
 
 def tcp_warning(lines: Sequence[str]) -> str | None:
-    """The first WARN in TCP or in a congestion control, with its stack, if there was one."""
+    """The first WARN in TCP or a congestion control, with its stack; None if there is none."""
     begins = [number for number, line in enumerate(lines) if line.startswith("WARNING:")]
     for begin, end in zip(begins, [*begins[1:], len(lines)], strict=False):
         block = list(lines[begin:end])
@@ -53,7 +53,7 @@ def trace(console: Sequence[str]) -> list[str] | None:
 
 
 def where(trace: Sequence[str]) -> str:
-    """Words that follow "hangs": the innermost function of a module in a stack, or that the processor is idle."""
+    """Text after "hangs": the innermost module function of a stack, or that the processor is idle."""
     lines = [line for line in trace if not line.lstrip().startswith("? ")]
     if any("do_idle+" in line for line in lines):
         return " with an idle processor"

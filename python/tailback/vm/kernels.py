@@ -1,4 +1,4 @@
-"""The kernels guests run: those fetched, and any image by path."""
+"""The kernels that guests run: fetched ones, and any image by its path."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tailback.vm.debian import Archive, KernelError, packages_beside, unpack
 
 __all__ = ["BUILT_OF", "Kernel", "KernelError", "archive", "built", "digest_of", "fetch", "fetched", "find"]
 
-#: The file in a fetched kernel's folder that names the package it came in.
+#: File in a fetched kernel's folder that names its package.
 _NOTE = "package"
-#: The file in the folder of a kernel built here that says of what (`tailback.vm.tree`).
+#: File in a built kernel's folder that names its sources (`tailback.vm.tree`).
 BUILT_OF = "tailback-built-of.json"
 
-#: Options of a kernel by the congestion controls they bring; reno is always there. Linux' LP and NV are not among them:
-#: no scenario can name them.
+#: Kernel options of the congestion controls; reno needs none. Linux' LP and NV are left out, as no scenario can name
+#: them.
 _CONTROLS = {
     "BIC": "bic",
     "CUBIC": "cubic",
@@ -47,10 +47,10 @@ _CONTROLS = {
     "PRAGUE": "prague",
 }
 
-#: These queues no option brings: they are always there.
+#: Queues that need no option.
 _ALWAYS = frozenset({"pfifo", "bfifo", "pfifo_fast"})
 
-#: What a guest cannot do without, by option, and what for.
+#: Options that a guest requires, each with its purpose.
 _NEEDED = {
     "NET_NS": "hosts are network namespaces",
     "BPF_SYSCALL": "the state log is a BPF program",
@@ -64,20 +64,20 @@ _NEEDED = {
 class Kernel:
     """A kernel's image with its modules.
 
-    `name` is what it was asked for by, `image` a bzImage, `modules` the folder below which its modules lie, `config`
-    the file of options it was built with.
+    `name` is the name or path that the user gave, `image` a bzImage, `modules` the folder with its modules, and
+    `config` its build configuration.
     """
 
     name: str
     image: Path
     modules: Path
     config: Path
-    #: Name and version of the package it came in, if it did.
+    #: Name and version of its package; empty if it is from none.
     package: str = ""
 
     @cached_property
     def release(self) -> str:
-        """What `uname -r` says there."""
+        """The kernel release, as `uname -r` prints it."""
         return self.build.split(" ", 1)[0]
 
     @cached_property
@@ -93,7 +93,7 @@ class Kernel:
 
     @cached_property
     def digest(self) -> str:
-        """Another one for another image, or another module that a guest may be given."""
+        """Digest of the image and of the modules that a guest may load."""
         given = {name: file for name, file in self._modules.items() if name.startswith(("tun", "tcp_", "sch_"))}
         hasher = hashlib.sha256(digest_of(self.image).encode())
         for name, file in sorted(given.items()):
@@ -102,12 +102,12 @@ class Kernel:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a result says of it."""
+        """Description of the kernel for a result."""
         return {
             "name": self.name,
             "package": self.package,
             "release": self.release,
-            # `uname -v`, which says the same of a running kernel, begins there.
+            # The part that `uname -v` prints on a running kernel begins there.
             "build": "#" + self.build.partition("#")[2],
             "hz": self.hz,
             "digest": self.digest,
@@ -115,7 +115,7 @@ class Kernel:
 
     @cached_property
     def source(self) -> dict[str, Any]:
-        """Of a kernel that `tailback vm build` or `patch` made: tree, commit, patches and a digest of its files."""
+        """Tree, commit, patches and digest of a kernel made by `tailback vm build` or `patch`; else None."""
         note = self.modules / BUILT_OF
         return dict(json.loads(note.read_text())) if is_plain(note) else {}
 
@@ -127,7 +127,7 @@ class Kernel:
 
     @cached_property
     def options(self) -> dict[str, str]:
-        """The options it was built with, without CONFIG_."""
+        """The options it was built with, without the prefix CONFIG_."""
         text = _read(self.config).decode(errors="replace")
         return dict(re.findall(r"^CONFIG_(\w+)=(.*)$", text, re.MULTILINE))
 
@@ -144,30 +144,30 @@ class Kernel:
 
     @cached_property
     def controls(self) -> list[str]:
-        """The congestion controls it has itself, built in or as modules."""
+        """The congestion controls that the kernel itself brings, built in or as modules."""
         have = [name for option, name in _CONTROLS.items() if self._has(f"TCP_CONG_{option}", f"tcp_{name}")]
-        # Google's BBRv3 has the name of version 1, which states no version.
+        # Google's BBRv3 module has the same name as version 1, which states no version.
         have = ["bbr3" if name == "bbr" and self._states(module_of(name), b"version=3") else name for name in have]
         return sorted({"reno", *have})
 
     def has_module(self, name: str) -> bool:
-        """Whether it has the module, as a file or built in."""
+        """Whether it has the module, built in or as a file."""
         return name in self._modules or any(stated.startswith(f"{name}.".encode()) for stated in self._built_in)
 
     def _states(self, module: str, line: bytes) -> bool:
-        """Whether a module, built in or not, says this of itself (`modinfo`)."""
+        """Whether a module, built in or not, has this line in its `modinfo`."""
         if file := self._modules.get(module):
             return b"\0" + line + b"\0" in _unpacked(file)
         return module.encode() + b"." + line in self._built_in
 
     @cached_property
     def _built_in(self) -> list[bytes]:
-        """What the modules that are built in say of themselves, each line after the module's name."""
+        """The `modinfo` lines of the built-in modules, each prefixed with the module's name."""
         files = (self.modules / _BUILT_IN, self.modules.parent / _BUILT_IN)
         return next((file.read_bytes().split(b"\0") for file in files if file.is_file()), [])
 
     def demand_queues(self, resolved: Mapping[str, Any]) -> list[str]:
-        """The kernel's own queues that a resolved scenario asks for; `ScenarioError` if one is not in this kernel."""
+        """The kernel queues that a resolved scenario names; `ScenarioError` if this kernel lacks one."""
         wanted: list[str] = []
         for number, link in enumerate(resolved["links"]):
             prefix, _, name = str(link["queue"]["discipline"]).partition(":")
@@ -179,7 +179,7 @@ class Kernel:
             if prefix not in ("kernel", "module"):
                 continue
             for needed in ("htb", name) if prefix == "kernel" else ("htb",):
-                # HTB gives each its rate.
+                # HTB limits each queue's rate.
                 option = needed.upper()
                 if needed not in _ALWAYS and not self._has(f"NET_SCH_{option}", f"sch_{needed}"):
                     lack = f"the kernel {self.name} ({self.release}) has no {needed} (CONFIG_NET_SCH_{option})"
@@ -192,17 +192,17 @@ class Kernel:
         return wanted
 
     def _has(self, option: str, module: str) -> bool:
-        setting = self.options.get(option, "m")  # A kernel without the option may have been given the module.
+        setting = self.options.get(option, "m")  # The user may have added the module.
         return setting == "y" or (setting == "m" and module in self._modules)
 
     @cached_property
     def _modules(self) -> dict[str, Path]:
-        """The modules' files by name."""
+        """Module files by name."""
         files = (file for file in self.modules.rglob("*.ko*") if file.name.endswith(_PACKED))
         return {file.name.split(".", 1)[0].replace("-", "_"): file for file in files}
 
     def demand_able(self) -> None:
-        """Raise `KernelError` unless a guest can run it, and it has every property that is read here."""
+        """Raise `KernelError` unless a guest can run it and all its properties can be read."""
         if not self.modules.is_dir():
             raise KernelError(f"{self.modules}: the modules of {self.name} are not there. Put its release's there")
         _ = (self.build, self.hz)
@@ -220,7 +220,7 @@ class Kernel:
 
     @cached_property
     def lack(self) -> KernelError | None:
-        """Why no guest can run it, if so."""
+        """The error that makes it unusable for guests; None if they can run it."""
         try:
             self.demand_able()
         except KernelError as error:
@@ -228,7 +228,7 @@ class Kernel:
         return None
 
     def loads(self, wanted: Iterable[str]) -> list[tuple[str, bytes]]:
-        """The modules `wanted` that are not built in, each after those it needs: name and contents."""
+        """Names and contents of the modules `wanted` that are not built in, each after those it depends on."""
         out: dict[str, bytes] = {}
         for name in wanted:
             self._load(name, out)
@@ -246,13 +246,13 @@ class Kernel:
 
 
 def module_of(control: str) -> str:
-    """The module that brings a congestion control of the kernel's, by the scenarios' name."""
+    """Name of the kernel module of a congestion control, given its name in scenarios."""
     return f"tcp_{'bbr' if control == 'bbr3' else control}"
 
 
-#: What is built in says of itself.
+#: Name of the file with the built-in modules' information.
 _BUILT_IN = "modules.builtin.modinfo"
-#: How modules' files end: as built, or packed.
+#: Suffixes of module files, uncompressed and compressed.
 _PACKED = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
 
 
@@ -265,14 +265,14 @@ def _read(file: Path) -> bytes:
 
 
 def digest_of(file: Path) -> str:
-    """SHA-256 of a file, read again only if it changed. Raises `OSError`."""
+    """SHA-256 of a file, cached until the file changes. Raises `OSError`."""
     found = file.stat()
     return _digest_at(file, found.st_size, found.st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=1024)
 def _digest_at(file: Path, size: int, changed_ns: int) -> str:
-    """The digest of a file that has this size and was changed then."""
+    """The digest of a file; size and modification time are the cache key."""
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
@@ -290,12 +290,12 @@ def _unpacked(file: Path) -> bytes:
 
 
 def cache() -> Path:
-    """Where fetched kernels are kept."""
+    """The folder of fetched kernels."""
     return cached("kernels")
 
 
 def fetched() -> list[Kernel]:
-    """The kernels that `fetch` has brought, by name."""
+    """The kernels that `fetch` has downloaded, by name."""
     folder = cache()
     folders = sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
     found = [_in_folder(path) for path in folders]
@@ -303,7 +303,7 @@ def fetched() -> list[Kernel]:
 
 
 def _in_folder(folder: Path) -> Kernel | None:
-    """The kernel in a folder: as packages lay it out, older ones and split ones, or a tree it was built in."""
+    """The kernel in a folder: unpacked packages, of the older or the split kind, or a build tree."""
     package = folder / _NOTE
     names = {"name": folder.name, "package": package.read_text().strip() if package.is_file() else ""}
     made = folder / "arch/x86/boot/bzImage"
@@ -321,7 +321,7 @@ def _in_folder(folder: Path) -> Kernel | None:
 
 
 def find(name: str | None = None, *, fetched_only: bool = False) -> Kernel:
-    """A kernel by name, by a path, or (`None`) the first of those fetched, before those built here; it can be run.
+    """A usable kernel by name or path; without one, the first fetched kernel, else the first that was built here.
 
     A path is that of an image (bzImage), of a folder that packages were unpacked into, of a tree in which a kernel was
     built, or of a Debian package, beside which its parts lie. An image's configuration is looked for beside it and in
@@ -335,7 +335,7 @@ def find(name: str | None = None, *, fetched_only: bool = False) -> Kernel:
         kernel = next((kernel for kernel in have if kernel.lack is None), have[0])
     else:
         named = {kernel.name: kernel for kernel in have}
-        # A file of the working folder that has a kernel's name does not take its place.
+        # A kernel's name takes precedence over a file of that name in the working folder.
         if name in named:
             kernel = named[name]
         elif not fetched_only and ("/" in name or Path(name).exists()):
@@ -347,7 +347,7 @@ def find(name: str | None = None, *, fetched_only: bool = False) -> Kernel:
 
 
 def built(folder: Path) -> Kernel:
-    """The kernel that was built in a folder; `KernelError` if no guest can run it."""
+    """The kernel that was built in a folder; `KernelError` if guests cannot run it."""
     kernel = _in_folder(folder)
     if kernel is None:
         raise KernelError(f"{folder}: no kernel was built here. Build it: tailback vm build")
@@ -400,7 +400,7 @@ def _by_path(path: Path) -> Kernel:
 
 
 def _in_package(path: Path) -> Kernel:
-    """The kernel of a Debian package and of those of its release beside it, unpacked into the cache once."""
+    """The kernel of a Debian package and its companion packages, unpacked into the cache once."""
     parts = packages_beside(path)
     digest = hashlib.sha256("".join(digest_of(part) for part in parts).encode()).hexdigest()[:16]
     target = cache() / f".package-{digest}"
@@ -420,14 +420,14 @@ _DEBIAN = re.compile(r"debian-\d+\.\d+[0-9.]*(-\d+)?")
 
 
 def archive() -> Archive:
-    """Debian's archive, by package lists of tailback's own in the cache."""
+    """Debian's archive, with tailback's own package lists in the cache."""
     return Archive(cache().with_name("packages"))
 
 
 def fetch(name: str) -> Kernel:
-    """Download a kernel of Debian's, "debian-7.3" or a point release as "debian-7.3.4"; unpack it for this user.
+    """Download and unpack a Debian kernel for this user: "debian-7.3" or a point release such as "debian-7.3.4".
 
-    `KernelError` if there is none of that name, if it cannot be had, or if no guest can run it.
+    Raises `KernelError` if there is none of that name, if the download fails, or if guests cannot run it.
     """
     if _DEBIAN.fullmatch(name) is None:
         close = nearest(name, [kernel.name for kernel in fetched()])
@@ -449,7 +449,7 @@ def fetch(name: str) -> Kernel:
 
 
 def _objection(folder: Path) -> str | None:
-    """Why a folder of the cache may not be replaced, or None if a fetched kernel was unpacked there."""
+    """Why a folder of the cache may not be replaced; None if it holds a fetched kernel."""
     note = folder / _NOTE
     fetched = is_plain(note) and note.read_text(encoding="utf-8", errors="replace").startswith("linux-image-")
     return None if fetched else f"no kernel that was fetched is there, as it has no file {_NOTE}"

@@ -1,4 +1,4 @@
-"""What a guest hands over: a page with its progress, and tables (`crates/tailback-live/src/guest/letter.rs`)."""
+"""Memory shared with a guest: its progress and its result tables (`crates/tailback-live/src/guest/letter.rs`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 __all__ = ["DONE", "RUNNING", "SIZE", "STARTED", "Progress", "contents", "prepare", "progress"]
 
-#: How much a guest can hand over, in bytes. The file has holes: it takes what is written.
+#: Size of the shared memory in bytes. The file is sparse: only written pages take space.
 SIZE = 1 << 30
 STARTED, RUNNING, DONE = 1, 2, 3
 _CONTENTS = 4096
@@ -22,27 +22,27 @@ _HEAD = struct.Struct("<QQQ")
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a guest is: its state, and the part of the run that is over."""
+    """Progress of a guest: its state, and the completed fraction of the run."""
 
     state: int
     fraction: float
 
 
 def prepare(path: Path) -> None:
-    """Make the file that is the guest's memory."""
+    """Create the sparse file that is shared with the guest."""
     with path.open("xb") as file:
         file.truncate(SIZE)
 
 
 def progress(path: Path) -> Progress:
-    """How far the guest is that writes to `path`."""
+    """Progress of the guest that writes to `path`."""
     with path.open("rb") as file:
         state, ppm, _ = _HEAD.unpack(file.read(_HEAD.size))
     return Progress(state, ppm / 1e6)
 
 
 def contents(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, bytes]]:
-    """What the guest left: its head, its tables by name and column, and the files that programs wrote.
+    """The guest's results: its head, its tables by name and column, and the files that programs wrote.
 
     The head of a run that failed has "refused" (field, value, problem, fix) or "failed" (why), and there are no tables.
     """

@@ -20,7 +20,7 @@ _NAME = re.compile(r"(?:linux-source-|debian-)?(\d+\.\d+)")
 def fetch(name: str) -> Path:
     """The archive of `name`'s source ("linux-source-7.3" or "7.3"); downloaded at first use, some 150 MB.
 
-    `KernelError` if there is none of that name, or if it cannot be had.
+    Raises `KernelError` if there is none of that name, or if the download fails.
     """
     found = _NAME.fullmatch(name)
     if found is None:
@@ -44,7 +44,7 @@ def fetch(name: str) -> Path:
 
 
 def extract(tarball: Path, wanted: Sequence[str], into: Path) -> list[Path]:
-    """Write single files of a source, such as "net/sched/sch_dualpi2.c", into a folder by their last names."""
+    """Write single files of a source, such as "net/sched/sch_dualpi2.c", into a folder by their base names."""
     out = []
     for name in wanted:
         contents = _read(tarball, name)
@@ -62,19 +62,19 @@ def extract(tarball: Path, wanted: Sequence[str], into: Path) -> list[Path]:
 
 
 def version(tarball: Path) -> str:
-    """The version of Linux whose source it is, such as 7.3.4."""
+    """The version of Linux of this source, such as 7.3.4."""
     return ".".join(version_of((_read(tarball, "Makefile") or b"").decode(errors="replace")))
 
 
 def version_of(makefile: str) -> list[str]:
-    """The numbers of a version, as the Makefile at the top of a tree has them."""
+    """The version numbers in the top Makefile of a tree."""
     keys = ("VERSION", "PATCHLEVEL", "SUBLEVEL")
     parts = [re.search(rf"^{key} = *(\S+)", makefile, re.MULTILINE) for key in keys]
     return [part[1] for part in parts if part]
 
 
 def _read(tarball: Path, name: str) -> bytes | None:
-    """A file of a source by its place from the source's top; `None` if there is none."""
+    """A file of a source by its path from the top; `None` if it is missing."""
     inside = f"{tarball.name.removesuffix('.tar.xz')}/{name.strip('/')}"
     said = subprocess.run(["tar", "-xOf", str(tarball), "--occurrence=1", inside], capture_output=True, check=False)
     return None if said.returncode else said.stdout
@@ -95,7 +95,7 @@ def unpack(tarball: Path, into: Path) -> None:
         raise KernelError(f"{into}: {done.stderr.decode(errors='replace').strip()}")
 
 
-#: A source of Linux and what a small configuration makes of it.
+#: Size of a Linux source with a build in a small configuration.
 _UNPACKED_BYTES = 4 << 30
 
 

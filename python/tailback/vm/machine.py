@@ -1,4 +1,4 @@
-"""One virtual machine from start to end: QEMU counting instructions, watched through the memory it shares."""
+"""Runs one virtual machine: QEMU counting instructions, watched through the memory it shares."""
 
 from __future__ import annotations
 
@@ -23,65 +23,66 @@ from tailback.vm.stuck import Stub
 __all__ = ["MOST_DILATION", "QEMU", "GuestError", "LostRun", "VmError", "boot", "command", "digest"]
 
 QEMU = "qemu-system-x86_64"
-#: A guest hangs if it reports nothing new while its machine works, or sleeps, for this long. Time in which a busy or
-#: stopped host lets the machine wait does not count. A guest that runs reports ten times a guest second.
+#: A guest hangs if it reports no progress while its machine works or sleeps for this long. Time that the machine waits
+#: for a busy or stopped host does not count. A running guest reports ten times per guest second.
 PATIENCE_S = 180.0
-#: And one that is no further after so long by the clock, whatever its machine does: a stopped one does no work.
+#: It also hangs after this wall-clock time without progress: a stopped machine does no work.
 SILENCE_S = 1800.0
-#: A guest that hangs is given so long to say where.
+#: Time for a hung guest to print its stack.
 _ANSWER_S = 60.0
-#: The kernel counts its counter's rate in kHz of 32 bits and its delay loop in 64; beyond, a timer takes a thousand
-#: interrupts.
+#: The kernel stores the TSC rate as 32-bit kHz and the delay loop in 64 bits. With more dilation, a timer would take a
+#: thousand interrupts.
 MOST_DILATION = 100
 _MEMORY_MB = 2048
 _LOOK_S = 0.02
-#: The console is shown from its end, and, because a panic's registers fill those lines, with the first that says why.
+#: Errors show the console's last lines and, because a panic's registers may fill these, the first line with a reason.
 _LAST_LINES = 12
 _REASONS = ("Kernel panic", "not syncing", "BUG", "Oops")
 
-#: The time-stamp counter is the instruction count at 1 GHz, exactly. Defences, self-tests, and the local timer, which
-#: the kernel would calibrate by waiting, cost seconds at the start; HPET keeps time as exactly.
+#: The time-stamp counter is the instruction count at 1 GHz, exactly. Mitigations, self-tests and calibration of the
+#: local APIC timer would cost seconds at boot; HPET is as exact.
 _ARGUMENTS = (
     "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off nowatchdog init_on_alloc=0 cryptomgr.notests=1 "
     "nolapic_timer tsc=reliable clocksource=tsc no_timer_check"
 )
 _INSTRUCTIONS_PER_MS = 1_000_000
-#: HZ of the kernels that are run is 250 or more, and the kernel's delay loop may only be too long.
+#: Kernels here have HZ of 250 or more; a delay loop may be too long but never too short.
 _LONGEST_JIFFY_MS = 4
 
 
 def _clock(dilation: int) -> str:
-    """The kernel's time is the counter divided by the rate it is given, so a higher rate slows that time.
+    """Boot arguments for the guest's clock. Time is the TSC divided by the given rate, so a higher rate slows it.
 
-    HPET, whose rate cannot be given, then fires before a timer is due. The kernel looks at its clock, finds the timer
-    not due, and sets HPET again for what is left: each interrupt takes 1/`dilation` off the rest.
+    The rate of HPET cannot be set, so it fires before a timer is due. The kernel then sets HPET again for the remaining
+    time; each interrupt takes 1/`dilation` off the remainder.
     """
     rate_khz = dilation * _INSTRUCTIONS_PER_MS
     return f"tsc_early_khz={rate_khz} lpj={_LONGEST_JIFFY_MS * rate_khz}"
 
 
-#: In guest seconds; the kernel's own default is 21, which is minutes here.
+#: In guest seconds; the kernel's default of 21 would take minutes of wall-clock time.
 _STALLS = "rcupdate.rcu_cpu_stall_timeout=3 sysctl.kernel.panic_on_rcu_stall=1"
 
 
-#: QEMU sizes its cache of page translations by how full it was in the last 100 ms of the host's clock
-#: (`tlb_mmu_resize_locked`), and a guest's page faults depend on what is cached: so that clock stands.
+#: QEMU sizes its TLB by its use in the last 100 ms of the host's clock (`tlb_mmu_resize_locked`), and a guest's page
+#: faults depend on the TLB. So the host's clock is frozen for QEMU.
 _STILL = "int gettimeofday(long *at, void *zone) { (void)zone; at[0] = 1577836800; at[1] = 0; return 0; }"
 
 
 class VmError(TailbackError):
-    """A run in a virtual machine that failed; the machine is gone."""
+    """A run in a virtual machine that failed; the machine has ended."""
 
 
 class GuestError(VmError):
-    """What the guest itself says against a run: the same run ends the same way again."""
+    """An error that the guest itself reports; the same run fails the same way again."""
 
 
 class LostRun(VmError):
-    """A machine that hung or ended early: it says nothing of the run, which may go well the next time."""
+    """A machine that hung or ended early; the same run may succeed the next time."""
 
 
-#: What programs of today may ask of a processor (x86-64-v2) and what makes TLS quick, but no source of chance (RDRAND).
+#: Processor features that current programs assume (x86-64-v2) and that speed up TLS, without a source of randomness
+#: (RDRAND).
 _FOR_PROGRAMS = ",+cx16,+popcnt,+ssse3,+sse4.1,+sse4.2,+aes,+pclmulqdq"
 
 
@@ -97,20 +98,20 @@ def command(
     dilation: int = 1,
     more: str = "",
 ) -> list[str]:
-    """The words that start the machine.
+    """The QEMU command line.
 
-    The guest's clock runs `dilation` times slower than its processor: its processor is that many times faster.
-    `for_programs` gives its processor what compilers of today take as given. With `stalls` the kernel ends itself, with
-    its stack, when it hangs. `more` is added to what the kernel is given.
+    The guest's clock runs `dilation` times slower, so its processor is that many times faster. `for_programs` enables
+    the processor features that current compilers assume. With `stalls` a hanging kernel panics and prints its stack.
+    `more` is appended to the kernel's boot arguments.
     """
     return [
         *(QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
         *("-machine", "pc", "-cpu", "qemu64" + _FOR_PROGRAMS * for_programs, "-smp", "1", "-m", str(_MEMORY_MB)),
-        # One instruction is one nanosecond; an idle guest's clock jumps to its next timer. Recording makes QEMU's two
-        # threads take turns, which is its purpose here: else the jump may be reckoned while the instructions
-        # just done are not yet counted, and the guest wakes some microseconds late, by how busy the host is.
+        # One instruction is one nanosecond; an idle guest's clock jumps to its next timer. Recording serves to make
+        # QEMU's two threads take turns. Otherwise the jump may be computed before the latest instructions are counted,
+        # and the guest wakes microseconds late, depending on the host's load.
         *("-accel", "tcg,thread=single", "-icount", f"shift=0,sleep=off,align=off,rr=record,rrfile={os.devnull}"),
-        # Nothing of the host's time or chance comes in.
+        # The guest gets neither time nor randomness from the host.
         *("-rtc", "base=2020-01-01,clock=vm", "-seed", str(seed % 2**31)),
         *("-serial", f"file:{console}", "-kernel", str(image), "-initrd", str(initial)),
         *("-append", " ".join([_ARGUMENTS, _clock(dilation), *[_STALLS] * stalls, *[more] * bool(more)])),
@@ -132,7 +133,7 @@ def boot(
     progress: Callable[[float], object] | None,
     cancel: Cancel | None,
 ) -> None:
-    """Run the machine to its end. Raises `LostRun` if it ends without a letter, hangs, or does not start."""
+    """Run the machine to its end; `LostRun` if it hangs, does not start, or ends without a result."""
     if shutil.which(QEMU) is None:
         raise VmError(f"{QEMU} is not installed. Install it: apt-get install qemu-system-x86")
     still = _still()
@@ -145,8 +146,8 @@ def boot(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            # Ctrl-C is ours to hear. A session of its own would be scheduled as a group of its own, and make
-            # niceness void.
+            # Ctrl-C must reach only this process. A new session would be its own scheduling group, in which niceness
+            # has no effect.
             process_group=0,
         )
         try:
@@ -161,7 +162,7 @@ def boot(
 
 @functools.cache
 def _still() -> int:
-    """A descriptor of a library in which the host's clock stands."""
+    """File descriptor of a library that freezes the host's clock for QEMU."""
     with tempfile.TemporaryDirectory(prefix="tailback-") as folder:
         library = Path(folder, "still.so")
         words = ["clang", "-O1", "-shared", "-fPIC", "-nostdlib", "-x", "c", "-", "-o", str(library)]
@@ -175,16 +176,16 @@ def _still() -> int:
 
 
 def _stopped(still: int) -> dict[str, str]:
-    """The environment of a program that gets this descriptor, whose number has no sign that would cut its path."""
+    """Environment that preloads the library by its descriptor; a path could contain a separator."""
     return os.environ | {"LD_PRELOAD": f"/proc/self/fd/{still}"}
 
 
 @contextmanager
 def _processor() -> Iterator[int | None]:
-    """One of our processors that no other machine of this user is on; `None` if each has one, or none can be chosen.
+    """A processor that no other machine of this user holds; `None` if there is none, or it cannot be chosen.
 
-    QEMU's two threads take turns. On one processor that is a switch; on two, each is woken from afar each time, and the
-    run takes twice as long.
+    QEMU's two threads take turns. On one processor each turn is a context switch; on two it is a wake-up across
+    processors, and the run takes twice as long.
     """
     ours = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else []
     with ExitStack() as held:
@@ -192,7 +193,7 @@ def _processor() -> Iterator[int | None]:
 
 
 def _is_ours(processor: int, held: ExitStack) -> bool:
-    """Take the processor until `held` ends, if it is free. The lock ends with its holder, however that ends."""
+    """Lock the processor until `held` closes; returns False if it is taken. The lock ends with its process."""
     import fcntl
 
     place = Path(tempfile.gettempdir()) / f"tailback-machine-{os.getuid()}-{processor}"
@@ -240,42 +241,43 @@ def _watch(
 
 
 def _hangs(machine: subprocess.Popen[bytes], console: Path, stub: Stub, why: str) -> str:
-    """That a guest hangs, and where: its kernel's stack, if it can still write it."""
+    """Message for a hung guest, with its kernel's stack if the kernel can still print it."""
     before = kernel_log.trace(_lines(console))
     if stub.fault(min(PATIENCE_S, SILENCE_S, _ANSWER_S)):
         with suppress(subprocess.TimeoutExpired):
             machine.wait(_ANSWER_S)
     lines = _lines(console)
     if before is None and (trace := kernel_log.trace(lines)) is not None:
-        # Its reason is the instruction that was put there.
+        # The first line names the invalid instruction that `Stub.fault` wrote.
         return f"the guest hangs{kernel_log.where(trace)}: {why}; its kernel's stack:\n{_shown(trace[1:])}"
     return f"the guest hangs: {why}{_tail(console)}"
 
 
 def no_room(folder: Path | None) -> str:
-    """What to do about a full disk, on which this folder is."""
+    """The fix for a full disk that holds this folder."""
     freed = f"Free some space in {folder}, or name" if folder else "Name"
     return f"{freed} a folder with room in TMPDIR: a machine takes 100 MB to 1 GB"
 
 
 class _Patience:
-    """How long a machine has worked or slept, looked at once a second."""
+    """Measures how long a machine has worked or slept, once a second."""
 
     def __init__(self, process: int) -> None:
         self._tasks = Path(f"/proc/{process}/task")
         self._spent_s = 0.0
-        #: Seconds by the clock, without those in which this process was stopped itself.
+        #: Wall-clock seconds, without those in which this process was stopped.
         self.waited_s = 0.0
         self._looked = time.monotonic()
         self._worked_s = self._look()[0]
 
     def _look(self) -> tuple[float, bool]:
-        """Its processor time, and whether all its threads sleep of their own accord."""
+        """Processor time of the machine, and whether all its threads are sleeping."""
         worked, sleeps = 0, True
         for stat in self._tasks.glob("*/stat"):
-            # A thread that ends while we look is no matter.
+            # A thread may end meanwhile.
             with suppress(OSError):
-                # Behind the name, which may hold anything: the state, and 11 and 12 fields on the times (proc(5)).
+                # After the name, which may contain any character: the state, and 11 and 12 fields later the times
+                # (proc(5)).
                 fields = stat.read_text().rpartition(")")[2].split()
                 worked += int(fields[11]) + int(fields[12])
                 sleeps = sleeps and fields[0] == "S"
@@ -285,7 +287,7 @@ class _Patience:
         passed = time.monotonic() - self._looked
         if passed >= min(1.0, PATIENCE_S, SILENCE_S):
             worked_s, sleeps = self._look()
-            # We may have been stopped ourselves since the last look.
+            # This process may have been stopped since the last look.
             asleep_s = min(passed, 1.0) if sleeps else 0.0
             self.waited_s += min(passed, 10.0)
             self._spent_s += max(worked_s - self._worked_s, asleep_s)
@@ -303,7 +305,7 @@ def _shown(lines: Sequence[str]) -> str:
 
 
 def _tail(console: Path) -> str:
-    """What the guest's console says of its end."""
+    """The end of the guest's console, for an error message."""
     lines = _lines(console)
     if not lines:
         return "; its console is empty"

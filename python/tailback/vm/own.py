@@ -1,4 +1,4 @@
-"""The user's own modules and BPF queues in a guest: those a scenario names, built, and what they are called there."""
+"""A scenario's own kernel modules and BPF queues, built for a guest, with their names there."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from tailback.vm.kernels import Kernel
 
 __all__ = ["OwnModule", "OwnQueue", "built", "compiled", "in_guest", "queues"]
 
-#: How the name of a queue in BPF begins in a guest (crates/tailback-core/src/queue/outside.rs).
+#: Prefix of a BPF queue's name in a guest (crates/tailback-core/src/queue/outside.rs).
 _PROGRAM = "tailback_q"
-#: What follows of one that reorders (crates/tailback-live/src/kernel_queue.rs).
+#: Follows the prefix if the queue reorders (crates/tailback-live/src/kernel_queue.rs).
 _REORDERS = "r"
 _SAYS_SO = re.compile(r"\btailback_reorders\s*=\s*(true|1)\b")
 
 
 @dataclass(frozen=True)
 class OwnModule:
-    """A kernel module of the user's own: what the scenario calls it, and where first; its parameters; its contents."""
+    """A user's kernel module: its name in the scenario, the field that names it first, parameters and contents."""
 
     name: str
     field: str
     params: str
     module: build.Module
-    #: The name that its queue discipline registers; None if it brings a congestion control.
+    #: Name that its queue discipline registers; None for a congestion control.
     queue: str | None = None
 
 
 @dataclass(frozen=True)
 class OwnQueue:
-    """A queue of the user's own in BPF, at one link: what the scenario calls it, where, and its object."""
+    """A user's BPF queue at one link: its name in the scenario, its link and its object file."""
 
     name: str
     field: str
     link: int
-    #: Its name in the kernel: each link has a load of its own, with its own variables and maps.
+    #: Name in the kernel. Each link loads its own instance, with its own variables and maps.
     registered: str
     contents: bytes
 
@@ -110,7 +110,7 @@ def built(
 
 
 def _named(resolved: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any], bool]]:
-    """Where a module is named, its name, what it is given, and whether it is a queue."""
+    """The field, name and parameters of each module in a scenario, and whether it is a queue."""
     for number, link in enumerate(resolved.get("links", ())):
         queue = link.get("queue") or {}
         if modules.is_source(str(queue.get("discipline", ""))):
@@ -127,21 +127,21 @@ def _named(resolved: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str,
 
 
 def _is_known(queue: str | None) -> bool:
-    """Does the kernel's discipline of this name take a card's parameters?"""
+    """Whether the kernel has a discipline of this name with a model's card."""
     return queue in registry.load().kernel_queues
 
 
 def in_guest(
     scenario: Scenario, resolved: Mapping[str, Any], own: list[OwnModule], programs: list[OwnQueue]
 ) -> dict[str, Any]:
-    """The description as a guest gets it: its queues by the names that modules register, with what the card knows."""
+    """The scenario in the form that the guest reads: queues by their registered names, with their card's parameters."""
     by_link = {row.link: row for row in programs}
     by_name = {row.name: row for row in own}
     links = []
     for number, link in enumerate(resolved.get("links", ())):
         queue = link.get("queue") or {}
         if number in by_link:
-            # Its parameters were compiled into it.
+            # The queue's parameters are compiled in.
             link = link | {"queue": {"discipline": f"{modules.PREFIX}{by_link[number].registered}", "params": {}}}
         row = by_name.get(str(queue.get("discipline", "")))
         if row is not None and row.queue is not None:
@@ -153,7 +153,7 @@ def in_guest(
 
 
 def _by_card(scenario: Scenario, field: str, queue: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as the kernel's discipline of that name takes them: the names and units of the model's card."""
+    """Parameters under the names and units of the model card for the kernel's discipline of that name."""
     if not given:
         return {}
     asked = {"discipline": f"kernel:{queue}", **given}
@@ -171,7 +171,7 @@ def _by_card(scenario: Scenario, field: str, queue: str, given: Mapping[str, Any
 def queues(
     resolved: Mapping[str, Any], own: list[OwnModule], programs: list[OwnQueue], sources: Mapping[str, Source]
 ) -> dict[str, dict[str, str]]:
-    """What `result.meta["queues"]` says: by link, its source, the name it registers and the digest of its source."""
+    """The value of `result.meta["queues"]`: by link, the queue's source, registered name and source digest."""
     by_name = {row.name: row for row in own if row.queue is not None}
     by_link = {row.link: row.registered for row in programs}
     return {

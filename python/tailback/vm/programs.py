@@ -1,6 +1,6 @@
-"""The programs of `exec` flows for a guest: each with everything it loads, where it looks for it.
+"""Collects the programs of `exec` flows for a guest, each with every file it loads.
 
-Nothing of them is run here. What a program loads is read from its file: its interpreter and shared libraries from ELF
+No program is run here. What a program loads is read from its file: its interpreter and shared libraries from ELF
 headers (elf(5), ld.so(8)), a script's interpreter from its first line (execve(2)).
 """
 
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 
 __all__ = ["HERE", "IMAGE", "MODULE", "Programs", "gather"]
 
-#: In `files`: a container image, which is the guest's root file system.
+#: Prefix in `files` of a container image, which becomes the guest's root file system.
 IMAGE = "image:"
-#: In `files`: a module of the guest's kernel, loaded before the programs start.
+#: Prefix in `files` of a kernel module to load before the programs start.
 MODULE = "kernel:"
 
-#: Where the scenario's folder is in a guest, whatever it is here.
+#: Path of the scenario's folder in every guest.
 HERE = "/here"
-#: When all files of that folder were changed: 1 January 2020, the guest's date.
+#: Modification time of all files in that folder: 1 January 2020, the guest's date.
 COPIED = 1_577_836_800
-#: A guest has 2 GB of memory, and holds the archive twice while it unpacks it.
+#: Limit on the files in MB: a guest has 2 GB of memory, and holds the archive twice while unpacking it.
 MOST_MB = 700
-#: The largest file that a program may write there.
+#: Largest file in MB that a program may write.
 LARGEST_FILE_MB = 256
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENVIRONMENT = {"HOME": "/root", "LANG": "C.UTF-8", "PATH": _PATH, "TMPDIR": "/tmp", "TZ": "UTC", "USER": "root"}
-#: Where the loader looks without being asked: Debian's, and everyone else's.
+#: The loader's default folders: Debian's, and those of other distributions.
 _LIBRARIES = ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 _LOADER = "/lib64/ld-linux-x86-64.so.2"
-#: What scripts call without a second thought; those of them that are here come with every shell script.
+#: Common tools of shell scripts; those installed here are added with every shell script.
 _TOOLS = (  # noqa: SIM905 (a list of words is read as words)
     "basename cat chmod cp cut date dd dirname echo env expr false grep head id kill ln ls mkdir mktemp mv printf "
     "readlink rm rmdir sed seq sleep sort stat tail tee test touch tr true uname uniq wc xargs"
@@ -52,31 +52,31 @@ _USERS = "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1::/:/bin/false\nwww-data:x:
 _USERS += "nobody:x:65534:65534::/:/bin/false\n"
 _GROUPS = "root:x:0:\ndaemon:x:1:\ntty:x:5:\nwww-data:x:33:\nnogroup:x:65534:\n"
 _X86_64, _ELF = "EM_X86_64", b"\x7fELF"
-#: A chain of links is no longer than this (path_resolution(7)).
+#: Limit on a chain of symbolic links (path_resolution(7)).
 _MOST_LINKS = 40
 _FIRST_LINE = 256
 
 
 class _Absent(Exception):
-    """A file that is needed and not here, or is not what it must be; the text says which and what needs it."""
+    """A needed file that is missing or unusable; the text names it and what needs it."""
 
 
 @dataclass(frozen=True)
 class Programs:
-    """What a guest gets for its programs."""
+    """The files and settings of a guest's programs."""
 
-    #: By absolute path there.
+    #: By absolute path in the guest.
     entries: Mapping[str, Entry]
-    #: For the guest's job: variables, where `{here}` is, and the largest file that may be written.
+    #: Settings for the guest: environment, the path of `{here}`, and the largest file that may be written.
     surroundings: Mapping[str, Any]
-    #: The root file system is an image's: what the guest's own program loads lies apart.
+    #: Whether the root file system is an image's; the guest's program then has its own loader and libraries.
     has_image: bool = False
-    #: Modules of the kernel's that the programs use, each with the field that names it.
+    #: Kernel modules that the programs use, each with the field that names it.
     modules: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a result keeps of it: the number of files, their size in bytes and their digest."""
+        """Summary for a result: number of files, their size in bytes and their digest."""
         digest = hashlib.sha256()
         for path, entry in sorted(self.entries.items()):
             digest.update(f"{path}\0{entry.mode:o}\0{entry.changed}\0{len(entry.contents)}\0".encode() + entry.contents)
@@ -85,10 +85,10 @@ class Programs:
 
 
 def gather(scenario: Scenario, resolved: Mapping[str, Any], here: Path, libraries: Sequence[str]) -> Programs | None:
-    """The programs of all flows with what they load, and `libraries`; `None` without such flows.
+    """The programs of all flows with what they load, and `libraries`; `None` if no flow has programs.
 
-    `resolved` is `scenario` resolved, `here` its folder. Raises `ScenarioError`, with the
-    field, for what is not on this machine.
+    `resolved` is `scenario` resolved, `here` its folder. Raises `ScenarioError`, with the field, for a file that this
+    machine lacks.
     """
     closure = _Closure(here.resolve())
     flows = [
@@ -117,14 +117,14 @@ def gather(scenario: Scenario, resolved: Mapping[str, Any], here: Path, librarie
     except _Absent as error:
         fix = "Install it; every guest with programs needs it"
         raise scenario.complaint("engine", '"vm"', str(error), fix) from None
-    # An image brings files of these names, which know no host of the scenario.
+    # Replaces the image's files of these names, which do not know the scenario's hosts.
     for name in ("/etc/hosts", "/etc/resolv.conf", "/etc/hostname"):
         closure.entries.pop(name, None)
     closure.text("/etc/hosts", _hosts(resolved))
     closure.text("/etc/passwd", _USERS)
     closure.text("/etc/group", _GROUPS)
     closure.text("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n")
-    # No name but those in hosts is known, and nothing waits for an answer.
+    # Only names in `hosts` resolve, and no lookup waits for a server.
     closure.text("/etc/resolv.conf", "options timeout:1 attempts:1\n")
     closure.text("/etc/hostname", "guest\n")
     for folder in ("/root", "/var/log", "/var/tmp"):
@@ -138,7 +138,7 @@ def gather(scenario: Scenario, resolved: Mapping[str, Any], here: Path, librarie
 
 
 def _modules(flows: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, str]:
-    """Modules of the kernel's by name, each with the field that names it first."""
+    """Kernel modules by name, each with the field that names it first."""
     out: dict[str, str] = {}
     for number, flow in flows:
         for word in str((flow["app"].get("params") or {}).get("files") or "").split():
@@ -148,7 +148,7 @@ def _modules(flows: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, str]:
 
 
 def _take_image(closure: _Closure, scenario: Scenario, flows: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
-    """Put the image that the flows name at the root, if they name one; a guest has one."""
+    """Use the image that the flows name as the root file system; a guest has at most one."""
     taken: str | None = None
     for number, flow in flows:
         text = str((flow["app"].get("params") or {}).get("files") or "")
@@ -171,9 +171,9 @@ def _take_image(closure: _Closure, scenario: Scenario, flows: Sequence[tuple[int
 
 
 def _hosts(resolved: Mapping[str, Any]) -> str:
-    """Addresses by name: a node is where the first flow of programs has its end, `FLOW.NODE` an end of that flow.
+    """Addresses by host name: NODE for the first program flow that ends there, `FLOW.NODE` for any end of a flow.
 
-    Of a flow over IPv6 both: who asks for a name tries IPv6 first (RFC 6724 section 2.1).
+    A flow over IPv6 has both addresses; resolvers try IPv6 first (RFC 6724 section 2.1).
     """
     lines, known = ["127.0.0.1 localhost"], {"localhost"}
     if any(flow.get("ip") == 6 for flow in resolved["flows"]):
@@ -197,18 +197,18 @@ def _is_host_name(name: str) -> bool:
 
 @dataclass
 class _Closure:
-    """Files for a guest, added one after the other with what they need."""
+    """Collects a guest's files, each with everything it needs."""
 
     here: Path
     entries: dict[str, Entry] = field(default_factory=dict)
-    #: The root file system, if it is an image's: then programs and what they load are there, and not on this machine.
+    #: The image that is the root file system, if any; programs and libraries then come from it, not from this machine.
     image: images.Image | None = None
     _size: int = 0
-    #: Folders of libraries, in the order they were met.
+    #: Library folders in the order they were found.
     _folders: dict[str, None] = field(default_factory=dict)
 
     def line(self, line: str) -> None:
-        """The programs of a command line, and the scenario's files that its words name."""
+        """Add the program of a command line, and the scenario's files that its words name."""
         words = [self._filled(word) for word in _words(line)]
         if not words:
             return
@@ -227,12 +227,12 @@ class _Closure:
         return word.replace("{here}", HERE)
 
     def needs(self, text: str) -> None:
-        """Programs that scripts call."""
+        """Add the programs that scripts call."""
         for word in text.split():
             self.add_program(self._filled(word))
 
     def files(self, text: str) -> None:
-        """Files and folders by path, relative to the scenario's folder."""
+        """Add files and folders by path, relative to the scenario's folder."""
         for word in _words(text):
             if word.startswith((IMAGE, MODULE)):
                 continue
@@ -242,11 +242,11 @@ class _Closure:
             self.add(str(path) if path.is_absolute() else f"{HERE}/{path}")
 
     def text(self, path: str, text: str) -> None:
-        """A file of ours, where the caller has brought none."""
+        """Add a file with this text unless the caller has supplied one."""
         self.entries.setdefault(path, Entry(0o100644, text.encode()))
 
     def add_shell(self, image: images.Image) -> None:
-        """A shell for an image that has none: programs wait in it for their start. It loads the image's C library."""
+        """Add a shell to an image that has none: each program is started through a shell."""
         if image.program("/bin/sh", ""):
             return
         lacking = ["/bin/sh"]
@@ -261,16 +261,16 @@ class _Closure:
                 raise _Absent(f"{path}: {error.strerror}") from None
 
     def environment(self) -> dict[str, str]:
-        """The programs' variables: an image has its own beside and above ours."""
+        """The programs' environment: an image's variables take precedence over the defaults."""
         return _ENVIRONMENT | (self.image.environment if self.image is not None else {})
 
     def search(self) -> dict[str, str]:
-        """The variable with which the loader finds libraries that lie elsewhere; a guest has no ld.so.cache."""
+        """LD_LIBRARY_PATH for libraries outside the default folders, as a guest has no ld.so.cache."""
         further = [folder for folder in self._folders if folder not in _LIBRARIES]
         return {"LD_LIBRARY_PATH": ":".join(further)} if further else {}
 
     def add_program(self, word: str) -> None:
-        """A program by name, as the shell finds it, or by its path."""
+        """Add a program by its path, or by its name as a shell finds it."""
         if self.image is not None and not word.startswith(f"{HERE}/"):
             path = self.environment()["PATH"]
             if self.image.program(word, path) is None:
@@ -291,7 +291,7 @@ class _Closure:
             self._tools()
 
     def add(self, path: str) -> None:
-        """A file with what it loads, or a folder with all in it, by its path in the guest."""
+        """Add a file with everything it loads, or a folder with its contents, by its path in the guest."""
         real = self._place(path)
         if real in self.entries:
             return
@@ -311,17 +311,17 @@ class _Closure:
             self._script(real, contents)
 
     def _add_of_folder(self, path: str) -> None:
-        """What lies in a listed folder: it may have links to nowhere, sockets, and libraries that lack something."""
+        """Add an entry of a listed folder; skips broken links, sockets, and files whose libraries are missing."""
         source = self._outside(path)
         kind = source.stat().st_mode if source.exists() else 0
         if path.startswith(f"{HERE}/") and source.is_symlink() and stat.S_ISDIR(kind):
-            # Its links become what they lead to, and this one may lead to a folder around it.
+            # Links are replaced by their targets; skip a link to a parent folder.
             return
         if stat.S_ISREG(kind) or stat.S_ISDIR(kind):
             try:
                 self.add(path)
             except _Absent:
-                # A folder may have plugins for what is not installed: the program says so if it wants them.
+                # A folder may have plugins for software that is not installed; the program reports if it needs them.
                 if self._place(path) not in self.entries:
                     raise
 
@@ -337,19 +337,20 @@ class _Closure:
         except OSError as error:
             raise _Absent(f"{path}: {error.strerror}") from None
         mode = 0o100755 if about.st_mode & 0o111 else 0o100644
-        # Caches, such as Python's compiled modules, know their sources by time, and packages bring theirs. Those of the
-        # scenario's folder say when it was copied; an interpreter that reads one takes longer or shorter by its digits.
+        # Caches such as Python's .pyc files identify sources by time, so packages keep theirs. The times of the
+        # scenario's folder only state when it was copied, and reading one takes longer or shorter depending on its
+        # digits.
         changed = COPIED if source.is_relative_to(self.here) else int(about.st_mtime) & 0xFFFFFFFF
         return contents, Entry(mode, contents, changed)
 
     def _outside(self, path: str) -> Path:
-        """The file of this machine that a path of the guest's is."""
+        """The file on this machine for a path in the guest."""
         if path == HERE or path.startswith(f"{HERE}/"):
             return self.here / path[len(HERE) + 1 :]
         return Path(path)
 
     def _place(self, path: str) -> str:
-        """Where a path leads, adding links on its way as they are here."""
+        """The path after following symbolic links, which are added as they are on this machine."""
         done, left = PurePosixPath("/"), list(PurePosixPath(path).parts[1:])
         for _ in range(_MOST_LINKS * len(left) + 1):
             if not left:
@@ -360,7 +361,7 @@ class _Closure:
                 continue
             at = done / part
             source = self._outside(str(at))
-            # The scenario's own folder has another name there: what leads out of it is a plain file.
+            # The scenario's folder has another path in the guest, so links in it become plain files.
             if str(at).startswith(f"{HERE}/") or not source.is_symlink():
                 done = at
                 continue
@@ -391,7 +392,7 @@ class _Closure:
                     break
 
     def _elf(self, source: Path, real: PurePosixPath) -> None:
-        """The loader and the libraries that the file names."""
+        """Add the loader and the libraries that an ELF file names."""
         from elftools.common.exceptions import ELFError
         from elftools.elf.dynamic import DynamicSegment
         from elftools.elf.elffile import ELFFile
@@ -438,7 +439,7 @@ class _Closure:
         self.add(at)
 
 
-#: What each parameter of a flow adds.
+#: The method that adds the files for each parameter of a flow.
 _ROLES = {"client": _Closure.line, "server": _Closure.line, "needs": _Closure.needs, "files": _Closure.files}
 
 
@@ -457,7 +458,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether this is a library for 64-bit x86: a machine may have others of the name."""
+    """Whether this is a library for 64-bit x86; a machine may also have others of that name."""
     try:
         with path.open("rb") as file:
             head = file.read(20)
@@ -467,7 +468,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _configured() -> Iterator[str]:
-    """The loader's further folders of this machine (ld.so.conf)."""
+    """Further library folders of this machine's loader (ld.so.conf)."""
     places = sorted(Path("/etc/ld.so.conf.d").glob("*.conf")) if Path("/etc/ld.so.conf.d").is_dir() else []
     for place in places:
         for line in place.read_text(errors="replace").splitlines():

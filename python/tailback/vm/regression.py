@@ -1,6 +1,6 @@
-"""Suites on two kernels: the page of what changed for a release, each line with its interval and its command.
+"""Runs suites on two kernels and writes what changed for a release, each line with its interval and command.
 
-Seeds draw the starts of flows, and both kernels get the same starts: what differs between them is the kernel.
+Each seed draws start times, which are the same on both kernels, so any difference is due to the kernel.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tailback.vm.compared import Change, Run
 
 __all__ = ["CONFIDENCE", "SPREAD", "Found", "Since", "again", "found", "named", "runs_of", "since"]
 
-#: Of each interval. A suite has hundreds of metrics: at 95 % every twentieth would be listed by chance.
+#: Confidence of each interval. A suite has hundreds of metrics: at 95 %, one in twenty would be listed by chance.
 CONFIDENCE = 0.99
-#: Where a suite's scenario draws no starts, they spread over this, so that seeds are different runs.
+#: Start spread for a suite's scenario that has none, so that seeds give different runs.
 _STARTS = "100ms"
-#: What stands between a scenario's name and its spread in the words of a run.
+#: Separates a scenario's name from its spread in a run's title.
 SPREAD = ", start_spread "
-#: Smaller changes are counted and not listed.
+#: Changes below this are counted but not listed.
 _SMALL = 0.01
 
 
@@ -39,7 +39,7 @@ def _windowed(result: Result, name: str, window: tuple[float | None, float | Non
 def runs_of(names: Sequence[str], seeds: Sequence[int]) -> tuple[list[Run], list[str]]:
     """The runs of the suites `names` ("cubic", or one scenario: "cubic/fast-convergence"), scenario by scenario.
 
-    Beside them why scenarios of theirs are none for a kernel. `TailbackError` for a suite that there is not.
+    Also returns why some scenarios cannot run on a kernel. Raises `TailbackError` for an unknown suite.
     """
     out: list[Run] = []
     unfit: list[str] = []
@@ -66,7 +66,7 @@ def runs_of(names: Sequence[str], seeds: Sequence[int]) -> tuple[list[Run], list
             except ScenarioError as error:
                 unfit.append(f"{title}: {str(error).splitlines()[0]}")
                 continue
-            # What the suite judges in a window of time comes beside the totals of the whole run.
+            # Metrics over a suite's time windows, in addition to those of the whole run.
             functions: dict[str, Callable[[Result], Any]] = {}
             for condition, window in judged:
                 for metric in condition.names if window != (None, None) else ():
@@ -77,19 +77,19 @@ def runs_of(names: Sequence[str], seeds: Sequence[int]) -> tuple[list[Run], list
             values = {"scenario": title} | ({} if spread else {"start_spread": _STARTS})
             out += [Run(point, values, seed, resolved[seed], kept) for seed in seeds]
             point += 1
-    # A call that is bounded in time has some of each suite.
+    # Cheapest runs first, so that a call with a time limit covers part of each suite.
     return sorted(out, key=_work), unfit
 
 
 def _work(run: Run) -> float:
-    """About how much a guest has to do in a run."""
+    """Estimate of a guest's work for a run."""
     rates = [link.get("rate_bps") or 0 for link in run.resolved["links"]]
     return float(run.resolved["duration_ps"] * max(rates, default=0))
 
 
 @dataclass(frozen=True)
 class Since:
-    """The first kernel of a series on which a change is seen, after the last on which it is not."""
+    """The first kernel of a series with a change, and the last without it."""
 
     kernel: str
     after: str
@@ -97,18 +97,18 @@ class Since:
 
 @dataclass(frozen=True)
 class Found:
-    """What two kernels' runs of suites say."""
+    """The changes in suites between two kernels."""
 
     kernels: tuple[str, str]
-    #: Outside the spread, the largest change first.
+    #: Changes without overlap of the kernels' values, largest first.
     changed: list[Change]
     compared: int
     small: int
     scenarios: int
-    #: Those that the suites have for a kernel.
+    #: Number of scenarios that can run on a kernel.
     asked: int
     seeds: int
-    #: Why runs are missing.
+    #: Reasons of missing runs.
     refused: list[str]
     about: Mapping[str, Mapping[str, Any]]
     #: Rows by scenario.
@@ -116,7 +116,7 @@ class Found:
 
     @property
     def by_chance(self) -> float:
-        """How many would be listed at most if nothing had changed."""
+        """Upper bound of the expected number of changes listed by chance."""
         return (1 - CONFIDENCE) * self.compared
 
     def to_json(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Found:
 
 
 def found(runs: Sequence[Run], unfit: Sequence[str], kernels: tuple[str, str], folder: Any) -> Found:
-    """What the runs kept in `folder` say: a change is listed if its interval and the spread of both sides leave it."""
+    """The changes in the runs kept in `folder`: significant, and without overlap of the kernels' values."""
     rows, refused, about = compared.changes(runs, kernels, folder, CONFIDENCE)
     sides = compared.sides(runs, kernels, folder)
     seen = [row for row in rows if row.verdict in ("higher", "lower") and gap(*sides[(row.point, row.metric)]) > 0]
@@ -154,9 +154,9 @@ def found(runs: Sequence[Run], unfit: Sequence[str], kernels: tuple[str, str], f
 
 
 def since(result: Found, runs: Sequence[Run], images: Sequence[Any], say: Callable[[str], object]) -> Found:
-    """The same with the first series of Debian's kernels that has each scenario's largest change.
+    """The findings, with the first kernel of Debian's series that has each scenario's largest change.
 
-    A scenario whose ends do not differ by the runs' first seed has none: it needs all seeds.
+    A scenario whose ends do not differ with the first seed gets none: it would need all seeds.
     """
     names = bisected.between(*result.kernels, images)
     newest = {name.rpartition(".")[0] if name.count(".") > 1 else name: name for name in names}
@@ -179,7 +179,7 @@ def since(result: Found, runs: Sequence[Run], images: Sequence[Any], say: Callab
 
 
 def named(point: str) -> str:
-    """A scenario without what all of them have in their words."""
+    """A scenario's title without the words that all titles share."""
     return point.removeprefix("scenario ").replace(f"{SPREAD}{_STARTS}", "")
 
 

@@ -1,7 +1,7 @@
-"""Which commit of a git tree, or which patch of a series, is the first on whose kernel a condition fails.
+"""Finds the first commit of a git tree, or patch of a series, whose kernel fails a condition.
 
-A commit is checked out in a worktree of its own in the cache, so that the user's files stay as they are, and git's own
-`bisect` says which to try next. Kernels are built one after another in one folder, so that little is compiled again.
+Commits are checked out in a separate worktree in the cache, which leaves the user's files unchanged; `git bisect`
+chooses the next one. All kernels are built in one folder, so that little is compiled again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Attempt = Callable[[str], Seen | str]
 
 
 class Series:
-    """Debian's source with the first patches of a series: a kernel for each number of them."""
+    """A kernel for each number of patches of a series, applied in order to Debian's source."""
 
     def __init__(self, given: Path, on: str, say: Say = lambda _: None) -> None:
         self.patches, self.on, self._say = trees.series(given), on, say
@@ -36,11 +36,11 @@ class Series:
 
     @property
     def names(self) -> list[str]:
-        """The kernels from none of the patches to all of them."""
+        """Names of the kernels, from no patch to all patches."""
         return [self.on, *(f"{number} {name}" for number, (name, _) in enumerate(self.patches, 1))]
 
     def between(self, good: str, bad: str) -> list[str]:
-        """The kernels from one to the other, which are numbers of patches or a patch's name."""
+        """The kernels from one end to the other; an end is a number of patches or a patch's name."""
         ends = [self._number(field, given) for field, given in (("GOOD", good), ("BAD", bad))]
         if ends[0] == ends[1]:
             raise KernelError(f"GOOD = {good} and BAD = {bad} are the same patch. Give two, such as 0 and the last one")
@@ -57,15 +57,15 @@ class Series:
         raise KernelError(f"{field} = {given}: no such patch. Give a number (0 is {self.on} itself) or a name: {names}")
 
     def kernel(self, name: str) -> Kernel:
-        """Build the kernel of one of the names."""
+        """Build the kernel with one of these names."""
         some = self.patches[: self.names.index(name)]
         with trees.patched(some, self.on) as tree:
             return trees.compiled(tree, self._target, some, say=self._say)
 
     def search(self, good: str, bad: str, attempt: Attempt) -> Bisected:
-        """The first patch with which the condition fails, and the source before it."""
+        """The first patch with which the condition fails, and the kernel before it."""
         found = bisect(self.between(good, bad), attempt, self._say)
-        # A patch is named with the kernel that has it.
+        # Each patch is shown with its kernel.
         later = max(found.good.kernel, found.bad.kernel, key=self.names.index)
         return found if found.unknown else replace(found, change=later)
 
@@ -77,14 +77,14 @@ class Commits:
         self.tree, self._work, self._target, self._say = tree, work, target, say
 
     def find(self, field: str, name: str) -> str:
-        """The whole hash of a revision."""
+        """The full hash of a revision."""
         found = git(self.tree, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         if found is None:
             raise KernelError(f"{field} = {name}: {self.tree} has no such commit. Give a tag, a branch or a hash")
         return found
 
     def title(self, commit: str) -> str:
-        """Its hash as people write it, and its subject."""
+        """Short hash and subject of a commit."""
         return git(self.tree, "show", "--no-patch", "--format=%h %s", "--abbrev=12", commit) or commit
 
     def kernel(self, commit: str) -> Kernel:
@@ -95,9 +95,9 @@ class Commits:
         return trees.compiled(self._work, self._target, say=self._say)
 
     def search(self, good: str, bad: str, attempt: Attempt) -> Bisected:
-        """The first commit on which the condition fails, with the one before it.
+        """The first commit on which the condition fails, and the one before it.
 
-        If BAD is the older, the first on which it holds, and the one before is the bad one.
+        If BAD is the older commit: the first on which it holds, and the bad one before it.
         """
         ends = self.find("GOOD", good), self.find("BAD", bad)
         if ends[0] == ends[1]:
@@ -155,14 +155,14 @@ class Commits:
 
 @contextlib.contextmanager
 def commits(tree: Path, say: Say = lambda _: None) -> Iterator[Commits]:
-    """The commits of a git tree, with a worktree that is gone afterwards; `KernelError` if it is no git tree."""
+    """The commits of a git tree, with a temporary worktree; `KernelError` if it is not a git tree."""
     tree = tree.absolute()
     if shutil.which("git") is None:
         raise KernelError("git is not installed; it says which commit to try next. Install it: apt-get install git")
     if not tree.is_dir() or git(tree, "rev-parse", "--git-dir") is None:
         raise KernelError(f"{tree} is no git tree. Give a clone of Linux, or a series of patches: --series, --on")
     digest = hashlib.sha256(str(tree).encode()).hexdigest()[:12]
-    # The same place each time: what ccache keeps is found by it.
+    # Always the same path, because ccache's entries depend on it.
     work, target = cache() / f".bisect-{digest}-tree", cache() / f".bisect-{digest}"
     cache().mkdir(parents=True, exist_ok=True)
     with trees.held(work, f"{tree} is being searched"):
@@ -178,7 +178,7 @@ def commits(tree: Path, say: Say = lambda _: None) -> Iterator[Commits]:
 
 
 def _remove(tree: Path, work: Path) -> None:
-    """Remove the worktree, also one that a killed search left."""
+    """Remove the worktree, including one left by a killed search."""
     if work.exists():
         git(tree, "worktree", "remove", "--force", str(work))
         shutil.rmtree(work, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A machine's folder: gone with the run, or, if that was killed, with the next."""
+"""Temporary folders of machines, removed after the run or, if it was killed, by the next run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MARKED = b"a virtual machine of tailback works in this folder\n"
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """Yield a new folder, after clearing away what killed runs of this user have left."""
+    """Yield a new folder, after removing those that killed runs of this user left."""
     try:
         root = Path(tempfile.gettempdir())
     except OSError as error:
@@ -36,16 +36,16 @@ def scratch() -> Iterator[Path]:
         except OSError as error:
             raise VmError(f"{root}: {error.strerror}. {no_room(root)}") from None
         try_lock(lock.fileno())
-        # After the lock: a process that sees the mark and a free lock knows that the owner has ended.
+        # Written after locking: another process that finds the mark and a free lock knows that the owner has ended.
         lock.write(_MARKED)
         lock.flush()
         yield made
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether `folder` is one that a run of this user has left: by the mark in its lock, which no process holds."""
+    """Whether a killed run of this user left `folder`: its lock has the mark and no process holds it."""
     if is_link(folder) or not is_plain(folder / "lock") or folder.stat().st_uid != os.getuid():
         return False
     with (folder / "lock").open("rb") as others:
-        # Process numbers may be another container's; a lock is held by a living process only.
+        # A process number may belong to another container, but only a living process holds a lock.
         return others.read(len(_MARKED) + 1) == _MARKED and try_lock(others.fileno())

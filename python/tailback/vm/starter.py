@@ -1,7 +1,7 @@
-"""Become a machine: `python -I starter.py PROCESSOR PROGRAM ARGUMENT…`, with `-` for any processor.
+"""Replaces itself by a machine: `python -I starter.py PROCESSOR PROGRAM ARGUMENT…`, `-` for any processor.
 
-`subprocess` would do this between fork and exec. But a fork is refused (ENOMEM) in a process that has reserved more
-address space than there is memory, as after a run with thousands of connections.
+`subprocess` could do this between fork and exec, but fork fails (ENOMEM) in a process that has reserved more address
+space than the memory, as after a run with thousands of connections.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(processor: str, *words: str) -> None:
-    """Bind this process to the processor, have it end with its starter, and run the words in its place."""
+    """Bind this process to the processor, tie its life to its parent's, and exec the command."""
     if processor != "-":
         os.sched_setaffinity(0, {int(processor)})
     # Even if the process that started this one is killed, no machine stays behind: the setting outlives exec, prctl(2).

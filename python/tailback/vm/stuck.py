@@ -1,10 +1,10 @@
-"""Where a guest hangs: its kernel is made to fault there, and writes its own stack to the console.
+"""Finds where a guest hangs: makes its kernel fault there, which prints the stack to the console.
 
 QEMU has a stub for debuggers (the GDB manual, "GDB Remote Serial Protocol"). Nothing connects to it before a guest
-hangs, and the guest has no device for it: what a run gives is the same to the byte.
+hangs, and it adds no device to the guest, so results are the same to the byte.
 
-QEMU 7.2 ends itself instead if the guest has gone through 2^31 instructions without a pause, interrupt or timer: a loop
-with interrupts off that does not even say `cpu_relax()`. The stack of that one is not seen.
+QEMU 7.2 aborts if the guest executes 2^31 instructions without a pause, interrupt or timer, as a loop does with
+interrupts off and no `cpu_relax()`. Its stack cannot be printed.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from types import TracebackType
 
 __all__ = ["Stub"]
 
-#: RIP stands behind sixteen registers of 64 bits, and 64-bit Linux's own addresses are the upper half.
+#: RIP follows sixteen 64-bit registers. 64-bit Linux has kernel addresses in the upper half.
 _RIP = slice(16 * 16, 17 * 16)
 _KERNELS_OWN = 1 << 63
-#: UD2, of which a kernel says "invalid opcode", with its stack, wherever it stands.
+#: UD2: the kernel reports "invalid opcode" with its stack at any address.
 _UNDEFINED = "0f0b"
-#: The digits of a checksum.
+#: Number of hex digits of a checksum.
 _SUM = 2
 
 
 class Stub:
-    """The stub of one machine, whose socket lies in `folder`."""
+    """QEMU's GDB stub of one machine, with its socket in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         with ExitStack() as held:
             at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             held.callback(os.close, at)
-            # A socket's path has 107 bytes at most, and that of a temporary folder may be longer.
+            # A socket's path is limited to 107 bytes; a temporary folder's path may be longer.
             self._place = f"/proc/self/fd/{at}/stub"
             self._listens = held.enter_context(socket.socket(socket.AF_UNIX))
             self._listens.bind(self._place)
@@ -49,12 +49,12 @@ class Stub:
 
     @property
     def descriptor(self) -> int:
-        """The descriptor that QEMU gets."""
+        """The descriptor that QEMU inherits."""
         return self._listens.fileno()
 
     @property
     def words(self) -> list[str]:
-        """What QEMU is given besides."""
+        """Further arguments for QEMU."""
         return ["-chardev", f"socket,id=stub,fd={self.descriptor},server=on,wait=off", "-gdb", "chardev:stub"]
 
     def fault(self, timeout_s: float) -> bool:
@@ -74,7 +74,7 @@ class Stub:
 
 
 def _asked(asks: socket.socket, words: str) -> str:
-    """The stub's answer. `OSError` if there is none in time."""
+    """The stub's answer; `OSError` if it does not come in time."""
     asks.sendall(f"${words}#{sum(words.encode()) % 256:02x}".encode())
     came = b""
     while True:
@@ -82,7 +82,7 @@ def _asked(asks: socket.socket, words: str) -> str:
         if ended and len(rest) >= _SUM:
             asks.sendall(b"+")
             answer, came = before.rpartition(b"$")[2].decode(), rest[_SUM:]
-            # Unasked, it says first that the machine has stopped.
+            # The stub first reports, unasked, that the machine has stopped.
             if not answer.startswith("T"):
                 return answer
         elif more := asks.recv(4096):

@@ -1,7 +1,7 @@
-"""A kernel from source: a tree, or Debian's source with a series of patches, built small enough for a guest.
+"""Builds a kernel from source: a tree, or Debian's source with patches, small enough for a guest.
 
-The configuration is `make allnoconfig` with `guest.config`. The build lies in the cache beside the fetched kernels, the
-tree stays as it is, and a second build compiles what changed.
+The configuration is `make allnoconfig` with `guest.config`. The build is in the cache beside the fetched kernels. The
+tree is not changed, and a second build compiles only what changed.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ Patch = tuple[str, bytes]
 
 
 class BuildFault(KernelError):
-    """A tree that does not compile, or whose kernel no guest can run: a search goes on without it."""
+    """A tree that does not compile, or whose kernel guests cannot run; a search continues without it."""
 
 
 _CONFIG = Path(__file__).parent / "guest.config"
-#: In a build's folder: the tree it is of.
+#: File in a build's folder that names its source tree.
 _OF = "tree"
 _LOG = "build.log"
-#: What a build needs, with Debian's package of it. pahole makes the type information that guests need.
+#: Tools that a build needs, with their Debian packages. pahole generates the BTF that guests need.
 _TOOLS = {"make": "make", "gcc": "gcc", "flex": "flex", "bison": "bison", "bc": "bc", "pahole": "pahole"}
 _ROOM = 3 << 30
-#: Processor time of a first build, in seconds, and of one after a change of one file: for the announcement alone.
+#: Processor time in seconds of a first build and of one after a change of one file; used only for the announcement.
 _COLD_S, _WARM_S = 840, 30
 _FAULT = re.compile(r"^(?P<file>[^\s:]+\.[chS]):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<why>.*)$", re.MULTILINE)
 _NO_ROOM = "No space left on device"
 
 
 def build(tree: Path, *, name: str | None = None, say: Say = lambda _: None) -> Kernel:
-    """Build the kernel of a tree for guests; `name` is what `--kernel` takes, by default "tree-" and the folder's name.
+    """Build a tree's kernel for guests; `name` is its name for `--kernel`, by default "tree-" and the folder's name.
 
-    `KernelError` says what is missing, or where the tree does not compile.
+    Raises `KernelError` with the missing tool, or with the place where the tree does not compile.
     """
     tree = tree.absolute()
     name = name or f"tree-{tree.name}"
@@ -64,7 +64,7 @@ def build(tree: Path, *, name: str | None = None, say: Say = lambda _: None) -> 
 def patch(given: Path, on: str, *, name: str | None = None, say: Say = lambda _: None) -> Kernel:
     """Build Debian's source `on` ("linux-source-7.3") with the patches `given`: a file, or a folder (`series`).
 
-    The source is unpacked once; another series changes what differs, so that little is compiled again.
+    The source is unpacked once; another series changes only the files that differ, so that little is compiled again.
     """
     patches = series(given)
     name = name or f"patched-{on.removeprefix('linux-source-')}"
@@ -75,7 +75,7 @@ def patch(given: Path, on: str, *, name: str | None = None, say: Say = lambda _:
 
 @contextlib.contextmanager
 def patched(patches: Sequence[Patch], on: str, *, say: Say = lambda _: None) -> Iterator[Path]:
-    """The tree of Debian's source `on` with these patches and no others, for as long as no other process may have it.
+    """Debian's source tree `on` with exactly these patches, locked against other processes.
 
     `KernelError` if one of them does not apply.
     """
@@ -108,7 +108,7 @@ def patched(patches: Sequence[Patch], on: str, *, say: Say = lambda _: None) -> 
                 )
             (kept / f"{number:04}").write_bytes(contents)
             if (said := _patched(tree, contents)) is not None:
-                # Half of it may be there.
+                # It may be half unpacked.
                 _unpacked_mark(tree).unlink()
                 raise KernelError(f"{title} cannot be applied: {said}. Run it again")
             say(f"applied {title}")
@@ -116,7 +116,7 @@ def patched(patches: Sequence[Patch], on: str, *, say: Say = lambda _: None) -> 
 
 
 def compiled(tree: Path, target: Path, patches: Sequence[Patch] = (), *, say: Say = lambda _: None) -> Kernel:
-    """Compile a tree's kernel in the folder `target` of the cache; what an earlier call compiled there is used."""
+    """Compile a tree's kernel in the cache folder `target`, reusing what an earlier call compiled there."""
     version = _version(tree)
     _demand_tools()
     with _room(target), held(target, f"{target.name} is being built"):
@@ -136,7 +136,7 @@ def compiled(tree: Path, target: Path, patches: Sequence[Patch] = (), *, say: Sa
         )
         began = time.monotonic()
         compiler = _compiler()
-        # An earlier image is not this tree's: if the build fails there is none.
+        # Remove an earlier image, so that none is left if the build fails.
         (target / "arch/x86/boot/bzImage").unlink(missing_ok=True)
         (target / BUILT_OF).unlink(missing_ok=True)
         if not (target / ".config").is_file() or (target / "config-of").read_text() != _digest():
@@ -156,7 +156,7 @@ def compiled(tree: Path, target: Path, patches: Sequence[Patch] = (), *, say: Sa
 
 
 def _about(tree: Path, target: Path, version: str, patches: Sequence[Patch]) -> dict[str, Any]:
-    """What results say of the source: the tree's name, its commit, the patches, and a digest of all that was read."""
+    """Description of the source for results: tree, commit, patches, and a digest of all files that were read."""
     about: dict[str, Any] = {"tree": tree.name.lstrip("."), "version": version, "sha256": _sources(tree, target)}
     if patches:
         about["patches"] = [{"name": name, "sha256": _sha256(contents)} for name, contents in patches]
@@ -167,7 +167,7 @@ def _about(tree: Path, target: Path, version: str, patches: Sequence[Patch]) -> 
 
 
 def _sources(tree: Path, target: Path) -> str:
-    """A digest of those files of the tree that the compiler read, as kbuild notes them beside each object."""
+    """Digest of the tree's files that the compiler read, which kbuild lists beside each object."""
     inside = re.compile(rb"(?<=[\s(])" + re.escape(os.fsencode(tree)) + rb"/([^\s()]+)")
     names: set[bytes] = set()
     for noted in target.rglob(".*.cmd"):
@@ -192,7 +192,7 @@ def _demand_name(name: str) -> None:
 
 @contextlib.contextmanager
 def _room(place: Path) -> Iterator[None]:
-    """Name a full or closed disk."""
+    """Turn a file error below `place`, such as a full disk, into a `KernelError` that names it."""
     try:
         yield
     except OSError as error:
@@ -202,7 +202,7 @@ def _room(place: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def held(place: Path, doing: str) -> Iterator[None]:
-    """A folder of the cache for one process at a time."""
+    """Lock a folder of the cache for this process."""
     place.parent.mkdir(parents=True, exist_ok=True)
     beside = place.with_name(f".{place.name.lstrip('.')}-lock")
     with beside.open("wb") as file:
@@ -222,7 +222,7 @@ def source(name: str, files: Sequence[str], into: Path) -> tuple[str, list[Path]
 
 
 def series(given: Path) -> list[Patch]:
-    """The patches of a file, or of a folder in order: as its file `series` has them, or by name. With their names."""
+    """The patches of a file, or of a folder in the order of its file `series` or else by name; with their names."""
     if given.is_dir():
         listed = given / "series"
         if listed.is_file():
@@ -247,7 +247,7 @@ def series(given: Path) -> list[Patch]:
 
 
 def _version(tree: Path) -> str:
-    """The version in a tree's Makefile; `KernelError` for what is no tree, or cannot be built beside."""
+    """The version in a tree's Makefile; `KernelError` if it is not a Linux tree or was built in place."""
     makefile = tree / "Makefile"
     text = makefile.read_text(errors="replace") if is_plain(makefile) else ""
     parts = linux_source.version_of(text)
@@ -279,7 +279,7 @@ def _has_header(name: str) -> bool:
 
 
 def _take(target: Path, tree: Path) -> None:
-    """Make the folder of a build, or see that it is this tree's."""
+    """Create a build's folder, or check that it belongs to this tree."""
     note = target / _OF
     if target.is_dir() and any(target.iterdir()):
         of = note.read_text() if is_plain(note) else "something else"
@@ -298,7 +298,7 @@ def _compiler() -> str:
 
 
 def _make(tree: Path, target: Path, words: Sequence[str], compiler: str) -> None:
-    # Neither the machine's name nor the time is part of a kernel: the same tree gives the same image.
+    # Host name and time are fixed, so that the same tree gives the same image.
     fixed = {"KBUILD_BUILD_USER": "tailback", "KBUILD_BUILD_HOST": "guest", "KBUILD_BUILD_VERSION": "1"}
     fixed["KBUILD_BUILD_TIMESTAMP"] = "2020-01-01"
     log = target / _LOG
@@ -316,21 +316,21 @@ def _make(tree: Path, target: Path, words: Sequence[str], compiler: str) -> None
 
 
 def _environment() -> dict[str, str]:
-    # A caller's own flags would build another kernel.
+    # The caller's compiler flags would change the kernel.
     own = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "KBUILD_OUTPUT", "ARCH")}
-    # One tree's builds in two folders share what they compile.
+    # Builds of one tree in two folders share ccache entries.
     return own | {"CCACHE_NOHASHDIR": "1"}
 
 
 def _fault(said: str, tree: Path, target: Path) -> KernelError:
-    """Why a build failed: no room, the first error at its line, or the last lines of the log."""
+    """Why a build failed: a full disk, the first error with its line, or the end of the log."""
     log = target / _LOG
     if _NO_ROOM in said:
         return KernelError(
             f"{target}: the disk is full. What was compiled is kept: free {_ROOM >> 20:,} MB and run it again"
         )
     if found := _FAULT.search(said):
-        # The compiler names files from the build's folder or from the tree.
+        # The compiler's paths are relative to the build folder or to the tree.
         file = found["file"].removeprefix(f"{tree}/").removeprefix("../")
         at = f"{file}:{found['line']}: {found['why']}"
         return BuildFault(f"{tree}: it does not compile: {at}. Correct that line (log: {log})")
@@ -347,7 +347,7 @@ def _is_unpacked(tree: Path) -> bool:
 
 
 def _reversed(tree: Path, kept: Path) -> bool:
-    """Take the patches out of a source that were applied last; False if that fails and it is to be unpacked again."""
+    """Undo the previously applied patches; False if that fails and the source must be unpacked again."""
     for file in sorted(kept.iterdir(), reverse=True) if kept.is_dir() else ():
         if _patched(tree, file.read_bytes(), "--reverse") is not None:
             return False
@@ -356,10 +356,10 @@ def _reversed(tree: Path, kept: Path) -> bool:
 
 
 def _patched(tree: Path, contents: bytes, *more: str) -> str | None:
-    """Apply a patch; `None`, or the first of what `patch` says against it."""
+    """Apply a patch; returns `None`, or the first complaint of `patch`."""
     words = ["patch", "-p1", "--batch", "--forward" if "--reverse" not in more else "--reverse", "--fuzz=2"]
     words += [word for word in more if word != "--reverse"]
-    # No rejects or copies stay in the source.
+    # Leave no reject or backup files in the source.
     words += ["--reject-file=-", "--no-backup-if-mismatch", "-d", str(tree)]
     done = subprocess.run(words, input=contents, capture_output=True, check=False, env=os.environ | {"LC_ALL": "C"})
     if done.returncode == 0:
