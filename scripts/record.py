@@ -21,7 +21,7 @@ from typing import Any
 
 from tailback import registry, suites
 from tailback.assess import cells, population
-from tailback.assess.book import Cell, Experiment
+from tailback.assess.procedure import Cell, Experiment
 from tailback.assess.queues import cells as queue_cells
 from tailback.files import write_text
 from tailback.judge import RECORD, TONES, Verdict, Words

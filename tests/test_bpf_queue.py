@@ -13,7 +13,7 @@ import tailback as tb
 from pairs import assert_same_rows
 from tailback import _core, suites
 from tailback.algorithms import demand_of_kernel
-from tailback.assess.books import book_of
+from tailback.assess.procedures import procedure_of
 from tailback.errors import TailbackError
 from tailback.queue_candidate import candidate
 
@@ -201,13 +201,13 @@ def test_inside_a_token_bucket_and_in_a_band_it_is_the_built_in_one_too() -> Non
 
 
 def test_in_a_guest_it_stands_at_a_link_and_not_inside_another_queue() -> None:
-    from tailback.vm import own
+    from tailback.vm import own_code
 
     queue = {"discipline": "token_bucket", "rate": "5mbit", "inner": {"discipline": f"bpf:{EXAMPLE}"}}
     scenario = dumbbell(queue)
     resolved = scenario.resolve(allow_code=True)
     with pytest.raises(tb.ScenarioError, match=r"queue\.inner = .*stands at a link's device, not inside"):
-        own.compiled(scenario, resolved, {})
+        own_code.compiled(scenario, resolved, {})
 
 
 def test_each_link_has_maps_and_globals_of_its_own(tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_what_is_no_queue_or_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 def test_it_is_examined_as_a_queue(tmp_path: Path) -> None:
     gentle = ROOT / "bpf/examples/gentle.bpf.c"
-    assert [book_of(str(what), allow_code=True).rfc for what in (EXAMPLE, gentle)] == ["RFC 7928", "RFC 9743"]
+    assert [procedure_of(str(what), allow_code=True).rfc for what in (EXAMPLE, gentle)] == ["RFC 7928", "RFC 9743"]
     found = candidate(str(EXAMPLE), allow_code=True)
     assert (found.kind, found.label, found.limits, found.name) == ("bpf", "head_drop", "packets", f"bpf:{EXAMPLE}")
     with pytest.raises(TailbackError, match=r"is code, which would be run.*--allow-code"):

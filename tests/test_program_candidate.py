@@ -12,7 +12,7 @@ import tailback as tb
 from real_engines import needs_guests
 from tailback import engines
 from tailback.assess import verdicts
-from tailback.assess.table import BOOK, lacks
+from tailback.assess.table import PROCEDURE, lacks
 from tailback.errors import TailbackError
 from tailback.experiment.workers import REFUSED
 from tailback.live import programs as output
@@ -193,11 +193,11 @@ def test_a_guest_refuses_at_once_what_is_twice_too_fast_for_it() -> None:
 
 
 def test_a_cell_that_a_guest_refuses_passes_and_fails_nothing() -> None:
-    cell = BOOK.cells["reordering-10"]
+    cell = PROCEDURE.cells["reordering-10"]
     runs = {(cell.name, "mine"): {1: f"{REFUSED}too much"}, (cell.name, "cubic"): {1: {"goodput": 1.0}}}
     (found,) = verdicts.judge_cell(cell, runs, "mine", ["cubic"])
     assert (found.verdict, found.why) == (verdicts.NOT_APPLICABLE, "too much")
-    assert lacks([BOOK.cells["acks-1"]], tb.candidate(MODULE, allow_code=True)) == ""
+    assert lacks([PROCEDURE.cells["acks-1"]], tb.candidate(MODULE, allow_code=True)) == ""
 
 
 @pytest.mark.parametrize("is_udp", [True, False])

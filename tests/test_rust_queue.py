@@ -14,7 +14,7 @@ import tailback as tb
 from pairs import assert_same_rows
 from tailback import _core, crates, examples, suites
 from tailback.algorithms import demand_of_kernel
-from tailback.assess.books import book_of
+from tailback.assess.procedures import procedure_of
 from tailback.errors import TailbackError
 from tailback.queue_candidate import candidate
 
@@ -261,7 +261,10 @@ def test_it_is_examined_as_a_queue_and_no_congestion_control_is(tmp_path: Path) 
     mine, control = f"{TEMPLATE}/Cargo.toml", Path(examples.__file__).parent / "crate"
     found = candidate({"discipline": f"rust:{TEMPLATE}", "most_ms": 20}, allow_code=True)
     assert (found.label, found.limits, found.target_ms) == ("queue_crate most_ms=20", "packets", 15.0)
-    assert [book_of(what, allow_code=True).rfc for what in (mine, f"{control}/Cargo.toml")] == ["RFC 7928", "RFC 9743"]
+    assert [procedure_of(what, allow_code=True).rfc for what in (mine, f"{control}/Cargo.toml")] == [
+        "RFC 7928",
+        "RFC 9743",
+    ]
     with pytest.raises(TailbackError, match=r"is code, which would be run.*--allow-code"):
         candidate(mine)
     with pytest.raises(TailbackError, match="it exports a congestion control, and no queue: name it as a flow's cc"):
@@ -317,7 +320,7 @@ def test_it_needs_permission_to_run_and_a_result_keeps_it(tmp_path: Path, monkey
             tb.run(file)
         scenario = tb.Scenario.from_toml(file)
         resolved = scenario.resolve()
-        assert not book_of("rust:mine").rfc.endswith("7928")
+        assert not procedure_of("rust:mine").rfc.endswith("7928")
     with pytest.raises(tb.ScenarioError, match="the kernel runs no Rust crate"):
         demand_of_kernel(scenario, resolved)
     result = tb.run(file, allow_code=True, out=tmp_path / "result")

@@ -21,7 +21,7 @@ from tailback.assess import run as running
 from tailback.assess.kept import Kept
 from tailback.assess.measure import HARMS, harm, measure
 from tailback.assess.run import InterruptedAssessment
-from tailback.assess.table import BOOK, CONTROLS, EXPERIMENTS, STATISTICS, by_name
+from tailback.assess.table import CONTROLS, EXPERIMENTS, PROCEDURE, STATISTICS, by_name
 from tailback.assess.verdicts import judge_cell, judge_controls
 from tailback.candidate import candidate
 
@@ -308,7 +308,7 @@ def test_a_row_asks_only_what_the_candidate_can_have() -> None:
     def without(what: str) -> set[str]:
         of = candidate(what)
         return {name for name, each in rows.items() if each.cells
-                and not any(BOOK.scoped(each, cell, "general", of) for cell in each.cells)}  # fmt: skip
+                and not any(PROCEDURE.scoped(each, cell, "general", of) for cell in each.cells)}  # fmt: skip
 
     assert without("cubic") == {"rto-backoff"}
     assert without("quinn,cc=bbr") == {"acks", "misbehaving"}

@@ -13,7 +13,7 @@ import tailback as tb
 from tailback.assess import population, sections
 from tailback.assess import run as running
 from tailback.assess.population import ALONE, PATHS, QUICK_PATHS, KeptPath, judge, paths
-from tailback.assess.table import BOOK
+from tailback.assess.table import PROCEDURE
 from tailback.judge import Verdict
 
 
@@ -123,7 +123,7 @@ def test_a_run_that_failed_is_an_error_of_its_path() -> None:
 
 def test_a_dossier_has_its_paths_and_their_scenarios(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(population, "QUICK_PATHS", 2)
-    monkeypatch.setattr(running, "book_of", lambda what, **_: replace(BOOK, controls=()))
+    monkeypatch.setattr(running, "procedure_of", lambda what, **_: replace(PROCEDURE, controls=()))
     asked: dict[str, Any] = {"quick": True, "only": ["population"], "store": tmp_path / "s"}
     done = tb.assess("vegas", against=["reno"], out=tmp_path / "d", **asked)
     assert done.population is not None

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 import tailback as tb
-from tailback.assess.book import Control
-from tailback.assess.books import book
 from tailback.assess.kept import Kept
+from tailback.assess.procedure import Control
+from tailback.assess.procedures import procedure
 from tailback.assess.queues import faults
 from tailback.assess.queues.table import CONTROLS, FAULTS
 from tailback.assess.verdicts import judge_controls
 
-QUEUE = book("queue")
+QUEUE = procedure("queue")
 SOUND = "python:tailback.assess.queues.faults:Sound"
 #: Rows in which CoDel itself is known to fail: RFC 8289's law needs seconds to reach a drop in five.
 CODEL_FAILS = {"crowd", "rate-drops", "unresponsive", "l4s", "flows-apart", "hosts-apart"}
@@ -34,7 +34,7 @@ def by_seeds(control: Control, seeds: range) -> str:
     wanted = [(cell, label, seed) for cell in control.cells for label in of for seed in seeds]
     new = [each for each in wanted if each not in RUN]
     scenarios = [QUEUE.cells[cell].scenario(of[label]).with_({}, seed=seed) for cell, label, seed in new]
-    RUN.update(zip(new, tb.run_many(scenarios, then=Kept(book="queue"), allow_code=True), strict=True))
+    RUN.update(zip(new, tb.run_many(scenarios, then=Kept(procedure="queue"), allow_code=True), strict=True))
     runs: dict[tuple[str, str], dict[int, Any]] = {}
     for cell, label, seed in wanted:
         runs.setdefault((cell, label), {})[seed] = RUN[cell, label, seed]

@@ -15,13 +15,13 @@ import tailback as tb
 from tailback import registry
 from tailback.assess import output, pictures, verdicts
 from tailback.assess import run as assessed
-from tailback.assess.books import book, book_of
+from tailback.assess.procedures import procedure, procedure_of
 from tailback.assess.queues.cost import beyond_fifo, growth
 from tailback.assess.queues.table import STATISTICS, reference
 from tailback.errors import TailbackError
 from tailback.queue_candidate import QueueCandidate, candidate
 
-QUEUE = book("queue")
+QUEUE = procedure("queue")
 OWN = """
 import tailback as tb
 
@@ -63,10 +63,10 @@ def test_a_queue_and_a_congestion_control_go_to_their_own_book(tmp_path: Path) -
     (tmp_path / "mine.py").write_text(OWN.format(more=""))
     names = ("fq_codel", "pie,target=20ms", "drop-tail-bytes", f"{tmp_path}/mine.py:Mine", {"discipline": "codel"})
     for name in names:
-        assert book_of(name, allow_code=True) is QUEUE, name
-    assert book_of(tb.OwnQueue) is QUEUE
+        assert procedure_of(name, allow_code=True) is QUEUE, name
+    assert procedure_of(tb.OwnQueue) is QUEUE
     for name in ("cubic", "bbr3", "qubic", f"{tmp_path}/mine.py:Mine"):
-        assert book_of(name) is not QUEUE, name
+        assert procedure_of(name) is not QUEUE, name
 
 
 def test_what_a_queue_declares_is_read_from_its_parameters(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from test_programs import boots, compiled, exec_, scenario
 
 import tailback as tb
 from tailback import vm
-from tailback.vm import apart, images
+from tailback.vm import images, private_loader
 from tailback.vm.programs import gather
 
 CONFIG = {"os": "linux", "architecture": "amd64", "config": {"Env": ["PATH=/app:/bin", "GREETING=hello"]}}
@@ -149,7 +149,7 @@ def test_programs_are_the_images_and_one_image_is_a_guests(tmp_path: Path) -> No
 
 def test_the_guests_program_asks_for_a_loader_of_its_own() -> None:
     before = b"\x7fELF...\0/lib64/ld-linux-x86-64.so.2\0more"
-    after = apart.program(before)
+    after = private_loader.program(before)
     assert len(after) == len(before)
     assert b"/tailback/ld.so\0" in after
     assert b"/lib64/" not in after

@@ -24,7 +24,7 @@ import tailback as tb
 from kernel_images import OPTIONS, packaged
 from tailback import cli, vm
 from tailback.live import controls
-from tailback.vm import kernels, letter, machine
+from tailback.vm import kernels, machine, shared_memory
 from tailback.vm.archive import archive
 from tailback.vm.scratch import _MARKED, scratch
 
@@ -300,7 +300,7 @@ def test_a_guest_that_dies_leaves_its_last_words(tmp_path: Path) -> None:
     initial, memory, console = (tmp_path / name for name in ("initial", "memory", "console"))
     # A program that is none.
     initial.write_bytes(archive({"/init": b"\x7fELF nonsense"}))
-    letter.prepare(memory)
+    shared_memory.prepare(memory)
     words = machine.command(kernel.image, initial, memory, console, 1)
     with pytest.raises(vm.VmError, match=r"(?s)without a result.*Kernel panic"):
         machine.boot(words, memory, console, None, None)
@@ -312,7 +312,7 @@ def test_a_guest_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyP
     kernel = kernels.find()
     initial, memory, console = (tmp_path / name for name in ("initial", "memory", "console"))
     initial.write_bytes(archive({"/init": b""}))
-    letter.prepare(memory)
+    shared_memory.prepare(memory)
     began = time.monotonic()
     with pytest.raises(vm.VmError, match="hangs"):
         machine.boot(machine.command(kernel.image, initial, memory, console, 1), memory, console, None, None)
@@ -321,7 +321,7 @@ def test_a_guest_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_hosts_clock_stands_for_a_machine(tmp_path: Path) -> None:
-    letter.prepare(tmp_path / "memory")
+    shared_memory.prepare(tmp_path / "memory")
     looks = "import ctypes, sys; at = (ctypes.c_long * 2)(); ctypes.CDLL(None).gettimeofday(at, None); "
     looks += "sys.exit(str(at[:]))"
     with pytest.raises(vm.LostRun, match=r"\[1577836800, 0\]"):
@@ -336,21 +336,21 @@ def test_a_machine_that_sleeps_or_works_for_nothing_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
 ) -> None:
     monkeypatch.setattr(machine, "PATIENCE_S", 0.3)
-    letter.prepare(tmp_path / "memory")
+    shared_memory.prepare(tmp_path / "memory")
     with pytest.raises(vm.LostRun, match="hangs"):
         machine.boot([sys.executable, "-c", does], tmp_path / "memory", tmp_path / "console", None, None)
 
 
 def test_a_machine_that_stays_stopped_is_given_up_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "SILENCE_S", 0.3)
-    letter.prepare(tmp_path / "memory")
+    shared_memory.prepare(tmp_path / "memory")
     with pytest.raises(vm.LostRun, match="hangs: nothing new for 0 s"):
         machine.boot([sys.executable, "-c", _STOPS], tmp_path / "memory", tmp_path / "console", None, None)
 
 
 def test_a_machine_that_the_host_lets_wait_does_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "PATIENCE_S", 0.2)
-    letter.prepare(tmp_path / "memory")
+    shared_memory.prepare(tmp_path / "memory")
 
     def go_on() -> None:
         stopped = [folder for folder in Path("/proc").glob("[0-9]*") if _is_our_stopped(folder)]
@@ -370,7 +370,7 @@ def _is_our_stopped(folder: Path) -> bool:
 
 
 def test_a_panic_is_reported_with_its_reason_and_the_last_lines(tmp_path: Path) -> None:
-    letter.prepare(tmp_path / "memory")
+    shared_memory.prepare(tmp_path / "memory")
     reported = ["starting", "Kernel panic - not syncing: No init", *(f"R{number}: 0" for number in range(30))]
     (tmp_path / "console").write_text("\n".join(reported))
     words = [sys.executable, "-c", ""]
@@ -544,7 +544,7 @@ def test_each_machine_has_a_processor_of_its_own(tmp_path: Path, monkeypatch: py
     assert taken == [*ours, None]
     # The memory is a file that says nothing yet: the machine ends without a result, after it has written where it ran.
     memory, reported = tmp_path / "memory", tmp_path / "reported"
-    letter.prepare(memory)
+    shared_memory.prepare(memory)
     words = [sys.executable, "-c", f"import os; open({str(reported)!r}, 'w').write(str(os.sched_getaffinity(0)))"]
     with pytest.raises(vm.VmError, match="without a result"):
         machine.boot(words, memory, tmp_path / "console", None, None)
@@ -558,7 +558,7 @@ def test_each_machine_has_a_processor_of_its_own(tmp_path: Path, monkeypatch: py
 
 def test_a_process_that_reserves_more_than_the_memory_starts_a_machine(tmp_path: Path) -> None:
     memory, started = tmp_path / "memory", tmp_path / "started"
-    letter.prepare(memory)
+    shared_memory.prepare(memory)
     words = [sys.executable, "-c", f"open({str(started)!r}, 'w')"]
     part = int(0.3 * os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
     # Neighbours become one mapping, larger than the memory: what fork refuses to copy (Linux, mm/util.c).
@@ -594,17 +594,17 @@ def test_others_can_read_the_archive(tmp_path: Path) -> None:
 
 def test_a_letter_is_read_as_it_was_written(tmp_path: Path) -> None:
     memory = tmp_path / "memory"
-    letter.prepare(memory)
-    assert letter.progress(memory) == letter.Progress(0, 0.0)
+    shared_memory.prepare(memory)
+    assert shared_memory.progress(memory) == shared_memory.Progress(0, 0.0)
     head = b'{"tables": [["t", [["x", "<f8", 2], ["ok", "|b1", 3]]]], "files": [["f", 3]]}'
     padded = head + bytes(-len(head) % 8)
     body = struct.pack("<dd", 1.5, -2.0) + b"\1\0\1".ljust(8, b"\0") + b"abc"
     with memory.open("r+b") as file:
-        file.write(struct.pack("<QQQ", letter.DONE, 500_000, len(head)))
+        file.write(struct.pack("<QQQ", shared_memory.DONE, 500_000, len(head)))
         file.seek(4096)
         file.write(padded + body)
-    assert letter.progress(memory) == letter.Progress(letter.DONE, 0.5)
-    reported, tables, files = letter.contents(memory)
+    assert shared_memory.progress(memory) == shared_memory.Progress(shared_memory.DONE, 0.5)
+    reported, tables, files = shared_memory.contents(memory)
     assert tables["t"]["x"].tolist() == [1.5, -2.0]
     assert tables["t"]["ok"].tolist() == [True, False, True]
     assert files == {"f": b"abc"}

@@ -18,7 +18,7 @@ import tailback as tb
 from tailback.errors import TailbackError
 from tailback.files import whole_file
 from tailback.result import Result
-from tailback.vm import guest_digest, kept, kernels
+from tailback.vm import guest_digest, kernels, stored_runs
 from tailback.vm.machine import LostRun
 
 __all__ = ["Row", "Rows", "file_name", "run", "speed"]
@@ -152,7 +152,7 @@ def run(
             break
         began = time.monotonic()
         try:
-            found = kept.attempt(scenario, here, measure, dilation=dilation)
+            found = stored_runs.attempt(scenario, here, measure, dilation=dilation)
         except LostRun as lost:
             report(f"{cell}.{draw} on {kernel}: lost, the next call tries again: {lost}")
             continue

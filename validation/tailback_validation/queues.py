@@ -22,7 +22,7 @@ from tailback import engines
 from tailback.files import whole_file, write_text
 from tailback.judge import Bounds
 from tailback.result import Result
-from tailback.vm import kept, kernels
+from tailback.vm import kernels, stored_runs
 from tailback.vm.machine import LostRun
 
 __all__ = ["BOUNDS", "RUNS", "QueueCell", "cells", "compared", "measure", "run_cells", "write"]
@@ -188,14 +188,14 @@ def run_cells(
 
 
 def _file(folder: Path, cell: QueueCell, run: str, kernel: str) -> Path:
-    place = kept.folder_of(folder, f"{kernel}-{run}") if run in IN_GUESTS else folder / run
+    place = stored_runs.folder_of(folder, f"{kernel}-{run}") if run in IN_GUESTS else folder / run
     return place / f"{cell.name}.json"
 
 
 def _read(file: Path, run: str, kernel: kernels.Kernel) -> dict[str, Any] | None:
     """What is kept of a run on this kernel, or simulated, if anything is."""
     if run in IN_GUESTS:
-        return kept.read(file, kernel)
+        return stored_runs.read(file, kernel)
     found: dict[str, Any] | None = json.loads(file.read_text()) if file.is_file() else None
     return found
 

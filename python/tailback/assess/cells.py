@@ -13,7 +13,8 @@ from itertools import product
 from typing import Any
 
 from tailback import traces
-from tailback.assess.book import (
+from tailback.assess.plain import plain_of
+from tailback.assess.procedure import (
     ADVICE,
     EXPLAIN,
     MEDIA,
@@ -30,7 +31,6 @@ from tailback.assess.book import (
     short,
     under_test,
 )
-from tailback.assess.plain import plain_of
 
 __all__ = ["EXPERIMENTS", "PLAIN", "SPECIAL"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tailback import _core, metrics
-from tailback.assess.book import Cell
+from tailback.assess.procedure import Cell
 from tailback.metrics import MissingRows
 from tailback.metrics.rows import Floats, between, floats
 from tailback.result import Result

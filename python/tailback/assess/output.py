@@ -14,8 +14,8 @@ from markupsafe import Markup, escape
 
 from tailback import _core
 from tailback.assess import population, sections
-from tailback.assess.book import GENERAL, Cell, Experiment
 from tailback.assess.pictures import curves, gauge
+from tailback.assess.procedure import GENERAL, Cell, Experiment
 from tailback.assess.verdicts import NOT_APPLICABLE, NOT_RUN, OWN, Checked, Criterion, Found, excess
 from tailback.files import write_text
 from tailback.judge import CLAIM, CONTROL, LEVEL, PARTLY, UNFINISHED, Interval, Verdict, Words, colour, together
@@ -41,10 +41,12 @@ def command(done: Assessment, cell: Cell | None = None) -> str:
     written = done.written
     if cell is None:
         words = ["tailback", "assess", written]
-        words += [] if done.against == done.book.baselines else ["--against", ",".join(done.against)]
+        words += [] if done.against == done.procedure.baselines else ["--against", ",".join(done.against)]
         words += ["--quick"] if done.is_quick else []
         words += ["--seeds", str(done.seeds)] if done.seeds else []
-        words += ["--for", done.scope] if done.scope != done.book.scope_of.get(done.candidate.name, GENERAL) else []
+        words += (
+            ["--for", done.scope] if done.scope != done.procedure.scope_of.get(done.candidate.name, GENERAL) else []
+        )
         words += [part for name in done.only for part in ("--only", name)]
         words += ["--engine", done.engine] if done.engine else []
         words += ["--kernel", done.kernel] if done.kernel else []
@@ -52,7 +54,7 @@ def command(done: Assessment, cell: Cell | None = None) -> str:
         return shlex.join(words)
     # The command runs in the folder of the assessment, because a class's file is looked up from there.
     words = ["tailback", "run", f"{done.folder}cells/{cell.name}.toml", "--seed", "1"]
-    on_kernel = bool(done.engine) or done.book.needs_guest(done.candidate)
+    on_kernel = bool(done.engine) or done.procedure.needs_guest(done.candidate)
     words += ["--engine", "vm", "--kernel", done.kernel] if on_kernel and done.kernel else []
     words += ["--engine", done.engine] if on_kernel and not done.kernel else []
     words += ["--allow-code"] if done.candidate.allow_code else []
@@ -206,7 +208,7 @@ def _where(done: Assessment) -> str:
 def markdown(done: Assessment) -> str:
     """The page of verdicts."""
     cells = {cell.name: cell for cell in done.cells()}
-    lines = [f"# {done.candidate.label} by {done.book.rfc}", ""]
+    lines = [f"# {done.candidate.label} by {done.procedure.rfc}", ""]
     if done.interrupted:
         lines += ["**Interrupted: not all of its runs were finished.**", ""]
     if done.is_broken:
@@ -214,20 +216,20 @@ def markdown(done: Assessment) -> str:
     version = f", {done.candidate.name} {done.candidate.version}" if done.candidate.version else ""
     made = f"Made by `{command(done)}`{version}."
     lines += [f"{_tally(done)} Against {' and '.join(done.against)}, {_how(done)}. {made}", ""]
-    lines += [f"{done.book.judged_as(done.candidate, done.scope)}{_where(done)}", ""]
-    sign = "{label} alone" if not done.book.has_own_bounds else "{label}"
+    lines += [f"{done.procedure.judged_as(done.candidate, done.scope)}{_where(done)}", ""]
+    sign = "{label} alone" if not done.procedure.has_own_bounds else "{label}"
     beside = "".join(f" Beside {sign.format(label=label)} |" for label in done.against)
     lines += [
         f"| § | Criterion | RFC | Verdict | What weighs most |{beside}",
         "|---|---|---|---|---|" + "---|" * len(done.against),
     ]
-    own = done.book.has_own_bounds
+    own = done.procedure.has_own_bounds
     for each in done.criteria:
         verdict = f"**{each.verdict}**" if each.verdict == Verdict.FAILED or each.is_missing_must else each.verdict
         # Markdown has no colours of its own.
         verdict = f"{_RED} {verdict}" if each.is_missing_must else verdict
         verdict += f" ({each.raw} one by one)" if each.raw != each.verdict and each.found else ""
-        reason = worst(each.worst or (_least_room(each) if done.book.has_own_bounds else None), cells) or each.why
+        reason = worst(each.worst or (_least_room(each) if done.procedure.has_own_bounds else None), cells) or each.why
         is_paths = each.experiment is population.EXPERIMENT
         apart = "".join(
             f" {sections.beside(done, label) if is_paths else effect(each, label, has_own_bounds=own)} |"
@@ -241,7 +243,7 @@ def markdown(done: Assessment) -> str:
     lines += ["", "## Is the suite itself sound?"]
     lines += ["", "| Control | must | came out |", "|---|---|---|"]
     lines += [f"| {each.control.label} | {_must(each)} | {each.verdict} |" for each in done.controls]
-    return "\n".join([*lines, "", done.book.note, ""])
+    return "\n".join([*lines, "", done.procedure.note, ""])
 
 
 def _tally(done: Assessment) -> str:
@@ -334,7 +336,7 @@ def html(done: Assessment) -> str:
         parts.append((each.experiment.name, title, _criterion(done, each, cells)))
     source = done.candidate.source
     return page(
-        title=f"{done.candidate.label} by {done.book.rfc}",
+        title=f"{done.candidate.label} by {done.procedure.rfc}",
         subtitle=f"Beside {' and '.join(done.against)} in the same cells, {_how(done)}, paired",
         tiles=tiles,
         sections=parts,
@@ -370,7 +372,7 @@ def _verdicts(done: Assessment, cells: dict[str, Cell]) -> Markup:
         '<p class="soft small">{}</p>{}<div class="scroll"><table class="verdicts">'
         "<thead><tr><th>§</th><th>criterion</th><th>RFC</th>"
         "<th>verdict</th><th>numbers that passed</th><th>what weighs most</th></tr></thead><tbody>"
-    ).format(done.book.note, broken)
+    ).format(done.procedure.note, broken)
     return head + Markup("").join(rows) + Markup("</tbody></table></div>")
 
 
@@ -403,7 +405,7 @@ def _controls(done: Assessment) -> Markup:
 
 
 def _criterion(done: Assessment, criterion: Criterion, cells: dict[str, Cell]) -> Markup:
-    word = f" {done.book.rfc}: {criterion.experiment.word}." if criterion.experiment.word else ""
+    word = f" {done.procedure.rfc}: {criterion.experiment.word}." if criterion.experiment.word else ""
     out = Markup("<p>{} {}{}</p>").format(_badge(criterion.verdict), criterion.experiment.about, word)
     if line := by_ware(criterion, cells):
         out += Markup('<p class="soft small">{}</p>').format(line)

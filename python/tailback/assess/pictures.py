@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
-from tailback.assess.book import Cell
+from tailback.assess.procedure import Cell
 from tailback.assess.verdicts import OWN, Found
 from tailback.numbers import written
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from tailback._core import Cancel
 from tailback.assess import output, population
-from tailback.assess.book import GENERAL, Book, Cell, Experiment
-from tailback.assess.books import CONGESTION_CONTROL, book_of
 from tailback.assess.kept import Kept
 from tailback.assess.measure import HARMS
+from tailback.assess.procedure import GENERAL, Cell, Experiment, Procedure
+from tailback.assess.procedures import CONGESTION_CONTROL, procedure_of
 from tailback.assess.verdicts import (
     ALONE,
     ASIDE,
@@ -81,10 +81,10 @@ class Assessment:
     only: tuple[str, ...]
     #: Seeds of each cell if the user sets the number; else `ROUNDS` or `QUICK` apply.
     seeds: int | None = None
-    #: What the candidate is meant for, one of the book's scopes.
+    #: What the candidate is meant for, one of the procedure's scopes.
     scope: str = GENERAL
     #: Rules by which the candidate is judged.
-    book: Book = CONGESTION_CONTROL
+    procedure: Procedure = CONGESTION_CONTROL
     #: Version of the kernel that ran candidates which exist only in a kernel; empty if none was needed.
     kernel: str = ""
     #: The engine, "vm" or "live", that ran all cells; empty if each ran in its default engine.
@@ -133,9 +133,11 @@ class Assessment:
             cell
             for each in self.criteria
             for cell in _chosen(each.experiment, self.is_quick, self.only)
-            if self.book.scoped(each.experiment, cell, self.scope, self.candidate) is not None
+            if self.procedure.scoped(each.experiment, cell, self.scope, self.candidate) is not None
         ]
-        return found + [self.book.plain[name] for name in dict.fromkeys(cell.plain for cell in found if cell.plain)]
+        return found + [
+            self.procedure.plain[name] for name in dict.fromkeys(cell.plain for cell in found if cell.plain)
+        ]
 
     def scenario(self, cell: Cell) -> Scenario:
         """A cell's scenario with the candidate in it."""
@@ -201,27 +203,27 @@ def assess(
     ['passed']
     """
     began = time.perf_counter()
-    book = book_of(what, allow_code=allow_code)
-    chosen = _demand_known(book, only)
+    procedure = procedure_of(what, allow_code=allow_code)
+    chosen = _demand_known(procedure, only)
     try:
-        mine = book.candidate(what, allow_code=allow_code)
-        named = dict.fromkeys(book.baselines if against is None else against)
-        baselines = [book.candidate(each, allow_code=allow_code) for each in named]
+        mine = procedure.candidate(what, allow_code=allow_code)
+        named = dict.fromkeys(procedure.baselines if against is None else against)
+        baselines = [procedure.candidate(each, allow_code=allow_code) for each in named]
     except TailbackError as error:
         raise UnknownWord(str(error)) from None
     if not baselines:
-        example = ",".join(book.baselines)
+        example = ",".join(procedure.baselines)
         raise UnknownWord(f"against names nothing, and most rules are relative. Give for example {example}")
     if seeds is not None and seeds < 2:
         raise UnknownWord(f"seeds must be at least 2, got {seeds}: one run has no spread to judge by")
-    scope = book.scope_of.get(mine.name, GENERAL) if scope is None else scope
-    if scope not in book.scopes:
-        close = nearest(scope, list(book.scopes))
+    scope = procedure.scope_of.get(mine.name, GENERAL) if scope is None else scope
+    if scope not in procedure.scopes:
+        close = nearest(scope, list(procedure.scopes))
         hint = f' Did you mean "{close}"?' if close else ""
-        raise UnknownWord(f'there is no scope "{scope}".{hint} There are: {", ".join(book.scopes)}')
-    guest = _kernels(book, [mine, *baselines], engine, kernel)
-    whole = guest is not None and not book.has_queues
-    trial_s = _try(book, mine, guest if whole or book.needs_guest(mine) else None)
+        raise UnknownWord(f'there is no scope "{scope}".{hint} There are: {", ".join(procedure.scopes)}')
+    guest = _kernels(procedure, [mine, *baselines], engine, kernel)
+    whole = guest is not None and not procedure.has_queues
+    trial_s = _try(procedure, mine, guest if whole or procedure.needs_guest(mine) else None)
     done = Assessment(
         mine,
         what if isinstance(what, str) else mine.label,
@@ -230,7 +232,7 @@ def assess(
         chosen,
         seeds,
         scope,
-        book,
+        procedure,
         kernel=kernels.find(kernel).name if isinstance(guest, Vm) else "",
         engine=guest.name if whole and guest is not None else "",
     )
@@ -270,17 +272,19 @@ def assess(
     return done
 
 
-def _kernels(book: Book, candidates: Sequence[Candidate], engine: str | None, kernel: str | None) -> Engine | None:
+def _kernels(
+    procedure: Procedure, candidates: Sequence[Candidate], engine: str | None, kernel: str | None
+) -> Engine | None:
     """The kernel's runner for candidates that need one, else None; for a congestion control it runs every cell.
 
     Raises an error if this machine has no guest, or if the guest cannot run a candidate.
     """
-    if book.has_queues:
+    if procedure.has_queues:
         if engine is not None:
             raise UnknownWord(
                 f"--engine {engine}: a queue's name says where it runs. Write for example kernel:fq_codel"
             )
-        needing = [each for each in candidates if book.needs_guest(each)]
+        needing = [each for each in candidates if procedure.needs_guest(each)]
         if not needing and kernel is not None:
             raise UnknownWord(
                 f"--kernel {kernel}: no candidate here runs in a guest. Write for example kernel:fq_codel"
@@ -295,7 +299,7 @@ def _kernels(book: Book, candidates: Sequence[Candidate], engine: str | None, ke
     if not chosen.can.kernel:
         return None
     for each in needing:
-        chosen.check(book.trial(each), allow_code=each.allow_code)
+        chosen.check(procedure.trial(each), allow_code=each.allow_code)
     return chosen
 
 
@@ -307,9 +311,9 @@ class InterruptedAssessment(Interrupted):
         self.partial = partial
 
 
-def _demand_known(book: Book, only: Iterable[str]) -> tuple[str, ...]:
-    names = [each.name for each in book.experiments if each.cells]
-    names += [population.EXPERIMENT.name] if book.has_population else []
+def _demand_known(procedure: Procedure, only: Iterable[str]) -> tuple[str, ...]:
+    names = [each.name for each in procedure.experiments if each.cells]
+    names += [population.EXPERIMENT.name] if procedure.has_population else []
     for name in only:
         if name not in names:
             close = nearest(name, names)
@@ -326,22 +330,22 @@ def _chosen(experiment: Experiment, is_quick: bool, only: Sequence[str]) -> tupl
 
 def _wants_population(done: Assessment) -> bool:
     is_asked_for = not done.only or population.EXPERIMENT.name in done.only
-    return done.book.has_population and is_asked_for and not _without_population(done)
+    return done.procedure.has_population and is_asked_for and not _without_population(done)
 
 
 def _without_population(done: Assessment) -> str:
     """Why the population of paths does not apply to the candidate; empty if it does."""
     if done.scope in population.OUT_OF_SCOPE:
-        return f"{done.scope}: {done.book.scopes[done.scope]}"
+        return f"{done.scope}: {done.procedure.scopes[done.scope]}"
     return "" if not done.engine else "its paths of up to 1 Gbit/s ask for more than a guest carries"
 
 
-def _try(book: Book, mine: Candidate, guest: Engine | None = None) -> float:
+def _try(procedure: Procedure, mine: Candidate, guest: Engine | None = None) -> float:
     """A short run that finds an unfit candidate before hours are spent; returns its wall-clock seconds.
 
     How many seconds it took.
     """
-    scenario, words, began = book.trial(mine), book.trial_words, time.perf_counter()
+    scenario, words, began = procedure.trial(mine), procedure.trial_words, time.perf_counter()
     outcome: list[Any] = []
 
     def work() -> None:
@@ -394,31 +398,33 @@ class _Work:
 
     def __init__(self, done: Assessment, baselines: Sequence[Candidate], fresh: int = 0, trial_s: float = 0.0) -> None:
         self.name = f"assess {done.candidate.label}"
-        book = done.book
-        self.kept = Kept(book=book.name)
+        procedure = done.procedure
+        self.kept = Kept(procedure=procedure.name)
         self._guest: Engine | None = None
         self._is_whole, self._trial_s = bool(done.engine), trial_s
         # Code of others was refused earlier unless it is allowed; planted faults are tailback's own code.
         self.allow_code = True
         self._controls = [
             each
-            for each in book.controls
+            for each in procedure.controls
             if each.quick or not (done.is_quick or (done.only and each.experiment not in done.only))
         ]
         self._done, self._fresh = done, fresh
         self.paths = population.QUICK_PATHS if done.is_quick else population.PATHS
         cells = [
             cell
-            for each in book.experiments
+            for each in procedure.experiments
             for cell in _chosen(each, done.is_quick, done.only)
-            if book.scoped(each, cell, done.scope, done.candidate) is not None
+            if procedure.scoped(each, cell, done.scope, done.candidate) is not None
         ]
-        named = [*book.baselines, *(each.cc for each in self._controls)] + [cell.rival for cell in cells if cell.rival]
+        named = [*procedure.baselines, *(each.cc for each in self._controls)] + [
+            cell.rival for cell in cells if cell.rival
+        ]
         self._candidates: dict[str, Candidate] = {}
         for each in (
             done.candidate,
             *baselines,
-            *(book.candidate(name, allow_code=True) for name in dict.fromkeys(named)),
+            *(procedure.candidate(name, allow_code=True) for name in dict.fromkeys(named)),
         ):
             other = self._candidates.setdefault(each.label, each)
             if other.digest != each.digest:
@@ -433,7 +439,7 @@ class _Work:
             if cell.rival:
                 self._points[cell.name, cell.rival, self._on_kernel(cell.rival)] = cell
             if cell.plain:
-                plain = book.plain[cell.plain]
+                plain = procedure.plain[cell.plain]
                 for way in (*ways, *((ALONE,) if cell.has_others else ())):
                     self._points[plain.name, way, self._on_kernel(way)] = plain
         if self._is_whole:
@@ -441,11 +447,11 @@ class _Work:
         self._plain = {cell.name: cell.plain for cell in cells if cell.plain}
         for control in self._controls:
             for name in control.cells:
-                beside = (control.label, *book.baselines, *((ALONE,) if control.statistic in HARMS else ()))
-                of = (name, book.cells[name].plain) if book.cells[name].plain else (name,)
+                beside = (control.label, *procedure.baselines, *((ALONE,) if control.statistic in HARMS else ()))
+                of = (name, procedure.cells[name].plain) if procedure.cells[name].plain else (name,)
                 for way in dict.fromkeys(beside):
                     for each_of in of:
-                        self._points.setdefault((each_of, way, self._needs_guest(way)), book.cells[each_of])
+                        self._points.setdefault((each_of, way, self._needs_guest(way)), procedure.cells[each_of])
         self._order = list(self._points)
         self._seeds: dict[str, int] = {}
         self._of_paths = 0
@@ -516,7 +522,7 @@ class _Work:
         return self._is_whole or self._needs_guest(way)
 
     def _needs_guest(self, way: str) -> bool:
-        return way in self._candidates and self._done.book.needs_guest(self._candidates[way])
+        return way in self._candidates and self._done.procedure.needs_guest(self._candidates[way])
 
     def ask(self, seeds: int) -> bool:
         """Set the seeds of the round: all cells in the first, then the undecided ones; False if none are left."""
@@ -559,18 +565,18 @@ class _Work:
         def judged(experiment: Experiment, counted: Collection[str] = ()) -> Criterion:
             cells = _chosen(experiment, done.is_quick, done.only)
             return judge_experiment(
-                experiment, cells, self._runs, done.candidate.label, done.against, done.scope, done.book,
+                experiment, cells, self._runs, done.candidate.label, done.against, done.scope, done.procedure,
                 done.candidate, counted=counted, looks=looks,
             )  # fmt: skip
 
-        on_plain = {each.name: judged(each) for each in done.book.experiments if not each.is_special}
+        on_plain = {each.name: judged(each) for each in done.procedure.experiments if not each.is_special}
         counted = counted_on_plain_paths(list(on_plain.values()))
-        done.criteria = [on_plain.get(each.name) or judged(each, counted) for each in done.book.experiments]
+        done.criteria = [on_plain.get(each.name) or judged(each, counted) for each in done.procedure.experiments]
         done.criteria, stay = adjusted(done.criteria, done.population.ps if done.population else ())
-        if done.book.has_population:
+        if done.procedure.has_population:
             done.criteria.append(self._criterion(stay))
         done.criteria = with_covered(done.criteria)
-        done.controls = judge_controls(self._of_controls, self._controls, done.book, self._candidates, looks)
+        done.controls = judge_controls(self._of_controls, self._controls, done.procedure, self._candidates, looks)
 
     def take_population(self, paths: population.Work, finished: Finished) -> None:
         """Judge all finished runs of the population."""

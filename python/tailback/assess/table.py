@@ -15,16 +15,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tailback.assess.book import GENERAL, L4S, Book, Cell, Control, Experiment, Statistic
 from tailback.assess.cells import EXPERIMENTS, PLAIN, SPECIAL
 from tailback.assess.measure import REVISION, measure, picture
 from tailback.assess.plain import RECEIVER
+from tailback.assess.procedure import GENERAL, L4S, Cell, Control, Experiment, Procedure, Statistic
 from tailback.candidate import Candidate, candidate, flow_fields
 from tailback.scenario import Scenario
 
 __all__ = [
     "BASELINES",
-    "BOOK",
     "CONTROLS",
     "DATA_CENTRE",
     "EXPERIMENTS",
@@ -32,6 +31,7 @@ __all__ = [
     "GENERAL",
     "L4S",
     "PLAIN",
+    "PROCEDURE",
     "SCAVENGER",
     "SCOPES",
     "SCOPE_OF",
@@ -328,7 +328,7 @@ _NOTE = (
     "interval. Bounds of the queue in milliseconds, of the loss in per cent and of packets a round trip are absolute."
 )
 
-BOOK = Book(
+PROCEDURE = Procedure(
     name="congestion control",
     rfc="RFC 9743",
     note=_NOTE,
@@ -354,4 +354,4 @@ BOOK = Book(
 
 def by_name() -> Mapping[str, Cell]:
     """Every cell by name, plain cases included; of cells with one name, the first experiment's."""
-    return BOOK.cells
+    return PROCEDURE.cells

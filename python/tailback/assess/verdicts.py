@@ -16,10 +16,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tailback.assess.book import GENERAL, Book, Cell, Control, Experiment, Statistic
 from tailback.assess.measure import HARMS, harm
 from tailback.assess.plain import expected
-from tailback.assess.table import BOOK
+from tailback.assess.procedure import GENERAL, Cell, Control, Experiment, Procedure, Statistic
+from tailback.assess.table import PROCEDURE
 from tailback.candidate import Candidate
 from tailback.experiment.workers import REFUSED
 from tailback.judge import (
@@ -192,7 +192,7 @@ def judge_experiment(
     label: str,
     against: Sequence[str],
     scope: str = GENERAL,
-    book: Book = BOOK,
+    procedure: Procedure = PROCEDURE,
     of: Candidate | None = None,
     *,
     counted: Collection[str] = (),
@@ -205,10 +205,10 @@ def judge_experiment(
     """
     asked = cells
     if cells:
-        cells = [one for cell in cells if (one := book.scoped(experiment, cell, scope, of)) is not None]
+        cells = [one for cell in cells if (one := procedure.scoped(experiment, cell, scope, of)) is not None]
         if not cells:
-            guest = experiment.not_in_guest if of is not None and book.needs_guest(of) else ""
-            why = guest or book.lacks(asked, of) or experiment.needs or f"{scope}: {book.scopes[scope]}"
+            guest = experiment.not_in_guest if of is not None and procedure.needs_guest(of) else ""
+            why = guest or procedure.lacks(asked, of) or experiment.needs or f"{scope}: {procedure.scopes[scope]}"
             return Criterion(experiment, NOT_APPLICABLE, (), why)
     if not cells:
         why = experiment.not_run or "none of its cells was asked for"
@@ -217,11 +217,11 @@ def judge_experiment(
     found = tuple(
         each
         for cell in cells
-        for each in judge_cell(cell, runs, label, against, book, of, counted=excused, looks=looks)
+        for each in judge_cell(cell, runs, label, against, procedure, of, counted=excused, looks=looks)
     )
     left = sum(len(cell.statistics) for cell in asked) - sum(len(cell.statistics) for cell in cells)
-    why = f"{left} of its numbers do not apply ({book.lacks(asked, of) or scope})" if left else ""
-    ware = _by_ware(cells, runs, label, book, looks)
+    why = f"{left} of its numbers do not apply ({procedure.lacks(asked, of) or scope})" if left else ""
+    ware = _by_ware(cells, runs, label, procedure, looks)
     verdict = together([each.verdict for each in found])
     why = found[0].why if verdict == NOT_APPLICABLE and not why else why
     return Criterion(experiment, verdict, found, why, ware)
@@ -238,10 +238,13 @@ def counted_on_plain_paths(criteria: Sequence[Criterion]) -> frozenset[str]:
     )
 
 
-def _by_ware(cells: Sequence[Cell], runs: Runs, label: str, book: Book, looks: int) -> tuple[Found, ...]:
+def _by_ware(cells: Sequence[Cell], runs: Runs, label: str, procedure: Procedure, looks: int) -> tuple[Found, ...]:
     """Verdicts on harm relative to the harmed algorithm itself (Ware et al.), not to the baselines of RFC 9743."""
     judged = [
-        each for cell in cells if cell.rival for each in judge_cell(cell, runs, label, [cell.rival], book, looks=looks)
+        each
+        for cell in cells
+        if cell.rival
+        for each in judge_cell(cell, runs, label, [cell.rival], procedure, looks=looks)
     ]
     return tuple(each for each in judged if each.statistic in HARMS)
 
@@ -267,7 +270,7 @@ def judge_cell(
     runs: Runs,
     label: str,
     against: Sequence[str],
-    book: Book = BOOK,
+    procedure: Procedure = PROCEDURE,
     of: Candidate | None = None,
     *,
     counted: Collection[str] = (),
@@ -279,7 +282,7 @@ def judge_cell(
     nothing = interval([], "mean")
     out = []
     for name in cell.statistics:
-        rule = book.statistics[name]
+        rule = procedure.statistics[name]
         if refused := _refused(cell, runs, (label, *against)):
             out.append(
                 Found(
@@ -313,7 +316,7 @@ def judge_cell(
         of_plain = replace(cell, name=cell.plain)
         may_be = cell.plain and (rule.of or name) in counted
         plain = {each: _values(of_plain, name, rule, runs, each) for each in (label, *against)} if may_be else {}
-        own = book.reference(cell, rule, of)
+        own = procedure.reference(cell, rule, of)
         if math.isfinite(own):
             bounds = {OWN: dict.fromkeys(values, own)}
         else:
@@ -479,20 +482,20 @@ def adjusted(
 def judge_controls(
     runs: Runs,
     controls: Sequence[Control] | None = None,
-    book: Book = BOOK,
+    procedure: Procedure = PROCEDURE,
     of: Mapping[str, Candidate] | None = None,
     looks: int = 1,
 ) -> list[Checked]:
-    """Verdicts on the controls against the book's baselines; a baseline is not judged against itself."""
+    """Verdicts on the controls against the procedure's baselines; a baseline is not judged against itself."""
     out = []
-    for control in book.controls if controls is None else controls:
-        against = [each for each in book.baselines if each != control.cc]
+    for control in procedure.controls if controls is None else controls:
+        against = [each for each in procedure.baselines if each != control.cc]
         found = tuple(
             each
             for name in control.cells
             for each in judge_cell(
-                replace(book.cells[name], statistics=(control.statistic,)), runs, control.label, against, book,
-                (of or {}).get(control.label), looks=looks,
+                replace(procedure.cells[name], statistics=(control.statistic,)), runs, control.label, against,
+                procedure, (of or {}).get(control.label), looks=looks,
             )
         )  # fmt: skip
         out.append(Checked(control, together([each.verdict for each in found]), found))

@@ -30,11 +30,11 @@ from tailback.progress import Bar
 from tailback.result import Result
 from tailback.run import Runnable, as_scenario
 from tailback.scenario import Scenario
-from tailback.vm import apart, counters, kernel_log, kernels, letter, machine, own
+from tailback.vm import counters, kernel_log, kernels, machine, own_code, private_loader, shared_memory
 from tailback.vm.archive import Entry, archive
 from tailback.vm.kernels import Kernel, KernelError, fetch, fetched
 from tailback.vm.machine import GuestError, LostRun, VmError
-from tailback.vm.own import OwnModule, OwnQueue
+from tailback.vm.own_code import OwnModule, OwnQueue
 from tailback.vm.programs import MODULE, Programs, gather
 from tailback.vm.scratch import scratch
 from tailback.vm.unpacked import ENTERED, unpacked
@@ -217,17 +217,17 @@ class _Job:
     @functools.cached_property
     def own(self) -> list[OwnModule]:
         """The user's own kernel modules, built; `ScenarioError` if one cannot be."""
-        return own.built(self.scenario, self.resolved, self.sources, self.kernel)
+        return own_code.built(self.scenario, self.resolved, self.sources, self.kernel)
 
     @functools.cached_property
     def guests(self) -> dict[str, Any]:
         """The resolved scenario in the form that the guest reads."""
-        return own.in_guest(self.scenario, self.resolved, self.own, self.queues)
+        return own_code.in_guest(self.scenario, self.resolved, self.own, self.queues)
 
     @functools.cached_property
     def queues(self) -> list[OwnQueue]:
         """The user's own queues in BPF, compiled; `ScenarioError` if one cannot be."""
-        return own.compiled(self.scenario, self.resolved, self.sources)
+        return own_code.compiled(self.scenario, self.resolved, self.sources)
 
 
 def _dilation(value: object) -> int:
@@ -260,7 +260,7 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
         files = archive(_files(job, bpf, found))
         try:
             initial.write_bytes(files)
-            letter.prepare(memory)
+            shared_memory.prepare(memory)
             image = unpacked(kernel.image, folder / "kernel")
         except OSError as error:
             raise VmError(f"{folder}: {error.strerror}. {machine.no_room(folder.parent)}") from None
@@ -270,7 +270,7 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
             for_programs=for_programs,
             stalls=bool(job.own),
             dilation=job.dilation,
-            more=apart.ARGUMENT if found and found.has_image else "",
+            more=private_loader.ARGUMENT if found and found.has_image else "",
         )
         try:
             machine.boot(words, memory, console, progress, cancel)
@@ -281,7 +281,7 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
                 whose = ", ".join(module.name for module in job.own)
                 raise GuestError(f"{title}, which runs {whose}: {error}") from None
             raise LostRun(f"{title}: {error}") from None
-        head, tables, left = letter.contents(memory)
+        head, tables, left = shared_memory.contents(memory)
     if "refused" in head:
         raise _refused(job.scenario, head["refused"])
     if "failed" in head:
@@ -312,7 +312,7 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
         result.meta["dilation"] = job.dilation
     result.meta["notes"] = notes
     result.meta["controls"] = _controls(job, head)
-    if queues := own.queues(job.resolved, job.own, job.queues, job.sources):
+    if queues := own_code.queues(job.resolved, job.own, job.queues, job.sources):
         result.meta["queues"] = queues
     if measured.names:
         result.meta["program_metrics"] = measured.names
@@ -427,8 +427,8 @@ def _files(job: _Job, bpf: list[tuple[str, bytes]], found: Programs | None) -> d
     out["/init"] = _GUEST.read_bytes()
     if found is not None and found.has_image:
         # The image may have other versions of the same libraries.
-        out["/init"] = apart.program(_GUEST.read_bytes())
-        return dict(found.entries) | out | apart.libraries(_libraries())
+        out["/init"] = private_loader.program(_GUEST.read_bytes())
+        return dict(found.entries) | out | private_loader.libraries(_libraries())
     if found is not None:
         return out | dict(found.entries)
     for library in _libraries():

@@ -17,7 +17,7 @@ from tailback.experiment.run_metrics import RunMetrics
 from tailback.experiment.sweeps import Sweep
 from tailback.files import whole_file
 from tailback.judge import interval, paired
-from tailback.vm import guest_digest, kept
+from tailback.vm import guest_digest, stored_runs
 from tailback.vm.kernels import find
 from tailback.vm.machine import LostRun
 
@@ -44,7 +44,7 @@ class Run:
         """File that keeps this run on `kernel`; its name identifies the scenario, the metrics and the guest."""
         text = json.dumps([self.resolved, self.kept.digest, guest_digest()], sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        return kept.folder_of(folder, kernel) / f"{digest}.json"
+        return stored_runs.folder_of(folder, kernel) / f"{digest}.json"
 
 
 def runs_of(sweep: Sweep) -> list[Run]:
@@ -77,13 +77,13 @@ def run_grid(
     for number, run in enumerate(runs, 1):
         for kernel in here:
             file = run.file(folder, kernel.name)
-            if kept.read(file, kernel) is not None:
+            if stored_runs.read(file, kernel) is not None:
                 continue
             if time.monotonic() - began > seconds:
                 return False
             title = f"run {number} of {len(runs)} on {kernel.name}: {run.title}, seed {run.seed}"
             try:
-                found = kept.attempt(run.resolved, kernel, run.kept)
+                found = stored_runs.attempt(run.resolved, kernel, run.kept)
             except LostRun as error:
                 announce(f"{title}: lost, the next call tries again: {error}")
                 continue
@@ -118,7 +118,7 @@ def changes(
     about: dict[str, dict[str, Any]] = {}
     here = [find(kernel) for kernel in kernels]
     for run in runs:
-        rows = [kept.read(run.file(folder, kernel.name), kernel) for kernel in here]
+        rows = [stored_runs.read(run.file(folder, kernel.name), kernel) for kernel in here]
         both = [row for row in rows if row is not None]
         if len(both) < len(rows):
             continue
@@ -154,7 +154,7 @@ def sides(
     out: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
     here = [find(kernel) for kernel in kernels]
     for run in runs:
-        found = [kept.read(run.file(folder, kernel.name), kernel) or {} for kernel in here]
+        found = [stored_runs.read(run.file(folder, kernel.name), kernel) or {} for kernel in here]
         rows = [row["measures"] for row in found if "measures" in row]
         if len(rows) < len(here):
             continue

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tailback._core import Cancel
 from tailback.errors import Cancelled, TailbackError
-from tailback.vm import kernel_log, letter, starter
-from tailback.vm.stuck import Stub
+from tailback.vm import kernel_log, shared_memory, starter
+from tailback.vm.gdb_stub import Stub
 
 __all__ = ["MOST_DILATION", "QEMU", "GuestError", "LostRun", "VmError", "boot", "command", "digest"]
 
@@ -115,7 +115,7 @@ def command(
         *("-rtc", "base=2020-01-01,clock=vm", "-seed", str(seed % 2**31)),
         *("-serial", f"file:{console}", "-kernel", str(image), "-initrd", str(initial)),
         *("-append", " ".join([_ARGUMENTS, _clock(dilation), *[_STALLS] * stalls, *[more] * bool(more)])),
-        *("-object", f"memory-backend-file,id=letter,share=on,mem-path={memory},size={letter.SIZE}"),
+        *("-object", f"memory-backend-file,id=letter,share=on,mem-path={memory},size={shared_memory.SIZE}"),
         *("-device", "ivshmem-plain,memdev=letter"),
     ]
 
@@ -214,23 +214,23 @@ def _watch(
     progress: Callable[[float], object] | None,
     cancel: Cancel | None,
 ) -> None:
-    last = letter.Progress(0, 0.0)
+    last = shared_memory.Progress(0, 0.0)
     patience = _Patience(machine.pid)
     while machine.poll() is None:
         time.sleep(_LOOK_S)
         if cancel is not None and cancel.is_set():
             raise Cancelled("cancelled")
-        now = letter.progress(memory)
+        now = shared_memory.progress(memory)
         if now != last:
             last, patience = now, _Patience(machine.pid)
-            if progress is not None and now.state == letter.RUNNING:
+            if progress is not None and now.state == shared_memory.RUNNING:
                 progress(now.fraction)
         elif patience.spent_s() > PATIENCE_S:
             hangs = f"nothing new for {PATIENCE_S:.0f} s of its machine's work"
             raise LostRun(_hangs(machine, console, stub, hangs))
         elif patience.waited_s > SILENCE_S:
             raise LostRun(_hangs(machine, console, stub, f"nothing new for {SILENCE_S:.0f} s"))
-    if letter.progress(memory).state == letter.DONE:
+    if shared_memory.progress(memory).state == shared_memory.DONE:
         return
     said = machine.stderr.read().decode(errors="replace").strip() if machine.stderr else ""
     if machine.returncode == -signal.SIGBUS:

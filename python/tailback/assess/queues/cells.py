@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tailback.assess.book import GENERAL, MUST, NO_WORD, SHOULD, Cell, Experiment
+from tailback.assess.procedure import GENERAL, MUST, NO_WORD, SHOULD, Cell, Experiment
 from tailback.assess.queues import cost
 from tailback.candidate import Candidate
 from tailback.queue_candidate import QueueCandidate

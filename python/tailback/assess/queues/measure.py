@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tailback import metrics
-from tailback.assess.book import Cell
 from tailback.assess.measure import transfers
+from tailback.assess.procedure import Cell
 from tailback.assess.queues import cost
 from tailback.assess.queues.cells import PACKET, QueueCell
 from tailback.metrics.rows import Floats, floats

@@ -1,4 +1,4 @@
-"""The rules of a queue's dossier, as data: numbers with their bounds, controls, the book.
+"""The rules of a queue's dossier, as data: numbers with their bounds, controls, the procedure.
 
 RFC 7567 and RFC 7928 name what to examine and set no threshold. A queue is judged by what it declares: delays by its
 own target, bursts by its own allowance, isolation of flows and hosts only if it declares it. A target counts as 1.5
@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from tailback.assess.book import GENERAL, Book, Cell, Control, Statistic
+from tailback.assess.procedure import GENERAL, Cell, Control, Procedure, Statistic
 from tailback.assess.queues.cells import EXPERIMENTS, QueueCell, applies
 from tailback.assess.queues.measure import REVISION, measure, picture
 from tailback.candidate import Candidate
 from tailback.queue_candidate import QueueCandidate, candidate
 from tailback.scenario import Scenario
 
-__all__ = ["BASELINES", "BOOK", "CONTROLS", "FAULTS", "STATISTICS"]
+__all__ = ["BASELINES", "CONTROLS", "FAULTS", "PROCEDURE", "STATISTICS"]
 
 BASELINES = ("drop-tail-bytes", "drop-tail-packets", "codel", "pie")
 _AQMS = ("codel", "pie")
@@ -196,7 +196,7 @@ def _judged_as(mine: Candidate, scope: str) -> str:
     )
 
 
-BOOK = Book(
+PROCEDURE = Procedure(
     name="queue",
     rfc="RFC 7928",
     note=_NOTE,

@@ -1,7 +1,7 @@
 """What every kind of dossier shares: statistics with their rules, cells, experiments and controls.
 
 A dossier judges a congestion control (`table.py`) or a queue (`queues/`). The runner, the judge and the pages depend on
-neither: they work from the `Book` they are given.
+neither: they work from the `Procedure` they are given.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ __all__ = [
     "MUST",
     "NO_WORD",
     "SHOULD",
-    "Book",
     "Cell",
     "Control",
     "Experiment",
     "Flow",
+    "Procedure",
     "Statistic",
     "drawn",
     "dumbbell",
@@ -190,10 +190,10 @@ class Control:
 
 
 @dataclass(frozen=True)
-class Book:
+class Procedure:
     """The definition of one kind of dossier: experiments, statistics, rules, baselines and controls."""
 
-    #: Name of the book in stored runs.
+    #: Name of the procedure in stored runs.
     name: str
     #: The RFC in the page titles, such as "RFC 9743".
     rfc: str
