@@ -58,7 +58,7 @@ def test_where_no_paper_is_installed_the_message_says_how_to_get_them(monkeypatc
 def test_what_is_offered_as_a_study_and_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = EntryPoint("wrong", "math:pi", studies.GROUP)
     monkeypatch.setattr(studies, "_offered", lambda: {"wrong": wrong})
-    with pytest.raises(studies.UnknownStudy, match="math:pi, which wrong is said to be, is a float and no Study"):
+    with pytest.raises(studies.UnknownStudy, match="study wrong: math:pi is not a Study but a float"):
         studies.get("wrong")
 
 

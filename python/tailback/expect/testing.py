@@ -326,7 +326,7 @@ class Testing:
     ) -> None:
         """As `test`; `options` are words by which a command line says what `algorithms` are."""
         if workers is not None and workers < 1:
-            raise TailbackError(f"workers is {workers}, but someone must work. Give 1 or more, or None for all cores.")
+            raise TailbackError(f"workers must be at least 1, got {workers}. Give None to use all cores.")
         self._algorithms, self._allow_code, self._workers = algorithms, allow_code, workers
         self._options = tuple(options)
         self._engine, self._kernel, self._store = engine, kernel, store

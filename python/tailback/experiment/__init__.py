@@ -1,4 +1,4 @@
-"""Experiments: many runs, each once. A sweep varies a scenario; a study is a paper's grid with its claims.
+"""Experiments: many runs, each stored once. A sweep varies a scenario; a study tests a paper's claims on a grid.
 
 See `docs/sweeps.md` and `docs/papers.md`.
 """

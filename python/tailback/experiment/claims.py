@@ -1,7 +1,7 @@
-"""Claims: what a paper says, how it is measured, the rule that decides, and what the verdict is worth.
+"""Claims: what a paper states, how it is measured, the rule that decides, and whether the verdict is evidence.
 
-A rule is written down before the runs: a value in, a verdict out. The rule decides whether a claim holds; its standing
-says whether that is evidence: was the number predicted, or chosen, said already, or beyond testing?
+A rule is fixed before the runs and maps a value to a verdict. The standing of a claim states whether the verdict is
+evidence: predicted, fitted, restated, certain or untestable.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from tailback.experiment.study import Data
 
 
-# --- What a verdict is worth ------------------------------------------------------------------------------------
+# --- Standing: whether a verdict is evidence
+# ------------------------------------------------------------------------------------
 
 
 FITTED, RESTATED, CERTAIN, UNTESTABLE = "fitted", "restated", "cannot fail", "not testable"
@@ -35,7 +36,7 @@ KINDS = (PREDICTED, FITTED, RESTATED, CERTAIN, UNTESTABLE)
 
 @dataclass(frozen=True)
 class Standing:
-    """One of `KINDS`, and why."""
+    """One of `KINDS`, with the reason."""
 
     kind: str
     reason: str
@@ -49,26 +50,27 @@ AS_PREDICTED = Standing(PREDICTED, "")
 
 
 def fitted(reason: str) -> Standing:
-    """A parameter was chosen for this, or with this in view: its verdict is no evidence."""
+    """Standing of a claim that a parameter was fitted to, or with its verdict in view: no evidence."""
     return Standing(FITTED, reason)
 
 
 def restated(reason: str) -> Standing:
-    """It follows from other claims, which count already."""
+    """Standing of a claim that follows from other claims, which already count."""
     return Standing(RESTATED, reason)
 
 
 def certain(reason: str) -> Standing:
-    """Every correct implementation of this set-up has it: nothing that could come out would speak against it."""
+    """Standing of a claim that every correct implementation of the set-up meets, so that no result could refute it."""
     return Standing(CERTAIN, reason)
 
 
 def untestable(reason: str) -> Standing:
-    """The paper contradicts it itself, or no run like the paper's could show it."""
+    """Standing of a claim that the paper contradicts, or that no run like the paper's could show."""
     return Standing(UNTESTABLE, reason)
 
 
-# --- What a measure can be ----------------------------------------------------------------------------------------
+# --- Possible values of a measure
+# ----------------------------------------------------------------------------------------
 
 Range = tuple[float, float]
 """The smallest and the largest value that a measure can have."""
@@ -76,26 +78,26 @@ ANY: Range = (-math.inf, math.inf)
 SHARE: Range = (0.0, 100.0)
 """Per cent of a whole."""
 POSITIVE: Range = (0.0, math.inf)
-"""Ratios of two quantities, counts, times and rates. Differences are none of these."""
+"""Range of ratios, counts, times and rates, but not of differences."""
 RANGES: Mapping[str, Range] = {"×": POSITIVE, " Mbit/s": POSITIVE}
-"""Ranges that a claim's unit gives. A claim in another unit declares its own."""
+"""Ranges by unit. A claim in another unit declares its own."""
 
 
 # --- Claims -----------------------------------------------------------------------------------------------------
 
 
 class NotRun(LookupError):
-    """A run that a claim needs is not there: the claim is not measured for this seed."""
+    """A run that a claim needs is missing, so the claim is not measured for this seed."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A claim's value for one seed, with what it was made of."""
+    """A claim's value for one seed, with the numbers that it is computed from."""
 
     value: float
     parts: Mapping[str, float] = field(default_factory=dict)
     holds: bool = True
-    """Does what the claim says beside its value hold? If not, it is not so, whatever the value."""
+    """Whether the claim's further condition holds; if not, the claim is not reproduced, whatever the value."""
 
 
 Measure = Callable[["Data", int], Measured | None]
@@ -104,7 +106,7 @@ Parts = dict[str, float]
 
 @dataclass(frozen=True)
 class Claim:
-    """Something a paper says, how it is measured here and when it counts as reproduced."""
+    """A statement of a paper, how it is measured here, and when it counts as reproduced."""
 
     id: str
     text: str
@@ -119,19 +121,19 @@ class Claim:
     rule: Band
     figure: str
     why: str = ""
-    """Best explanation of a miss, shown when there is one. It cites figures as `{name}`: one of the measure's parts, or
+    """Best explanation of a miss, shown if the claim is missed. `{name}` cites one of the measure's parts, or
     the value of the claim with this id."""
     standing: Standing = AS_PREDICTED
-    """Is its verdict evidence?"""
+    """Whether its verdict is evidence."""
     redefined: str = ""
     """How its measure or rule was changed after first results, if it was."""
     kind: str = "qualitative"
     remark: Callable[[Data], str] | None = None
     possible: Range | None = None
-    """The smallest and the largest value the measure can have; `None`: what the unit gives, or anything."""
+    """The smallest and the largest possible value; `None`: the range of the unit, or any value."""
 
     def __post_init__(self) -> None:
-        """Refuse a rule that every possible value meets, or none."""
+        """Refuse a rule that every possible value meets, or that none meets."""
         low, high = self.range
         first, last = self.rule.allowed()
         if self.standing.kind == PREDICTED and first <= low and last >= high:
@@ -152,7 +154,7 @@ class Claim:
 
 
 def by_name(label: str, values: Any, titles: Mapping[Any, str] | None = None, **axes: Sequence[Any]) -> Parts:
-    """Values of an array by name, those that exist: the label is filled in with each axis' value, or its title.
+    """Finite values of an array by name: the label is filled in with the value, or title, of each axis.
 
     An axis that the label does not name is averaged over.
 
@@ -185,7 +187,7 @@ def of(
 ) -> Measure:
     """A measure: `over` of the `value` of an array of the runs (`Data.array`), times `scale`.
 
-    `beside` names the array's numbers and `each` those of the value, to be shown beside the claim.
+    `beside` is the label of the array's numbers and `each` that of the computed values; both are shown with the claim.
     """
     axes = {name: axis for name, axis in factors.items() if isinstance(axis, list | tuple)}
 
@@ -199,41 +201,41 @@ def of(
 
 
 def _left(label: str, made: Floats, axes: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """The axes of what was made of an array: those that the label names, else the last; of each its last values."""
+    """The axes of the computed array: those that the label names, else the last ones, each cut to its last values."""
     named = {name: axis for name, axis in axes.items() if f"{{{name}" in label}
     left = named if len(named) == made.ndim else dict(list(axes.items())[len(axes) - made.ndim :])
     return {name: axis[len(axis) - size :] for (name, axis), size in zip(left.items(), made.shape, strict=True)}
 
 
 def known(values: Any) -> Floats:
-    """The values that exist; a ratio to nothing does not."""
+    """The finite values; for example, a ratio with denominator zero is left out."""
     flat = np.ravel(np.asarray(values, dtype=np.float64))
     return flat[np.isfinite(flat)]
 
 
 def mean(values: Any) -> float:
-    """Mean of what exists; NaN of nothing."""
+    """Mean of the finite values; NaN if there are none."""
     return float(np.mean(found)) if len(found := known(values)) else math.nan
 
 
 def median(values: Any) -> float:
-    """Median of what exists; NaN of nothing."""
+    """Median of the finite values; NaN if there are none."""
     return float(np.median(found)) if len(found := known(values)) else math.nan
 
 
 def least(values: Any) -> float:
-    """Smallest of what exists; NaN of nothing."""
+    """Smallest finite value; NaN if there is none."""
     return float(np.min(found)) if len(found := known(values)) else math.nan
 
 
 def most(values: Any) -> float:
-    """Largest of what exists; NaN of nothing."""
+    """Largest finite value; NaN if there is none."""
     return float(np.max(found)) if len(found := known(values)) else math.nan
 
 
 def _measured(claim: Claim, data: Data, seed: int) -> Measured | None:
     if not isinstance(claim.measure, pl.Expr):
-        # A ratio to nothing is not a number, and is not measured.
+        # A division by zero gives NaN, which counts as not measured.
         with contextlib.suppress(NotRun), np.errstate(all="ignore"):
             return claim.measure(data, seed)
         return None
@@ -245,17 +247,17 @@ def _measured(claim: Claim, data: Data, seed: int) -> Measured | None:
 
 
 CITATION = re.compile(r"{([^{}]+)}")
-"""A figure that a reason cites."""
+"""Matches a figure cited in a reason."""
 
 
 def _is_secured(rule: Band, values: Sequence[float]) -> bool:
-    """Does Student's interval of the seeds' mean lie within the rule?"""
+    """Whether Student's interval of the seeds' mean lies within the rule."""
     found = interval(values, "mean")
     return all(rule.judge(end) is Verdict.PASSED for end in (found.low, found.high))
 
 
 def cited(text: str, figures: Mapping[str, str]) -> str:
-    """A reason with the figures that it cites; one that was not measured is called so, other claims' ids stay."""
+    """A reason with its cited figures filled in, or "not measured"; other claims' ids are left as they are."""
 
     def figure(found: re.Match[str]) -> str:
         return figures.get(found[1], found[0] if IDENTITY.fullmatch(found[1]) else f"({found[1]}: not measured)")
@@ -264,14 +266,14 @@ def cited(text: str, figures: Mapping[str, str]) -> str:
 
 
 IDENTITY = re.compile(r"[A-Z0-9]+-[A-Z]*\d+[a-z]?")
-"""How claims are called."""
+"""Format of a claim's id."""
 
 
 def judge(claim: Claim, data: Data) -> ClaimResult:
     """Measure a claim for every seed and apply its rule to the median.
 
-    It is reproduced if every seed reproduces it, or the interval of the seeds' mean lies within the rule. Otherwise a
-    median that reproduces it decides nothing.
+    The claim is reproduced if every seed reproduces it, or if the interval of the seeds' mean lies within the rule. If
+    only the median does, the claim is undecided.
     """
     values: list[float] = []
     holds: list[bool] = []
@@ -286,7 +288,7 @@ def judge(claim: Claim, data: Data) -> ClaimResult:
             parts.setdefault(name, []).append(part)
     middle = statistics.median(values) if values else float("nan")
     each = [claim.rule.word(value) if so else NOT for value, so in zip(values, holds, strict=True)]
-    # Half of the seeds do not make a claim.
+    # The condition must hold in more than half of the seeds.
     verdict = NOT if values and 2 * sum(holds) <= len(holds) else claim.rule.word(middle)
     if verdict == REPRODUCED and set(each) != {REPRODUCED} and not (all(holds) and _is_secured(claim.rule, values)):
         verdict = UNDECIDED

@@ -1,8 +1,7 @@
-"""The same sweep on many machines: Dask hands out the runs, tailback has no scheduler of its own.
+"""Runs a sweep on many machines: Dask distributes the runs, without a scheduler of tailback's own.
 
-Workers simulate and measure; the process that started the sweep alone writes the store. Short runs are handed out
-several at a time, as handing out costs milliseconds. A run whose worker dies is given to another one. See
-`docs/cluster.md`.
+Workers simulate and measure; only the process that started the sweep writes the store. Short runs are sent in batches,
+as sending costs milliseconds. If a worker dies, another one gets its run. See `docs/cluster.md`.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from tailback.experiment.workers import EngineMismatch, Keep, Outcome, Task, per
 
 __all__ = ["ClusterError", "Dask", "connect"]
 
-#: What is handed out at once is to take this many seconds of processor, and is at most this many runs.
+#: Target processor time of a batch in seconds, and its maximum number of runs.
 BATCH_S = 0.5
 MOST_AT_ONCE = 64
-#: How often the size of the cluster is asked for.
+#: Seconds between queries of the cluster's size.
 ASK_EVERY_S = 1.0
 
 
@@ -40,13 +39,13 @@ def connect(address: str) -> Any:
     if scheme != "dask" or not found or not rest:
         raise ClusterError(f'"{address}" is no cluster. Write dask://HOST:8786, or dask:///path/to/scheduler.json')
     if not rest.startswith("/") and not re.search(r":\d+$", rest):
-        # Dask would wait for it, and end with a traceback of its own.
+        # Without a port Dask would wait, then fail with its own traceback.
         raise ClusterError(f'"{address}" has no port. Write dask://{rest.rstrip(":")}:8786, or that of your scheduler')
     distributed = _distributed()
     try:
         if rest.startswith("/"):
             if not Path(rest).is_file():
-                # Dask would wait for the file for ever.
+                # Dask would wait for a missing file forever.
                 raise ClusterError(
                     f"there is no scheduler file {rest}. Start one: dask scheduler --scheduler-file {rest}"
                 )
@@ -65,26 +64,26 @@ def _distributed() -> Any:
 
 
 class Dask:
-    """A crew of Dask workers, given by a `distributed.Client`."""
+    """A crew of Dask workers, reached through a `distributed.Client`."""
 
     def __init__(self, client: Any, keep: Keep) -> None:
         if not hasattr(client, "submit") or not hasattr(client, "scheduler_info"):
             raise ClusterError(f"{client!r} is no distributed.Client")
         self._client = client
-        # With each batch: Dask keeps one copy of what is scattered, and a worker that dies may hold it.
+        # Sent with each batch: Dask keeps one copy of scattered data, and the worker that holds it may die.
         self._keep = keep
         self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._waiting: list[Task] = []
         self._futures: dict[str, tuple[Any, Sequence[Task]]] = {}
         self._outcomes: collections.deque[Outcome] = collections.deque()
-        #: Seconds of processor that a run took, of the last batches.
+        #: Processor seconds per run, over the last batches.
         self._took: collections.deque[float] = collections.deque(maxlen=16)
         self._threads = 0
         self._asked = -math.inf
 
     @property
     def capacity(self) -> int:
-        """Enough that a worker need not wait for this process; follows a cluster that grows."""
+        """Tasks to have in progress so that no worker waits for this process; follows a growing cluster."""
         if time.monotonic() - self._asked > ASK_EVERY_S:
             workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
             self._threads = sum(int(worker["nthreads"]) for worker in workers)
@@ -95,7 +94,7 @@ class Dask:
     def _at_once(self) -> int:
         if not self._took:
             return 1
-        # Of the processor, not of the clock: a busy machine makes runs late, and handing them out no cheaper.
+        # Processor time, not wall-clock time: a busy machine makes runs slower, but sending them no cheaper.
         return max(1, min(MOST_AT_ONCE, int(BATCH_S / max(statistics.median(self._took), 1e-6))))
 
     def submit(self, task: Task) -> None:
@@ -131,18 +130,18 @@ class Dask:
         if isinstance(error, EngineMismatch):
             raise error
         if len(tasks) > 1:
-            # One of them may have taken its workers along: each by itself, so that the others are not lost.
+            # One of the runs may have crashed its workers; send each alone, so that the others are not lost.
             for task in tasks:
                 self._hand_out([task])
             return None
-        # Its workers died (`KilledWorker`), or it could not be sent.
+        # The workers died (`KilledWorker`), or the task could not be sent.
         message = (
             f"{type(error).__name__}: {error}" if error is not None else f"the cluster gave it up ({future.status})"
         )
         return Outcome(tasks[0].number, None, message, 0.0)
 
     def stop(self) -> None:
-        """Give back what is not finished; a run that a worker is in the middle of ends by itself, unused."""
+        """Cancel unfinished tasks; a run in progress on a worker ends by itself and is discarded."""
         with contextlib.suppress(Exception):
             self._client.cancel([future for future, _ in self._futures.values()], force=True)
         self._futures.clear()

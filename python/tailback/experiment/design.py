@@ -1,7 +1,7 @@
-"""Which points of a space are run: grids, zipped lists, Latin hypercubes, Sobol sequences, and their products.
+"""Designs: the points at which a sweep runs, as grids, zipped lists, Latin hypercubes, Sobol sequences, products.
 
-A point is a mapping from the path of a value in the scenario to the value. Designs multiply (`*`: every point of one
-with every point of the other) and add (`+`: one after the other).
+A point maps the path of a value in the scenario to the value. `*` combines every point of one design with every point
+of the other; `+` appends one design to the other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tailback import extras
 from tailback.errors import Problem, ScenarioError
 from tailback.units import Bytes, Duration, Rate
 
-#: The most points of a sweep.
+#: Maximum points of a sweep.
 MOST_POINTS = 10_000_000
 
 __all__ = ["Design", "Point", "Span", "grid", "latin_hypercube", "single", "sobol", "table", "zipped"]
@@ -29,11 +29,11 @@ Point = dict[str, Any]
 
 
 def refuse(field: str, value: Any, problem: str, fix: str) -> ScenarioError:
-    """Something wrong with a sweep's description, as with a scenario's."""
+    """The error for a fault in a sweep's description, in the format of a scenario's."""
     return ScenarioError([Problem(field, value, problem, fix)])
 
 
-#: The most runs of a sweep. A row of the store takes some kilobytes, a run at least a millisecond.
+#: Maximum runs of a sweep. A row of the store takes some kilobytes, a run at least a millisecond.
 MOST_RUNS = 10_000_000
 
 
@@ -45,7 +45,7 @@ def demand_few(field: str, number: int, what: str) -> None:
 
 
 class Design:
-    """Points, made when they are asked for.
+    """Points, generated when they are needed.
 
     >>> rates = grid({"dumbbell.rate": ["1mbit", "10mbit"]})
     >>> senders = zipped({"flow.bulk.cc": ["reno", "cubic"], "flow.bulk.stack": ["freebsd-7", "linux"]})
@@ -55,7 +55,7 @@ class Design:
 
     def __init__(self, axes: Sequence[str], size: int, points: Callable[[], Iterator[Point]]) -> None:
         demand_few("grid", size, "points")
-        #: The paths that vary.
+        #: The paths that the design varies.
         self.axes = tuple(axes)
         self._size = size
         self._points = points
@@ -104,7 +104,7 @@ def _values(what: str, path: str, values: Any) -> list[Any]:
 
 
 def single() -> Design:
-    """The base scenario alone, for replicates."""
+    """The base scenario alone, for runs that differ only in the seed."""
     return Design((), 1, lambda: iter([{}]))
 
 
@@ -124,7 +124,7 @@ def grid(axes: Mapping[str, Sequence[Any]]) -> Design:
 
 
 def zipped(axes: Mapping[str, Sequence[Any]]) -> Design:
-    """The first values of all paths together, then the second ones, and so on.
+    """The first values of all paths as one point, the second values as the next, and so on.
 
     >>> list(zipped({"flow.bulk.cc": ["reno", "htcp"], "dumbbell.tick_hz": [100, 1000]}))[1]
     {'flow.bulk.cc': 'htcp', 'dumbbell.tick_hz': 1000}
@@ -143,7 +143,7 @@ def zipped(axes: Mapping[str, Sequence[Any]]) -> Design:
 
 
 def table(columns: Sequence[str | Sequence[str]], rows: Sequence[Sequence[Any]]) -> Design:
-    """A point a row. A column is the path of a value, or several paths that take the same value.
+    """One point per row. A column is the path of a value, or several paths with the same value.
 
     >>> list(table(["dumbbell.rate", ["flow.a.cc", "flow.b.cc"]], [["1mbit", "reno"], ["9mbit", "htcp"]]))[1]
     {'dumbbell.rate': '9mbit', 'flow.a.cc': 'htcp', 'flow.b.cc': 'htcp'}
@@ -166,7 +166,7 @@ def table(columns: Sequence[str | Sequence[str]], rows: Sequence[Sequence[Any]])
 
 @dataclass(frozen=True)
 class Span:
-    """A range of numbers or quantities to sample from: evenly, or evenly in the logarithm.
+    """A range of numbers or quantities to sample from, uniformly or log-uniformly.
 
     >>> Span("1mbit", "100mbit", log=True).at(0.5)
     '10mbit'
@@ -177,7 +177,7 @@ class Span:
     log: bool = False
 
     def at(self, share: float) -> Any:
-        """The value at `share` of the way, to six digits."""
+        """The value at the fraction `share` of the range, to six digits."""
         low, high, unit = _ends(self.low, self.high)
         if self.log and not (low > 0 and high > 0):
             raise refuse("span", f"{self.low} … {self.high}", "has no logarithm", "Give ends above zero")
@@ -191,7 +191,7 @@ class Span:
 
 
 def _ends(low: Any, high: Any) -> tuple[float, float, Any]:
-    """Both ends as numbers, and what makes a value of such a number: a class, a suffix, or nothing."""
+    """Both ends as numbers, and the class or suffix that turns such a number into a value; None for plain numbers."""
     if not isinstance(low, str) and not isinstance(high, str):
         kind = type(low) if isinstance(low, Rate | Duration | Bytes) else None
         return float(low), float(high), kind
@@ -213,7 +213,7 @@ def _sampled(what: str, axes: Mapping[str, Any], shares: Any) -> Design:
         if isinstance(axis, tuple) and len(axis) == 2:
             axis = Span(*axis)
         if isinstance(axis, Span):
-            axis.at(0.5)  # Says at once what is wrong with it.
+            axis.at(0.5)  # Raises the error for a wrong span at once.
             rulers.append(axis.at)
         else:
             values = _values(what, path, axis)
@@ -235,7 +235,7 @@ def _points_wanted(what: str, points: Any) -> int:
 
 
 def latin_hypercube(axes: Mapping[str, Any], points: int, *, seed: int = 1) -> Design:
-    """`points` samples of which each axis has one in each of `points` equal slices (McKay et al. 1979).
+    """`points` samples, with exactly one in each of `points` equal slices of every axis (McKay et al. 1979).
 
     An axis is a `Span`, a pair (low, high), or a list of values to choose from.
 

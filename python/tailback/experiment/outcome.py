@@ -1,4 +1,4 @@
-"""What a study came to: claims with their verdicts, tables, figures, and by what it was run; kept as `study.json`."""
+"""The result of a study: claims with verdicts, tables, figures and the command; stored as `study.json`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 REPRODUCED, UNDECIDED, NOT, UNMEASURED = map(
     CLAIM, (Verdict.PASSED, Verdict.UNDECIDED, Verdict.FAILED, Verdict.NOT_RUN)
 )
-"""Verdicts. Undecided: the median reproduces the claim, but neither every seed nor their interval does."""
+"""Verdicts. Undecided: only the median reproduces the claim, not every seed or the interval of their mean."""
 PREDICTED = "predicted"
 """The standing of a claim whose verdict is evidence."""
 FORMAT = 2
-"""Layout of study.json."""
+"""Version of the layout of study.json."""
 
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """A claim with what came out."""
+    """A claim with its verdict and the values behind it."""
 
     id: str
     text: str
@@ -47,13 +47,13 @@ class ClaimResult:
     note: str
     why: str
     standing: str
-    """Predicted, fitted, restated, cannot fail or not testable: is the verdict evidence?"""
+    """Whether the verdict is evidence: predicted, fitted, restated, cannot fail or not testable."""
     because: str
-    """Why it is not, if it is not."""
+    """Why the verdict is not evidence; empty if it is."""
     redefined: str
-    """What of its measure or rule was changed after first results."""
+    """How its measure or rule was changed after first results; empty if it was not."""
     scale: str = ""
-    """Rate and time in the paper's, and seeds."""
+    """Rate and time relative to the paper's, and the number of seeds."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class TableOut:
 
 @dataclass
 class StudyResult:
-    """What a study came to."""
+    """The result of a study."""
 
     study: str
     title: str
@@ -81,31 +81,31 @@ class StudyResult:
     figures: list[dict[str, Any]]
     meta: dict[str, Any]
     wall_s: float
-    """From the study's start until its page was written: runs, claims and figures. The same everywhere."""
+    """Seconds from the start of the study until its page was written: runs, claims and figures."""
     simulated_s: float
     cells_run: int
     cells_reused: int
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for `--json`; numbers that do not exist are null."""
+        """Plain data for `--json`; non-finite numbers are null."""
         found = {"format": FORMAT, **asdict(self), "report": self.report_path}
         return cast(dict[str, Any], _plain({name: found[name] for name in ("format", *_KEPT)}))
 
     def took(self) -> str:
-        """How long this took, the runs that were found left out."""
+        """Wall-clock time of this call as text; reused runs are not part of it."""
         return f"{self.wall_s:.1f} s"
 
     def verdicts(self) -> dict[str, int]:
-        """How many claims came to which verdict, of those that were predicted: no other is evidence."""
+        """Number of predicted claims by verdict; only predicted claims are evidence."""
         counted = Counter(claim.verdict for claim in self.claims if claim.standing == PREDICTED)
         return {word: counted[word] for word in (REPRODUCED, UNDECIDED, PARTLY, NOT, UNMEASURED) if counted[word]}
 
     def aside(self) -> dict[str, int]:
-        """How many claims do not count, by their standing."""
+        """Number of claims that do not count, by standing."""
         return dict(Counter(claim.standing for claim in self.claims if claim.standing != PREDICTED))
 
     def counts(self) -> str:
-        """Both in a sentence, with no stop at its end."""
+        """Counts of verdicts and of claims that do not count, in a sentence without a full stop."""
         verdicts, aside = (
             ", ".join(f"{count} {word}" for word, count in each.items()) for each in (self.verdicts(), self.aside())
         )
@@ -113,7 +113,7 @@ class StudyResult:
         return f"{said}. Not counted: {aside}" if aside else said
 
     def print(self, console: Console) -> None:
-        """Show the claims table and where the report lies."""
+        """Print the claims table and the report's path."""
         from rich.table import Table
         from rich.text import Text
 
@@ -143,7 +143,7 @@ class StudyResult:
 
 
 _KEPT = [{"report_path": "report"}.get(one.name, one.name) for one in fields(StudyResult) if one.name != "folder"]
-"""What study.json holds."""
+"""Fields stored in study.json."""
 
 
 def _plain(value: Any) -> Any:
@@ -190,5 +190,5 @@ def _read(stored: dict[str, Any], out: Path) -> StudyResult:
 
 
 def is_study(path: Path) -> bool:
-    """Does this folder hold a finished study?"""
+    """Whether this folder holds a finished study."""
     return (Path(path) / "study.json").is_file()

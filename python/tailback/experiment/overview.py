@@ -1,4 +1,4 @@
-"""One page for all studies: every claim with its verdict, what failed first, written from result folders alone."""
+"""The overview page of all studies: every claim with its verdict, failures first, from result folders alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tailback.files import write_text
 from tailback.judge import PARTLY
 
 ORDER = (NOT, PARTLY, UNDECIDED, UNMEASURED, REPRODUCED)
-"""Worst first: a page that hides its misses is an advertisement."""
+"""Order of verdicts on the page: failures first."""
 TITLES = {
     NOT: "Not reproduced",
     PARTLY: "Partly reproduced",
@@ -42,34 +42,34 @@ ASIDE = {
     UNTESTABLE: ("Not testable, or contradicted by the paper itself", "No run like the paper's could show these, or "
                  "the paper says the opposite elsewhere."),
 }  # fmt: skip
-"""What does not count, its title, and why it does not."""
+"""Standings that do not count: title and reason."""
 NUMBERS = frozenset({"quantitative", "number"})
-"""Kinds of claims that are about a printed number; all others are about words."""
+"""Kinds of claims about a printed number; all other kinds are about words."""
 OURS = "expectation"
-"""Kind of what no paper claims."""
+"""Kind of claims of our own, which no paper makes."""
 COLUMNS = ("study", "claim", "what the paper says", "paper", "ours", "spread", "scale")
 CHANGED, ALIKE = "†", "‡"
-"""Marks of a claim that was redefined, and of seeds that hardly differ."""
+"""Marks of a redefined claim, and of a claim whose seeds hardly differ."""
 ALIKE_WITHIN = 0.01
-"""Seeds that differ by less of their median hardly differ."""
+"""Seeds hardly differ if their range is below this share of the median."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """How many of the claims that were measured came out as the paper has them."""
+    """How many of the measured claims were reproduced."""
 
     reproduced: int
     measured: int
 
     def words(self) -> str:
-        """Say it, rounded down: 89.9 % are not 90."""
+        """The share in words, rounded down: 89.9 % is not 90 %."""
         if not self.measured:
             return "none measured"
         return f"{self.reproduced} of {self.measured}, {100 * self.reproduced // self.measured} %"
 
 
 def share(claims: Sequence[ClaimResult], *, numbers: bool, standing: str = PREDICTED) -> Share:
-    """Reproduced printed numbers, or words, of one standing."""
+    """The share of reproduced claims with one standing, about printed numbers or about words."""
     chosen = [
         claim
         for claim in claims
@@ -79,13 +79,13 @@ def share(claims: Sequence[ClaimResult], *, numbers: bool, standing: str = PREDI
 
 
 def seeds_alike(claim: ClaimResult) -> bool:
-    """Do the seeds hardly differ? Then their spread says nothing of how sure the value is."""
+    """Whether the seeds hardly differ; their spread then does not show the uncertainty of the value."""
     values = claim.values
     return len(values) > 1 and max(values) - min(values) <= ALIKE_WITHIN * abs(statistics.median(values))
 
 
 def find(folder: Path, names: Sequence[str]) -> tuple[list[StudyResult], list[str]]:
-    """The finished studies in `folder` (one folder each, by name), and the names of those that are not there."""
+    """The finished studies in `folder` (one folder each, by name), and the names of missing ones."""
     there, missing = [], []
     for name in names:
         if (folder / name / "study.json").is_file():
@@ -144,7 +144,7 @@ def markdown(
 
 
 def _studies(results: Sequence[StudyResult]) -> list[str]:
-    """Each study in a line: what it is about, after which paper, and what its claims are called."""
+    """A table with one line per study: its topic, its paper and the ids of its claims."""
     lines = ["| study | about | paper | its claims |", "|---|---|---|---|"]
     for result in results:
         cells = [_link(result), result.title, result.paper, f"`{result.claims[0].id}` to `{result.claims[-1].id}`"]
@@ -158,7 +158,7 @@ def _without_claims(pages: Mapping[str, str]) -> list[str]:
 
 
 def _words() -> list[str]:
-    """The words of the tables, before the first of them."""
+    """The key to the tables' terms, above the first table."""
     aside = [f"- *{standing}*: {words[0].lower()}{words[1:]}" for standing, (_, words) in ASIDE.items()]
     return [
         "## Words",
@@ -205,7 +205,7 @@ def _totals(results: Sequence[StudyResult]) -> list[str]:
 
 
 def _honesty(claims: Sequence[tuple[StudyResult, ClaimResult]]) -> list[str]:
-    """What a reader must know of rules, set-ups, scale and spread before believing the totals."""
+    """Limitations to know before reading the totals: rules, set-ups, scale and spread."""
     changed = sum(bool(claim.redefined) for _, claim in claims)
     small = sum("1/" in claim.scale for _, claim in claims)
     alike = Counter(result.study for result, claim in claims if seeds_alike(claim))
@@ -251,7 +251,7 @@ def _cell(text: str) -> str:
 
 
 def _table(of_it: Sequence[tuple[StudyResult, ClaimResult]], more: Sequence[str]) -> list[str]:
-    """Claims with what came out, and further columns: `why`, `verdict` or `because`."""
+    """Claims with their results, and further columns: `why`, `verdict` or `because`."""
     columns = [*COLUMNS, *more]
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     for result, claim in of_it:
@@ -277,7 +277,7 @@ def _runs(results: Sequence[StudyResult]) -> list[str]:
 
 
 def summary(results: Sequence[StudyResult], missing: Sequence[str] = ()) -> dict[str, object]:
-    """The same as plain data, for `--json`."""
+    """The overview as plain data, for `--json`."""
     every = [claim for result in results for claim in result.claims]
     return {
         "studies": {result.study: result.verdicts() for result in results},
@@ -302,14 +302,14 @@ def summary(results: Sequence[StudyResult], missing: Sequence[str] = ()) -> dict
 
 
 def beside(page: Path, names: Sequence[str]) -> dict[str, str]:
-    """The pages in the folder of this one that are of no study with claims: title and file."""
+    """Title and file of the pages in the page's folder that belong to no study with claims."""
     files = sorted(file for file in page.parent.glob("*.md") if file.name != page.name and file.stem not in names)
     heads = {file.name: file.read_text(encoding="utf-8").partition("\n")[0] for file in files}
     return {head.removeprefix("# "): name for name, head in heads.items() if head.startswith("# ")}
 
 
 def write(folder: Path, names: Sequence[str], page: Path) -> dict[str, object]:
-    """Write the page from the studies' folders under `folder`; returns `summary`. `ResultError` if there is none."""
+    """Write the page from the studies' folders in `folder`; returns `summary`. `ResultError` if there is none."""
     results, missing = find(folder, names)
     write_text(page, markdown(results, missing, beside(page, names)))
     plain = summary(results, missing)

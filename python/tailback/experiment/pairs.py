@@ -1,4 +1,4 @@
-"""Two scenarios compared seed by seed: what both have in common cancels, and the difference has an interval."""
+"""Compares two scenarios seed by seed: common effects cancel, and the difference has an interval."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tailback.scenario import Scenario
 
 __all__ = ["PairedMetric", "PairedRuns", "lean", "run_pairs", "that_matter", "with_algorithm"]
 
-#: What the comparison does not speak of: what the simulator did, not what the network did.
+#: Metrics left out of the comparison: they describe the simulator, not the network.
 _LEFT_OUT = ("events",)
-#: Instruments that no total of a run is measured from.
+#: Instruments that no total is computed from.
 _UNUSED = ("segments", "polls", "queue_polls", "queues", "drops", "captures")
 
 
@@ -38,14 +38,14 @@ class PairedMetric:
     metric: str
     a: Interval
     b: Interval
-    #: Of b - a, seed by seed.
+    #: Interval of b - a, paired by seed.
     difference: Interval
     #: Pairs in which only one of the two has a value.
     one_sided: int = 0
 
     @property
     def verdict(self) -> str:
-        """Is b "higher" or "lower" than a, is it the "same" in every pair, or is the difference "not seen"?"""
+        """Whether b is "higher" or "lower" than a, the "same" in every pair, or the difference is "not seen"."""
         low, high = self.difference.low, self.difference.high
         if low == high == 0.0:
             return "same"
@@ -77,19 +77,19 @@ class PairedRuns:
     seeds: tuple[int, ...]
     confidence: float
     wall_s: float = 0.0
-    #: What ended a run, with its seed and side.
+    #: Errors of failed runs, with seed and side.
     errors: list[str] = field(default_factory=list)
     _values: tuple[dict[int, dict[str, float]], dict[int, dict[str, float]]] = field(default_factory=lambda: ({}, {}))
     _known: tuple[str, ...] = ()
 
     @property
     def pairs(self) -> int:
-        """How many were finished."""
+        """Number of finished pairs."""
         return len(self._values[0].keys() & self._values[1].keys())
 
     @property
     def seeds_agree(self) -> bool:
-        """Did all seeds of a side give the very same? Then nothing was drawn, and the intervals say nothing."""
+        """Whether all seeds of each side gave equal results: nothing was random, and intervals mean nothing."""
 
         def agree(values: Mapping[int, Mapping[str, float]]) -> bool:
             return len({json.dumps(row, sort_keys=True) for row in values.values()}) == 1
@@ -98,7 +98,7 @@ class PairedRuns:
 
     @property
     def metrics(self) -> list[PairedMetric]:
-        """Every metric that both scenarios have, with the difference over the pairs."""
+        """Every metric that both scenarios have, with its difference over the pairs."""
         a, b = self._values
         seeds = sorted(a.keys() & b.keys())
         out = []
@@ -123,7 +123,7 @@ class PairedRuns:
         }  # fmt: skip
 
 
-#: In this order users ask: what people notice, what flows get, what is lost, what the link does.
+#: Metrics in order of interest: user experience, what flows get, loss, link.
 _FIRST = (
     ("delay_p95_ms", "experience_p95_ms", "experience_mos"),
     ("goodput_mbps",),
@@ -133,9 +133,9 @@ _FIRST = (
 
 
 def that_matter(rows: Sequence[PairedMetric], most: int = 10) -> list[PairedMetric]:
-    """At most `most` of the rows that differ: what users ask for before what explains it, the largest change first.
+    """At most `most` of the rows that differ, in the order of interest, largest change first.
 
-    The whole's own metrics come last. Of two that say the same of a flow the first is taken.
+    Metrics of the whole run come last. Of two equivalent metrics of a flow the first is taken.
     """
 
     def rank(row: PairedMetric) -> tuple[bool, int, float]:
@@ -152,7 +152,7 @@ def that_matter(rows: Sequence[PairedMetric], most: int = 10) -> list[PairedMetr
 def with_algorithm(
     scenario: Scenario, cc: str, flows: Sequence[str] = (), algorithms: Algorithms | None = None
 ) -> Scenario:
-    """The scenario with another congestion control, of the `flows` named or of all over TCP."""
+    """The scenario with another congestion control for the named `flows`, or for all TCP flows."""
     resolved = scenario.resolve(algorithms=factories(algorithms), live=True)
     tcp = [row["name"] for row in resolved["flows"] if row.get("tcp")]
     for name in flows:
@@ -222,7 +222,7 @@ def run_pairs(
     # A seed has 64 bits.
     seeds = tuple((first + number) % 2**64 for number in range(pairs))
     out = PairedRuns(labels, seeds, confidence, _known=known)
-    # Both of a seed follow one another, so that an interrupted comparison has whole pairs.
+    # The runs of a pair are adjacent, so that an interrupted comparison has whole pairs.
     work = [(side, seed) for seed in seeds for side in (0, 1)]
     began = time.perf_counter()
     try:
@@ -249,7 +249,7 @@ def run_pairs(
 
 
 class InterruptedPairs(Interrupted):
-    """Ctrl-C during a comparison; `partial` has the pairs that were finished."""
+    """Ctrl-C during a comparison; `partial` has the finished pairs."""
 
     def __init__(self, partial: PairedRuns) -> None:
         done = partial.pairs
@@ -258,6 +258,6 @@ class InterruptedPairs(Interrupted):
 
 
 def lean(resolved: Mapping[str, Any]) -> dict[str, Any]:
-    """The same without the instruments that nothing compared is measured from; they change no result."""
+    """The scenario without instruments that no compared metric needs; they do not change results."""
     kept = {key: value for key, value in resolved["instruments"].items() if key not in _UNUSED}
     return dict(resolved) | {"instruments": kept | {"internals": False}}

@@ -1,4 +1,4 @@
-"""What is kept of each run: the usual totals, and what the sweep names besides."""
+"""The metrics kept of each run: the usual totals, and further ones that the sweep names."""
 
 from __future__ import annotations
 
@@ -26,27 +26,28 @@ __all__ = ["RunMetrics", "measurable", "measured", "totals", "totals_names"]
 
 #: Changes when `totals` does, so that old rows are not treated as new ones.
 REVISION = "6"
-#: With more flows (or links) than this, only what they come to together is kept.
+#: With more flows (or links) than this, only totals over all of them are kept.
 MOST = 16
 
 _FLOW = ("goodput_mbps", "loss", "retransmitted", "timeouts", "rtt_min_ms", "srtt_ms")
 _LINK = ("utilisation", "delivered", "dropped", "marked", "backlog_mean_bytes", "backlog_max_bytes")
 _DELAY = ("delay_p50_ms", "delay_p95_ms", "delay_p99_ms", "delay_mean_ms", "delay_max_ms")
-#: What the people on the link experience (`tailback.experience`), where it was recorded.
+#: Columns of user experience (`tailback.experience`), where it was recorded.
 _EXPERIENCE = ("median_ms", "p95_ms", "lost", "jitter_ms", "mos")
 _Measure = Callable[[Result, str, float | None, float | None], float]
-#: Of an algorithm's own quantities: a statistic, the share of polls at a value, or how often it is entered.
+#: Metric of an algorithm's internal quantity: a statistic, the share of polls at a value, or how often the value is
+#: entered.
 _OWN = re.compile(r"own_(?P<name>\w+)_(?:(?P<of>mean|min|max|last)|(?P<how>is|enters)_(?P<at>\d+))")
 _OWN_STATISTICS: dict[str, Callable[[Any], Any]] = {
     "mean": np.mean, "min": np.min, "max": np.max, "last": lambda values: values[-1],
 }  # fmt: skip
-#: Of those of a flow's exchanges that one of its algorithms carried: `cc` is turn 0.
+#: Metric over the exchanges that one of a flow's algorithms carried; `cc` is turn 0.
 _TURN = re.compile(r"turn_(?P<turn>\d+)_(?P<key>answered_mbps|answer_p9[59]_ms)")
 _WHOLE = ("goodput_mbps", "jain", "utilisation", "loss", "backlog_mean_bytes", "packets", "events")
 
 
 def totals_names(resolved: Mapping[str, Any], most: int = MOST) -> list[str]:
-    """The names `totals` gives for a resolved scenario."""
+    """The names of `totals` for a resolved scenario."""
     flows = [row["name"] for row in resolved["flows"]]
     links = [row["name"] for row in resolved["links"] if holds_queue(row)]
     out = list(_WHOLE)
@@ -63,17 +64,17 @@ def totals_names(resolved: Mapping[str, Any], most: int = MOST) -> list[str]:
 
 
 def totals(result: Result, most: int = MOST) -> dict[str, float]:
-    """Goodput, loss, delay and occupancy of a run: of each flow and link if they are few, and of the whole.
+    """Goodput, loss, delay and occupancy of a run: for each flow and link if they are few, and for the whole run.
 
-    The whole: goodput of all TCP flows together and Jain's index over them; utilisation, loss and mean backlog of
-    the bottleneck. Delays are one-way, of the packets that arrived, where packets were recorded.
+    Whole run: total goodput of the TCP flows and their Jain's index; utilisation, loss and mean backlog of the
+    bottleneck. Delays are one-way delays of delivered packets, where packets were recorded.
     """
     flows, links = result.flow_summary(), result.link_summary()
     tcp = [number(row["goodput_mbps"]) for row in flows if row["cc"] is not None]
     neck = result.link_index(result.bottleneck)
     columns = result.numpy("links")
     rate = result.link_spec(neck).get("rate_bps")
-    # A kernel has no count of events.
+    # A kernel does not count events.
     events = float(result.numpy("engine")["events"][0]) if "engine" in result.tables else math.nan
     out = {
         "goodput_mbps": float(sum(tcp)) if tcp else math.nan,
@@ -104,7 +105,7 @@ def totals(result: Result, most: int = MOST) -> dict[str, float]:
 
 
 def _noticed(resolved: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """By flow: what players, viewers and readers notice, where it was recorded."""
+    """Metrics of user experience by flow (games, films, web pages), where they were recorded."""
     out: dict[str, tuple[str, ...]] = {}
     tables, specs = recorded(resolved), {row["name"]: row for row in resolved["flows"]}
     for flow, table in tables.items():
@@ -119,11 +120,11 @@ def _noticed(resolved: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def measurable(resolved: Mapping[str, Any], *, window: bool = False) -> dict[str, str]:
-    """The names that `measured` knows of a resolved scenario; with each what [instruments] lacks for it, or nothing.
+    """Names that `measured` accepts for a resolved scenario, each with the [instruments] line it lacks, or "".
 
-    They are those of `totals`, of every flow and link however many, with the loss of each link, the mean, smallest and
-    largest window of each flow, and what its algorithm reports of itself. In a `window` of time there are those that
-    rows with instants give.
+    They include those of `totals` for any number of flows and links, the loss of each link, the mean, smallest and
+    largest window of each flow, and the internal quantities of its algorithm. In a `window` of time, only metrics from
+    timestamped rows exist.
     """
     flows = resolved["flows"]
     links = [row["name"] for row in resolved["links"] if holds_queue(row)]
@@ -184,9 +185,9 @@ def measurable(resolved: Mapping[str, Any], *, window: bool = False) -> dict[str
 
 
 def measured(result: Result, *, start_s: float | None = None, end_s: float | None = None) -> Callable[[str], float]:
-    """What a run measured, by the names of `measurable`; NaN for what it has no value of.
+    """A function that returns a run's metrics by the names of `measurable`; NaN if the run has no value.
 
-    Without window of whole runs. With one of what was sent, asked or polled in [start_s, end_s).
+    Metrics cover the whole run, or what was sent, requested or polled in [start_s, end_s).
     """
     window = start_s is not None or end_s is not None
     whole = {} if window else totals(result, sys.maxsize)
@@ -204,7 +205,7 @@ def measured(result: Result, *, start_s: float | None = None, end_s: float | Non
                 return _EXCHANGES[found["key"]](result, of, start_s, end_s, int(found["turn"]))
             return _MEASURES[key](result, of, start_s, end_s)
         except MissingRows:
-            # It was recorded, and nothing happened: no packet was sent.
+            # Recorded, but empty: no packet was sent.
             return math.nan
 
     return measure
@@ -230,7 +231,7 @@ def _loss(result: Result, of: str, start_s: float | None, end_s: float | None) -
         return metrics.flow_loss_rate(result, of, start_s, end_s)
     if start_s is None and end_s is None:
         return metrics.drop_share_at_link(result, of)
-    # Of those that left the queue: one that is dropped on arrival need not have a row of its entry.
+    # Counts packets that left the queue: a packet dropped on arrival may have no enqueue row.
     table = result.where_link("queue", of)
     event = table["event"][_within(table["t_s"], start_s, end_s)]
     dropped, sent = (int(np.sum(event == EVENTS.index(word))) for word in ("drop", "dequeue"))
@@ -249,7 +250,7 @@ def _backlog(result: Result, link: str, start_s: float | None, end_s: float | No
 
 
 def _polled(column: str, of: Callable[[Any], Any]) -> Callable[[Result, str, float | None, float | None], float]:
-    """The mean, the largest or the like of what was polled."""
+    """A statistic, such as the mean, of a polled column."""
 
     def measure(result: Result, flow: str, start_s: float | None, end_s: float | None) -> float:
         polls = result.where_flow("polls", flow)
@@ -260,24 +261,24 @@ def _polled(column: str, of: Callable[[Any], Any]) -> Callable[[Result, str, flo
 
 
 def _slow_start_cwnd_bytes(result: Result, flow: str, *_: float | None) -> float:
-    """The window at the last poll of slow start; NaN if ssthresh was never set."""
+    """The congestion window at the last poll of slow start; NaN if ssthresh was never set."""
     polls = result.where_flow("polls", flow)
     ended = np.flatnonzero(np.isfinite(polls["ssthresh"].astype(float)))
     return float(polls["cwnd"][ended[0] - 1]) if len(ended) and ended[0] else math.nan
 
 
 def _ramp_ms(result: Result, flow: str, *_: float | None) -> float:
-    """From the flow's start until its receiver first gets nine tenths of the bottleneck's rate over a base RTT."""
+    """Time from a flow's start until its receiver first gets 90 % of the bottleneck's rate over a base RTT."""
     polls = result.where_flow("polls", flow)
     rate = result.ip_rate_bps(result.bottleneck)
     rtt = polls["rtt_min_s"][np.isfinite(polls["rtt_min_s"])]
     if math.isnan(rate) or not len(rtt):
         return math.nan
     time, got, base = polls["t_s"], polls["bytes_received"].astype(float), float(rtt.min())
-    # In IP bytes, as the link counts them: of a full segment.
+    # In IP bytes of full segments, as the link counts them.
     row = next(row for row in result.resolved["flows"] if row["name"] == flow)
     mtu = float(row["tcp"]["mtu"])
-    # IP's header, TCP's and its timestamps.
+    # Headers of IP and TCP with timestamps.
     headers = (40.0 if row.get("ip") == 6 else 20.0) + 20.0 + 12.0
     gained = (got - np.interp(time - base, time, got)) * mtu / (mtu - headers)
     there = np.flatnonzero((gained >= 0.9 * rate / 8.0 * base) & (time >= time[0] + base))
@@ -285,7 +286,7 @@ def _ramp_ms(result: Result, flow: str, *_: float | None) -> float:
 
 
 def longest_pause(result: Result, flow: str) -> tuple[float, float]:
-    """The longest time in which nothing of a flow was acknowledged: from, until, in seconds. Polls are needed."""
+    """Start and end in seconds of the longest time without an acknowledgement for a flow. Needs polls."""
     polls = result.where_flow("polls", flow)
     times, acked = polls["t_s"], polls["bytes_acked"].astype(np.int64)
     row = next(row for row in result.resolved["flows"] if row["name"] == flow)
@@ -301,7 +302,7 @@ def _longest_pause_ms(result: Result, flow: str, *_: float | None) -> float:
 
 def _received_ms(size: float) -> _Measure:
     def measure(result: Result, flow: str, *_: float | None) -> float:
-        """From the flow's start until this many bytes have arrived in order."""
+        """Time from the flow's start until this many bytes have arrived in order."""
         polls = result.where_flow("polls", flow)
         there = np.flatnonzero(polls["bytes_received"] >= size)
         row = next(row for row in result.resolved["flows"] if row["name"] == flow)
@@ -312,7 +313,7 @@ def _received_ms(size: float) -> _Measure:
 
 def _window_reaches_ms(share: float) -> _Measure:
     def measure(result: Result, flow: str, start_s: float | None, end_s: float | None) -> float:
-        """From the beginning of the window of time until cwnd is this share of the BDP, or more."""
+        """Time from the start of the window until cwnd reaches this share of the BDP."""
         polls, bdp, _ = _polls_and_bdp(result, flow, start_s, end_s)
         there = np.flatnonzero(polls["cwnd"] >= share * bdp)
         return 1e3 * (float(polls["t_s"][there[0]]) - (start_s or 0.0)) if len(there) else math.nan
@@ -321,7 +322,7 @@ def _window_reaches_ms(share: float) -> _Measure:
 
 
 def _window_step_bytes(result: Result, flow: str, start_s: float | None, end_s: float | None) -> float:
-    """The largest growth of cwnd within a base RTT until it is nine tenths of the BDP."""
+    """Largest growth of cwnd within a base RTT, before cwnd reaches 90 % of the BDP."""
     polls, bdp, rtt = _polls_and_bdp(result, flow, start_s, end_s)
     time, cwnd = polls["t_s"], polls["cwnd"].astype(float)
     there = np.flatnonzero(cwnd >= 0.9 * bdp)
@@ -333,7 +334,7 @@ def _window_step_bytes(result: Result, flow: str, start_s: float | None, end_s: 
 
 
 def _polls_and_bdp(result: Result, flow: str, start_s: float | None, end_s: float | None) -> tuple[Any, float, float]:
-    """The polls of a window of time, the rate of the flow's bottleneck times its smallest RTT, and that RTT."""
+    """A time window's polls, the flow's BDP (bottleneck rate times smallest RTT), and that RTT."""
     polls = result.where_flow("polls", flow)
     rtt = float(np.nanmin(polls["rtt_min_s"])) if np.isfinite(polls["rtt_min_s"]).any() else math.nan
     rate = result.ip_rate_bps(result.bottleneck)
@@ -344,7 +345,7 @@ def _polls_and_bdp(result: Result, flow: str, start_s: float | None, end_s: floa
 def _answers(
     result: Result, flow: str, start_s: float | None, end_s: float | None, turn: int | None
 ) -> tuple[Any, Any]:
-    """Sizes and response times of what a flow asked for and got whole in a window of time."""
+    """Sizes and response times of the answers that a flow requested and fully received in a time window."""
     rows = result.where_flow("requests", flow)
     chosen = np.isfinite(rows["response_time_s"])
     chosen &= _within(rows["t_s"] + np.where(chosen, rows["response_time_s"], 0.0), start_s, end_s)
@@ -365,7 +366,7 @@ def _answer_ms(share: float) -> Callable[..., float]:
     def measure(
         result: Result, flow: str, start_s: float | None, end_s: float | None, turn: int | None = None
     ) -> float:
-        """The response time that this share of the answers does not exceed."""
+        """Quantile of the response time at this share."""
         _, times = _answers(result, flow, start_s, end_s, turn)
         return 1e3 * float(metrics.quantiles_of(times, (share,))[0])
 
@@ -373,7 +374,7 @@ def _answer_ms(share: float) -> Callable[..., float]:
 
 
 def _settle_ms(result: Result, flow: str, start_s: float | None, end_s: float | None) -> float:
-    """From the window's start until the rate over a second stays within a tenth of that of the window's last third."""
+    """Time from the window's start until the one-second rate stays within 10 % of the rate in its last third."""
     rows = result.where_flow("packets", flow)
     start, end = start_s or 0.0, result.duration_s if end_s is None else end_s
     order = np.argsort(rows["received_s"], kind="stable")
@@ -392,7 +393,7 @@ def _settle_ms(result: Result, flow: str, start_s: float | None, end_s: float | 
 
 
 class _Known(dict[str, str]):
-    """The names of `measurable`, and an algorithm's own quantities, which only its runs name."""
+    """The names of `measurable`, and an algorithm's internal quantities, whose names only a run shows."""
 
     def __init__(self, names: Mapping[str, str], resolved: Mapping[str, Any]) -> None:
         super().__init__(names)
@@ -405,7 +406,7 @@ class _Known(dict[str, str]):
         }
 
     def get(self, name: str, default: Any = None) -> Any:
-        """What [instruments] lacks for a name."""
+        """The [instruments] line that a name lacks."""
         of, _, key = name.rpartition(".")
         if name not in self and _OWN.fullmatch(key):
             return self._own.get(of, default)
@@ -413,7 +414,7 @@ class _Known(dict[str, str]):
 
 
 def _own(result: Result, flow: str, key: str, start_s: float | None, end_s: float | None) -> float:
-    """One of the algorithm's own quantities at the polls; NaN if it has none of this name."""
+    """An algorithm's internal quantity at the polls; NaN if it has none of this name."""
     found = _OWN.fullmatch(key)
     assert found is not None, key
     if found["name"] not in result.internals_names:
@@ -454,7 +455,7 @@ def _within(times: Any, start_s: float | None, end_s: float | None) -> Any:
     return (times >= (start_s or 0.0)) & (times < (math.inf if end_s is None else end_s))
 
 
-#: How a flow began, and how long it stood still, by metric.
+#: Metrics of a flow's start and of its longest pause.
 _START: dict[str, _Measure] = {
     "slow_start_cwnd_bytes": _slow_start_cwnd_bytes,
     "ramp_ms": _ramp_ms,
@@ -467,22 +468,22 @@ _START: dict[str, _Measure] = {
     "received_10MB_ms": _received_ms(1e7),
     "received_15MB_ms": _received_ms(1.5e7),
 }
-#: How a flow takes what others leave, in a window of time, by metric.
+#: Metrics of how a flow uses freed capacity, in a time window.
 _FREED: dict[str, _Measure] = {
     "window_60_ms": _window_reaches_ms(0.6),
     "window_80_ms": _window_reaches_ms(0.8),
     "window_90_ms": _window_reaches_ms(0.9),
     "window_step_bytes": _window_step_bytes,
 }
-#: Of exchanges, with the algorithm's turn as a further argument.
+#: Metrics of exchanges, with the algorithm's turn as a further argument.
 _EXCHANGES: dict[str, Callable[..., float]] = {
     "answered_mbps": _answered_mbps,
     "answer_p95_ms": _answer_ms(0.95),
     "answer_p99_ms": _answer_ms(0.99),
 }
-#: Shares of a game's updates that come later than this, by metric.
+#: Metrics for the share of a game's updates that are later than this limit.
 _LATE: dict[str, _Measure] = {"late_50": _late(0.050), "late_100": _late(0.100)}
-#: What a viewer sees of a film, by metric.
+#: Metrics of a film as its viewer sees it.
 _FILM: dict[str, _Measure] = {
     "startup_s": _film(lambda film: film.startup_s),
     "stalled_s": _film(lambda film: film.stalled_s),
@@ -490,9 +491,9 @@ _FILM: dict[str, _Measure] = {
     "switches": _film(lambda film: film.switches),
     "bitrate_mbps": _film(lambda film: film.bitrate_bps / 1e6),
 }
-#: What loading a page takes, by metric.
+#: Metrics of page loads.
 _PAGES: dict[str, _Measure] = {key: _page(key) for key in ("loads", "load_time_s", "load_time_p95_s", "speed_index_s")}
-#: What is not among the totals, or not in a window, by the last part of its name.
+#: Metrics outside the totals, or outside time windows, by the last part of their name.
 _MEASURES: dict[str, _Measure] = (
     _START
     | _FREED
@@ -518,7 +519,7 @@ _MEASURES: dict[str, _Measure] = (
 
 
 def number(value: Any) -> float:
-    """A float, NaN for what is not there."""
+    """A float; NaN for a missing value."""
     return math.nan if value is None else float(value)
 
 
@@ -541,7 +542,7 @@ class RunMetrics:
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None) -> RunMetrics:
-        """From a mapping of names to functions, or to tables like `{metric = "delay_quantiles", flow = "voip"}`."""
+        """Convert a mapping of names to functions, or to tables like `{metric = "delay_quantiles", flow = "voip"}`."""
         functions: dict[str, Callable[[Result], Any]] = {}
         calls: dict[str, Mapping[str, Any]] = {}
         for name, what in (given or {}).items():
@@ -559,18 +560,18 @@ class RunMetrics:
 
     @property
     def digest(self) -> str:
-        """Equal for equal metrics. A function counts by its source, if that can be had."""
+        """Identifies the metrics: equal digests keep equal metrics. A function counts by its source, if available."""
         parts: dict[str, Any] = {"revision": REVISION, "calls": self.calls}
         for name, function in self.functions.items():
             parts[name] = _source(function)
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
     def names(self, resolved: Mapping[str, Any]) -> list[str]:
-        """The names there will be; of a metric of several numbers only its first part is known."""
+        """The names of the values; for a metric with several numbers only the first part is known."""
         return [*totals_names(resolved), *self.functions, *self.calls]
 
     def __call__(self, result: Result) -> dict[str, float]:
-        """What is kept of a run."""
+        """The values to keep of a run."""
         out = totals(result)
         for name, function in self.functions.items():
             out |= _spread(name, function(result))
@@ -602,7 +603,7 @@ def _check_call(name: str, call: Mapping[str, Any]) -> None:
 
 
 def _spread(name: str, value: Any) -> dict[str, float]:
-    """One column for a number, numbered columns for a few; a series has no place in a table of runs."""
+    """One column for a number, numbered columns for a few; raises an error for a series."""
     if isinstance(value, Mapping):
         return {f"{name}.{key}": number(item) for key, item in value.items()}
     if isinstance(value, Sequence | np.ndarray):

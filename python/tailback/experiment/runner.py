@@ -1,7 +1,7 @@
-"""The one runner of sweeps and studies: hands out what the store does not have, takes in what is done.
+"""Runs sweeps and studies: distributes the runs that the store lacks, and stores their results.
 
-Points times seeds, on all cores, on a cluster or on this machine's kernel. A run is known by its key, so that the same
-call goes on where it stopped, and several processes share a store.
+Runs are points times seeds, on all cores, on a cluster or on this machine's kernel. A key identifies a run, so that a
+repeated call continues an interrupted one, and several processes can share a store.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Experiment", "Finished", "perform_all"]
 
-#: How often others' progress on the same store is looked at.
+#: Seconds between looks at what other processes added to the store.
 LOOK_EVERY_S = 2.0
-#: How long a thread may keep the interpreter while others want it, while runs are handed out.
+#: The interpreter's thread switch interval, in seconds, while runs are in progress.
 TURN_S = 0.0005
-#: Stands for the seed in a point's text.
+#: Placeholder for the seed in a point's text.
 _SEED = "\0"
 
 
 class Experiment(Protocol):
-    """What is to be run: points, the scenario of each, seeds, and what is kept of a run."""
+    """What to run: points, the scenario of each, seeds, and the values to keep."""
 
     @property
     def name(self) -> str:
-        """What it is called, in progress and in the store."""
+        """Name for progress and for the store."""
 
     @property
     def design(self) -> Design:
@@ -59,19 +59,19 @@ class Experiment(Protocol):
 
     @property
     def until(self) -> Until | None:
-        """The stopping rule, if it decides how many seeds a point gets."""
+        """The stopping rule, if it decides the number of seeds per point."""
 
     @property
     def kept(self) -> Keep:
-        """What is kept of a run."""
+        """The values to keep of each run."""
 
     @property
     def allow_code(self) -> bool:
-        """May classes run that the scenario names by reference?"""
+        """Whether classes that the scenario names by reference may run."""
 
     @property
     def most_wall_s(self) -> float | None:
-        """Seconds of the machine's time after which a run is given up; None for no limit."""
+        """Wall-clock seconds after which a run is cancelled; None for no limit."""
 
     def scenario(self, number: int, values: Point, seed: int) -> Scenario:
         """The scenario of a point."""
@@ -80,23 +80,23 @@ class Experiment(Protocol):
         """The seeds of a point, in order."""
 
     def keeps_tables(self, number: int, seed: int) -> bool:
-        """Are the tables of this run kept?"""
+        """Whether this run's tables are kept."""
 
     def cost(self, number: int) -> float:
-        """How long a run of this point takes, compared with others."""
+        """Relative duration of a run of this point."""
 
 
 @dataclass
 class Finished:
-    """What a runner came to."""
+    """The result of a runner."""
 
     store: Store
-    #: Runs done now, found in the store, and failed (now or, if they were not tried again, before).
+    #: Counts of runs done now, found in the store, and failed (now, or earlier if not tried again).
     run: int = 0
     reused: int = 0
     failed: int = 0
     wall_s: float = 0.0
-    #: Up to a few errors, each with the number of runs it happened to.
+    #: Up to 20 different errors, each with the number of runs that it ended.
     errors: dict[str, int] = field(default_factory=dict)
     #: Number of the point, seed and key of each run.
     index: list[tuple[int, int, str]] = field(default_factory=list)
@@ -112,16 +112,17 @@ def perform_all(
     cancel: Cancel | None = None,
     strict: bool = False,
 ) -> None:
-    """Do every run of an experiment that its store does not have; `out` is filled in.
+    """Do every run of an experiment that its store lacks, and fill in `out`.
 
-    `on` is a `distributed.Client`, "dask://host:port", an engine of a kernel, or None for threads here.
-    With `strict` the first run that fails ends everything and its error is raised; else it is recorded. Ctrl-C raises
+    `on` is a `distributed.Client`, "dask://host:port", an engine of a kernel, or None for threads here. With `strict`
+    the first failed run ends the experiment and raises its error; otherwise errors are recorded. Ctrl-C raises
     `Interrupted`.
     """
     if workers is not None and workers < 1:
-        raise TailbackError(f"workers is {workers}, but someone must work. Give 1 or more, or None for all cores.")
+        raise TailbackError(f"workers must be at least 1, got {workers}. Give None to use all cores.")
     with contextlib.ExitStack() as stack:
-        # A thread back from the engine would wait for this one's turn to end: turns as short as our work is.
+        # A thread that returns from the engine waits for this thread's switch interval, so make that as short as this
+        # thread's work.
         stack.callback(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(TURN_S)
         crew: Crew
@@ -144,7 +145,7 @@ def perform_all(
 
 
 def columns_of(point: Point) -> dict[str, Any]:
-    """An axis value as a column: numbers and words stay, a table becomes JSON, a quantity text."""
+    """Axis values as columns: numbers and words unchanged, a table as JSON, a quantity as text."""
     return {
         path: value
         if value is None or (isinstance(value, bool | int | float | str) and type(value) in (bool, int, float, str))
@@ -156,7 +157,7 @@ def columns_of(point: Point) -> dict[str, Any]:
 
 
 def _in_base_units(point: Point) -> dict[str, float]:
-    """Quantities among the values also as numbers: bit/s, seconds, bytes."""
+    """Quantities among the values as numbers in bit/s, seconds or bytes."""
     out = {}
     for path, value in point.items():
         if isinstance(value, str):
@@ -170,7 +171,7 @@ def _in_base_units(point: Point) -> dict[str, float]:
 
 @dataclass
 class _PointState:
-    """A point of which seeds are under way."""
+    """A point with runs in progress."""
 
     number: int
     values: Point
@@ -181,7 +182,7 @@ class _PointState:
 
 @dataclass
 class _Job:
-    """A run under way."""
+    """A run in progress."""
 
     state: _PointState
     seed: int
@@ -195,7 +196,7 @@ class _Job:
 
 
 class _Run:
-    """The loop."""
+    """The main loop of a runner."""
 
     def __init__(
         self, wanted: Experiment, out: Finished, writer: Writer, crew: Crew, cancel: Cancel | None, strict: bool
@@ -214,12 +215,12 @@ class _Run:
         self._known: dict[str, dict[str, Any]] = {}
         metric = [until.metric] if until else []
         self._columns = ["key", "run", "status", "tables_sha256", *metric]
-        # What this sweep does itself it knows without reading it again.
+        # Skips this sweep's own rows, which it knows already.
         self._follower = self.store.follow(self._columns, own=writer)
         self._looked = -math.inf
         self._number = 0
         self._digest = wanted.kept.digest
-        # The point begun last, described with some seed; the file it would be is cut where the seed stands.
+        # The current point, resolved with some seed; its texts are split at the seed.
         self._resolved: tuple[_PointState, Scenario, list[str], list[str], dict[str, Source], str] | None = None
         self._kernel = crew.engine if isinstance(crew, OnKernel) else None
 
@@ -248,20 +249,20 @@ class _Run:
                 )  # fmt: skip
         self.out.wall_s = time.perf_counter() - began
 
-    # -- what there is
+    # -- reading the store
 
     def _look(self) -> None:
-        """Learn what has come into the store, by whomever."""
+        """Read new rows of the store, from any process."""
         if time.monotonic() - self._looked < LOOK_EVERY_S:
             return
         for row in self._follower.look():
-            # A failed run is tried again: what made it fail may have passed.
+            # A failed run is tried again: the cause may be gone.
             if row.get("status") == "ok":
                 self._known[row["key"]] = row
         self._looked = time.monotonic()
 
     def _check_consent(self) -> None:
-        """Refuse a sweep that asks to run code it may not: at once, and not at the first run that does."""
+        """Refuse a sweep that needs code it may not run, before the first run."""
         if self.wanted.allow_code:
             return
         seen: set[str] = set()
@@ -274,7 +275,7 @@ class _Run:
                 scenario = self.wanted.scenario(number, point, 1)
                 problems = asked_for(scenario.resolve(check=False))
             except (ScenarioError, ValueError, TypeError):
-                continue  # What else is wrong with a point is recorded when its turn comes.
+                continue  # Other errors of a point are recorded when it is run.
             if problems:
                 raise ScenarioError(problems).located(scenario._file, scenario._places)
 
@@ -289,7 +290,7 @@ class _Run:
                     raise _NoMetric(until.metric, names)
                 return
 
-    # -- handing out
+    # -- starting runs
 
     def _order(self) -> Iterator[tuple[_PointState, int]]:
         until = self.wanted.until
@@ -303,13 +304,13 @@ class _Run:
 
         if not self.store.shared_with(self.writer):
             return runs()
-        # Someone else is at work here, perhaps on the same points: two who walk differently meet rarely.
+        # Another process writes to this store, perhaps for the same points: in random order the two rarely collide.
         shuffled = list(runs())
         random.Random(self.writer.journal.stem).shuffle(shuffled)
         return iter(shuffled)
 
     def _hand_out(self, order: Iterator[tuple[_PointState, int]]) -> bool:
-        """Give the crew what it can hold; False if there is nothing more to give for now."""
+        """Fill the crew's capacity; False if there is no run to start for now."""
         capacity = self.crew.capacity
         settled = 0
         while len(self._jobs) < capacity:
@@ -317,14 +318,14 @@ class _Run:
             if item is None:
                 return False
             if not self._start(*item):
-                # Thousands of runs may be there already: keep the crew and the bar alive meanwhile.
+                # Thousands of runs may be in the store already: return at times to serve the crew and the progress bar.
                 settled += 1
                 if settled >= 64:
                     return True
         return True
 
     def _start(self, state: _PointState, seed: int) -> bool:
-        """Begin a run; False if it was settled without one."""
+        """Start a run; False if it was settled without running."""
         self._look()
         try:
             scenario, text, toml, own, mark = self._described(state, seed)
@@ -360,14 +361,14 @@ class _Run:
         return True
 
     def _described(self, state: _PointState, seed: int) -> tuple[Scenario, str, str, dict[str, Source], str]:
-        """A point with some seed, and with this one its resolved text and its file; own algorithms; the kernel.
+        """Scenario, resolved text and file of a point with this seed; the user's algorithms; the kernel's mark.
 
-        Seeds change nothing else, so a point is described once.
+        Only the seed differs between a point's runs, so each point is resolved once.
         """
         if self._resolved is None or self._resolved[0] is not state:
             scenario = self.wanted.scenario(state.number, state.values, seed)
             around = scenario.to_toml().split(f"seed = {seed}\n", 1)
-            # A kernel has queues and programs that the simulator has not.
+            # A kernel has queues and programs that the simulator lacks.
             on_kernel = self._kernel is not None
             resolved = scenario.resolve(allow_code=self.wanted.allow_code and not on_kernel, live=on_kernel)
             demand_allowed(resolved, self.wanted.allow_code, scenario)
@@ -378,7 +379,7 @@ class _Run:
         _, scenario, cut, around, own, mark = self._resolved
         return scenario, str(seed).join(cut), f"seed = {seed}\n".join(around), own, mark
 
-    # -- taking in
+    # -- storing results
 
     def _take_in(self, outcome: Outcome) -> None:
         job = self._jobs.pop(outcome.number)
@@ -420,7 +421,7 @@ class _Run:
         self._record(job, row)
 
     def _record(self, job: _Job, row: Mapping[str, Any]) -> None:
-        """A run is settled: in the list, and for the stopping rule."""
+        """Enter a settled run into the index, and apply the stopping rule."""
         state, until = job.state, self.wanted.until
         self._spent += self.wanted.cost(state.number)
         self.out.index.append((state.number, job.seed, job.key))
@@ -456,7 +457,7 @@ def _references(value: Any) -> Iterator[str]:
 
 
 def _known_sources(resolved: Mapping[str, Any], folder: Path | None) -> dict[str, Source]:
-    """The user's own algorithms. A class in no file is refused: nothing would show when it changes."""
+    """Sources of the user's algorithms. Refuses a class without a file, as changes to it could not be detected."""
     found = sources(resolved, None, folder)
     for name, source in found.items():
         if source.text is None:
@@ -466,7 +467,7 @@ def _known_sources(resolved: Mapping[str, Any], folder: Path | None) -> dict[str
 
 
 class _NoMetric(TailbackError):
-    """The stopping rule watches what is not measured."""
+    """The stopping rule's metric is not measured."""
 
     def __init__(self, metric: str, names: Sequence[str]) -> None:
         super().__init__(f"until.metric: there is no metric {metric}. There are: {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""Which verdicts count: claims that a choice was made for, and claims that share a measure, are taken out."""
+"""Decides which verdicts count: claims that a choice was fitted to, and claims that share a measure, do not."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tailback.experiment.outcome import PREDICTED
 
 @dataclass(frozen=True)
 class Choice:
-    """Something of the set-up that was fitted or changed after results were seen, and the claims that hang on it."""
+    """A set-up choice that was fitted or changed after results were seen, and the claims that depend on it."""
 
     words: str
     claims: tuple[str, ...] = ()
-    """Their ids. None, if what was chosen decides no claim: the words say so."""
+    """Ids of the claims; none if the choice decides no claim, as `words` then states."""
 
 
 def stand(claims: Sequence[Claim], chosen: Sequence[Choice]) -> dict[str, Standing]:
     """The standing of each claim, by id.
 
-    A claim's own standing comes first. A predicted claim that a choice names is fitted. Of claims that share their
-    measure the first counts; the others are restated, or fitted where the first is. `ValueError` if a choice names a
-    claim that does not exist.
+    A declared standing takes precedence. A predicted claim that a choice names is fitted. Of claims with the same
+    measure the first counts; the others are restated, or fitted if the first is. Raises `ValueError` if a choice names
+    an unknown claim.
     """
     found = {claim.id: claim.standing for claim in claims}
     for choice in chosen:
@@ -47,7 +47,7 @@ def stand(claims: Sequence[Claim], chosen: Sequence[Choice]) -> dict[str, Standi
 
 
 def fingerprint(thing: Any) -> Hashable:
-    """Equal for measures that compute the same from the same: functions by their code and what they enclose."""
+    """Equal for measures with the same computation: functions are compared by code and closure."""
     if isinstance(thing, types.FunctionType):
         cells = [cell.cell_contents for cell in thing.__closure__ or ()]
         return (fingerprint(thing.__code__), *map(fingerprint, (cells, thing.__defaults__, thing.__kwdefaults__)))

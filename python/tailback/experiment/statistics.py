@@ -1,4 +1,4 @@
-"""Tables of intervals: medians and quantiles by setting, and what each level of a factor does, run paired with run."""
+"""Tables of intervals: medians and quantiles by setting, and the paired effect of each level of a factor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["StatisticsError", "effects", "fold", "summary"]
 def summary(
     frame: pl.DataFrame, metric: str, by: Sequence[str], *, statistic: str = "median", confidence: float = CONFIDENCE
 ) -> pl.DataFrame:
-    """One row a combination of the columns `by`: the statistic of `metric` over the rest, with its interval."""
+    """One row per combination of the columns `by`: the statistic of `metric` over the rest, with its interval."""
     _demand(frame, [metric, *by])
     rows = []
     for group, part in frame.group_by(by, maintain_order=True):
@@ -36,13 +36,13 @@ def fold(
     statistic: str = "median",
     confidence: float = CONFIDENCE,
 ) -> pl.DataFrame:
-    """One row a combination of settings: `statistic` and interval of each measured column.
+    """One row per combination of settings: `statistic` and interval of each measured column.
 
-    Settings are the columns named in `settings` (a swept loss rate is as fractional as a measured one) and all that
-    are not fractional; the others are measurements. A measured column `m` becomes `m`, `m low` and `m high`. `n`
-    counts the rows that have a measurement: a run that failed has none. A column that lacks some of those has its own
-    count, `m n`. `points` is how many settings the rows are of, where it is known: those of one need nothing that
-    distinguishes them. `StatisticsError` if nothing of the frame is a measurement or nothing distinguishes its rows.
+    Settings are the columns named in `settings` (a swept loss rate is as fractional as a measured one) and all that are
+    not fractional; the others are measurements. A measured column `m` becomes `m`, `m low` and `m high`. `n` counts the
+    rows that have a measurement: a failed run has none. A column with fewer values has its own count, `m n`. `points`
+    is the number of settings, if known: with one, no column need distinguish the rows. Raises `StatisticsError` if the
+    frame has no measurement, or no column that distinguishes its rows.
     """
     given = set(settings)
     measured = [name for name in frame.columns if frame[name].dtype.is_float() and name not in given]
@@ -88,9 +88,9 @@ def effects(
     statistic: str = "mean",
     confidence: float = CONFIDENCE,
 ) -> pl.DataFrame:
-    """What each level of `factor` does to `metric`, against the `baseline` level (default: the first).
+    """Effect of each level of `factor` on `metric`, against the `baseline` level (default: the first).
 
-    Runs are paired where all columns `across` agree; name the seed and the other factors there. One row a level:
+    Runs are paired if all columns in `across` agree; name the seed and the other factors there. One row per level:
     pairs, difference and ratio with intervals, share of pairs above the baseline.
     """
     _demand(frame, [metric, factor, *across])

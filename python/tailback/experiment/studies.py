@@ -1,4 +1,4 @@
-"""The studies that are installed. A package offers one by an entry point of the group `tailback.papers`.
+"""The studies that are installed. A package provides a study by an entry point of the group `tailback.papers`.
 
 >>> from tailback.experiment import studies
 >>> "voip-latency" in studies.names()
@@ -17,7 +17,7 @@ from tailback.experiment.study import Study
 __all__ = ["GROUP", "HOW_TO_GET", "UnknownStudy", "get", "is_study", "load", "names"]
 
 GROUP = "tailback.papers"
-"""The group of entry points: name of the study = where its `Study` is, `package.module:STUDY`."""
+"""Group of entry points: name of the study = `package.module:STUDY`, the place of its `Study`."""
 HOW_TO_GET = (
     "The five papers are a package in the folder papers of tailback's repository: pip install ./papers in a checkout, "
     "where make env does it too"
@@ -25,12 +25,12 @@ HOW_TO_GET = (
 
 
 class UnknownStudy(TailbackError, ValueError):
-    """A name that no study has, or a study that is not what its package says."""
+    """An unknown name of a study, or an entry point that is not a study."""
 
 
 @cache
 def _offered() -> dict[str, EntryPoint]:
-    """The entry points by name. Of two that offer one name the first on Python's path counts, as with modules."""
+    """The entry points by name. Of two with the same name the first on Python's path counts, as for modules."""
     return {each.name: each for each in reversed(tuple(entry_points(group=GROUP)))}
 
 
@@ -40,7 +40,7 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Study:
-    """The study of that name. It is imported now, as it brings its figures along."""
+    """The study of that name, imported now because it imports its figures too."""
     if not names():
         raise UnknownStudy(f"no study is called {name!r}, for none is installed. {HOW_TO_GET}")
     if name not in names():
@@ -50,5 +50,5 @@ def get(name: str) -> Study:
     offered = _offered()[name]
     found = offered.load()
     if not isinstance(found, Study):
-        raise UnknownStudy(f"{offered.value}, which {name} is said to be, is a {type(found).__name__} and no Study")
+        raise UnknownStudy(f"study {name}: {offered.value} is not a Study but a {type(found).__name__}")
     return found

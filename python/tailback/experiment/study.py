@@ -1,7 +1,7 @@
-"""A study is a grid of scenarios, what to keep of each run, claims with rules fixed beforehand, and figures.
+"""A study: a grid of scenarios, the values to keep, claims with rules fixed beforehand, and figures.
 
-A cell's summary is made right after its run, in the thread that ran it, so that big tables are let go at once. The
-summaries lie in a store, where SQL can ask for their numbers too, and an interrupted study resumes where it stopped.
+A cell is summarized right after its run, in the same thread, so that large tables are freed at once. The summaries are
+kept in a store, which SQL can query, and an interrupted study resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from tailback.scenario import Scenario
 
 UNFIT = "unfit"
-"""In the summary of a live run that was not punctual."""
+"""Key in the summary of a live run that was not punctual."""
 
 GRID, ABLATION = "grid", "ablation"
 PAPERS_OWN = "rate 1, time 1"
-"""Scale of what is run as the paper ran it."""
+"""Scale of cells that run at the paper's own scale."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +61,16 @@ class Cell:
     factors: Mapping[str, Any]
     role: str = GRID
     cost: float = 1.0
-    """How long it takes compared with others: longest go first."""
+    """Relative duration of a run; longer cells run first."""
     keep_tables: bool = False
     """Save the first seed's tables as Parquet, for figures."""
     seeds: int | None = None
-    """At most this many seeds; `None`: as many as the study."""
+    """Maximum number of seeds; `None`: as many as the study."""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of a study: static always, interactive where zooming helps."""
+    """A figure of a study: always static, and interactive if zooming helps."""
 
     name: str
     title: str
@@ -81,18 +81,18 @@ class Plot:
 
 @dataclass
 class Data:
-    """Everything a claim or a figure may read: summaries by cell and seed, tables of the figure cells."""
+    """The input of claims and figures: summaries by cell and seed, and tables of the figure cells."""
 
     cells: Mapping[str, Cell]
     summaries: Mapping[tuple[str, int], Summary]
     seeds: tuple[int, ...]
     tables: Mapping[str, Path] = field(default_factory=dict)
-    """Where the tables of a figure cell are (first seed)."""
+    """Folder of the tables of each figure cell (first seed)."""
     _open: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def frame(self) -> pl.DataFrame:
-        """One row a run, in the grid's order: `cell`, `seed`, the cell's factors, and what was kept of the run."""
+        """One row per run, in the grid's order: `cell`, `seed`, the cell's factors, and the values kept of the run."""
         order = {key: number for number, key in enumerate(self.cells)}
         runs = sorted(self.summaries, key=lambda run: (order[run[0]], run[1]))
         rows = [{"cell": cell, "seed": seed, **self.cells[cell].factors, **self.summaries[cell, seed]}
@@ -110,7 +110,7 @@ class Data:
         return found
 
     def key(self, **factors: Any) -> str:
-        """Key of the cell that has these factors and no others; "" if there is none. A factor `None` is none."""
+        """Key of the cell with exactly these factors; "" if there is none. A factor `None` counts as absent."""
         return self._keys.get(_known(factors), "")
 
     def array(
@@ -123,22 +123,15 @@ class Data:
         whole: bool = False,
         **factors: Any,
     ) -> Floats:
-        """One number of each cell; axes are the factors given as lists or tuples, and first the seeds if none is given.
+        """One number per cell. Axes are the factors given as lists or tuples; without `seed`, the seeds come first.
 
         Factors that change together are one axis: `**{"rate,rtt": [(1, 16), (10, 80)]}`.
 
-        Parameters
-        ----------
-        what
-            A path in the summary, as "www/64/mean", or a function of the summary. Names in braces are filled in from
-            the factors and distinguish no cells: "jitter_ms/{algorithm}".
-        take
-            Makes the number of what lies there, as of a list of quantiles.
-        strict
-            Raise `NotRun` for a cell of the grid that was not run. Otherwise it is NaN, as is a cell without a value or
-            one that is not in the grid.
-        whole
-            Raise `NotRun` for those too.
+        Parameters ---------- what A path in the summary, such as "www/64/mean", or a function of the summary. Factors
+        fill in names in braces, which select no cells: "jitter_ms/{algorithm}". take Turns the value there, such as a
+        list of quantiles, into a number. strict Raise `NotRun` for a cell of the grid that was not run. Otherwise it is
+        NaN, as is a cell without a value or one that is not in the grid. whole Also raise `NotRun` for cells without a
+        value and for those outside the grid.
         """
         inner = set(re.findall(r"{(\w+)}", what)) if isinstance(what, str) else set()
         axes = [value if isinstance(value, list | tuple) else (value,) for value in factors.values()]
@@ -165,14 +158,14 @@ class Data:
         return self.summaries.get((self.key(**factors), seed))
 
     def need(self, seed: int, **factors: Any) -> Summary:
-        """The same; raises `NotRun` if it was not run."""
+        """Summary of the cell with these factors, for a seed; raises `NotRun` if it was not run."""
         found = self.run(seed, **factors)
         if found is None:
             raise NotRun(f"{factors}, seed {seed}")
         return found
 
     def runs(self, **factors: Any) -> list[Summary]:
-        """All seeds' summaries of a cell."""
+        """Summaries of all seeds of a cell."""
         return [found for seed in self.seeds if (found := self.run(seed, **factors)) is not None]
 
     def each(self, **factors: Any) -> Iterator[tuple[Cell, list[Summary]]]:
@@ -200,7 +193,7 @@ def _known(factors: Mapping[str, Any]) -> frozenset[tuple[str, Any]]:
 
 
 def _column(name: str, values: list[Any]) -> pl.Series:
-    """Numbers and words as they are; what is nested as Python objects."""
+    """Numbers and words unchanged; nested values as Python objects."""
     if any(isinstance(value, list | tuple | dict) for value in values):
         return pl.Series(name, values, dtype=pl.Object)
     return pl.Series(name, values, strict=False)
@@ -215,30 +208,30 @@ class Study:
     paper: str
     doc: str
     revision: str
-    """Changes when the extraction does, so that old cells are not mixed with new ones."""
+    """Change it with the extraction, so that old cells are not mixed with new ones."""
     grid: Callable[[bool], list[Cell]]
     extract: Callable[[Cell, Result], Summary]
     claims: Sequence[Claim]
     plots: Sequence[Plot]
     tables: Callable[[Data], list[TableOut]]
-    """Those without rows are left out."""
+    """Tables of the report; empty ones are left out."""
     notes: Callable[[Data], list[str]] = lambda _: []
     explorer: Callable[[Data], dict[str, Any] | None] = lambda _: None
     seeds: int = 5
-    """Seeds a cell unless another number is given."""
+    """Default number of seeds per cell."""
     full_grid: Callable[[], list[Cell]] | None = None
-    """The paper's own scale, if `grid` is smaller because that takes hours."""
+    """The grid at the paper's own scale, if `grid` is smaller because that would take hours."""
     live_grid: Callable[[bool], list[Cell]] | None = None
-    """What a Linux of today can run live, under the keys of the cells these stand for; `None`: there are none."""
+    """Cells that a current Linux can run live, under the keys of the cells they replace; `None` if there are none."""
     live_notes: Sequence[str] = ()
-    """In what the live cells differ from those they stand for."""
+    """How the live cells differ from those they replace."""
     scale: Callable[[Data, str], str] = lambda _data, _claim: PAPERS_OWN
-    """Rate and time, in the paper's, at which the cells of a claim (by name) were run."""
+    """Rate and time, relative to the paper's, at which the cells of a claim (by id) were run."""
     chosen: Sequence[Choice] = ()
-    """Set-ups that were chosen with verdicts in view, and the claims that hang on them: those are fitted."""
+    """Set-ups that were chosen with verdicts in view; the claims that depend on them are fitted."""
 
     def __post_init__(self) -> None:
-        """Refuse a choice that names a claim the study does not have."""
+        """Refuse a choice that names an unknown claim."""
         stand(self.claims, self.chosen)
 
     def run(
@@ -287,7 +280,7 @@ class Study:
         made = self._live_cells(chosen, quick, full) if is_live else None
         began = time.perf_counter()
         out = Path(out)
-        # Before the first run, not after the last: can anything be written there?
+        # Fail before the first run, not after the last, if the folder is not writable.
         write_text(out / "README", f"{self.title}\n\nMade by `tailback study {self.name}`; see report.html.\n")
         if made is None:
             made = self.full_grid() if full and self.full_grid else self.grid(quick)
@@ -310,7 +303,7 @@ class Study:
         return self._finish(runs.data(done), out, lambda: time.perf_counter() - began, done, meta)
 
     def judge_again(self, out: Path) -> StudyResult:
-        """Judge a finished study's stored runs by today's claims and rules, and write its report again. Runs nothing.
+        """Judge a finished study's stored runs by the current claims and rules, and write its report again.
 
         The page keeps the engine that ran the study. `ResultError` if `out` holds no finished study or lacks a run that
         today's grid has.
@@ -329,7 +322,7 @@ class Study:
         return self._finish(runs.data(done), out, lambda: old.wall_s, done, old.meta)
 
     def _live_cells(self, engine: engines.Engine, quick: bool, full: bool) -> list[Cell]:
-        """The cells to run live; raises `ScenarioError` if this machine cannot, `ValueError` if no machine could."""
+        """The cells to run live; `ScenarioError` if this machine cannot run them, `ValueError` if there are none."""
         if self.live_grid is None:
             raise ValueError(
                 f"no cell of the study {self.name} runs live: none is of a Linux of today. Run it simulated"
@@ -390,7 +383,7 @@ class Study:
 
 
 class Runs:
-    """The cells of a study times their seeds, as the runner asks for them; the longest first."""
+    """The cells of a study times their seeds, longest first, in the interface that the runner calls."""
 
     until = None
     allow_code = False
@@ -408,24 +401,24 @@ class Runs:
         return self._order[number].scenario.with_({}, seed=seed)
 
     def seeds_of(self, number: int) -> tuple[int, ...]:
-        """The study's seeds, or as many of them as the cell needs."""
+        """The study's seeds, limited to the number that the cell needs."""
         return self.seeds[: self._order[number].seeds]
 
     @property
     def most_wall_s(self) -> float | None:
-        """No run is given up for its time."""
+        """No limit on a run's wall-clock time."""
         return None
 
     def keeps_tables(self, number: int, seed: int) -> bool:
-        """Figures are drawn from the first seed's."""
+        """Tables are kept for the first seed of figure cells."""
         return self._order[number].keep_tables and seed == self.seeds[0]
 
     def cost(self, number: int) -> float:
-        """As the cell says."""
+        """The cell's declared cost."""
         return self._order[number].cost
 
     def find(self, done: Finished, engine: str) -> None:
-        """Fill in the index of `done` from what an engine left in its store; `ResultError` if a run is missing."""
+        """Fill in the index of `done` with an engine's runs in its store; `ResultError` if a run is missing."""
         there = set(done.store.frame().filter(status="ok")["key"])
         missing = []
         for number, cell in enumerate(self._order):
@@ -443,7 +436,7 @@ class Runs:
             )
 
     def data(self, done: Finished) -> Data:
-        """What claims and figures read of what was run."""
+        """The data of the runs for claims and figures."""
         rows = {row["key"]: row for row in done.store.frame().select("key", "run", "tables", "summary").to_dicts()}
         found = {(self._order[number].key, seed): rows[key] for number, seed, key in done.index}
         tables = {
@@ -457,14 +450,14 @@ class Runs:
 
 @dataclass(frozen=True)
 class _Summaries:
-    """What is kept of a cell: its numbers as columns, and all of its summary as JSON, lists and series too."""
+    """Keeps a cell's numbers as columns, and its whole summary as JSON, including lists and series."""
 
     study: Study
     cells: Mapping[str, Cell]
     digest: str
 
     def names(self, resolved: Mapping[str, Any]) -> list[str]:
-        """A study knows its summaries' names when it has some."""
+        """No fixed names: a study's summary determines them."""
         return []
 
     def __call__(self, result: Result) -> dict[str, Any]:
@@ -478,7 +471,7 @@ class _Summaries:
 
 
 def _unfit(data: Data) -> list[str]:
-    """Which live runs the machine was too late for, if any."""
+    """A remark that names the live runs for which the machine was too late; empty if there are none."""
     late = sorted({key for (key, _), summary in data.summaries.items() if summary.get(UNFIT)})
     if not late:
         return []

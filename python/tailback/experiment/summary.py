@@ -1,4 +1,4 @@
-"""What is kept of a run: numbers that JSON can hold, and distributions as their quantiles."""
+"""Summaries of runs: numbers that JSON can hold, and distributions as quantiles."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ QUANTILES = np.linspace(0.0, 1.0, 201)
 
 
 def rounded(values: Any, digits: int) -> list[float]:
-    """The values with this many digits behind the point."""
+    """The values rounded to this many decimals."""
     return [float(value) for value in np.round(values, digits)]
 
 
 def pooled(parts: Iterable[Floats]) -> Floats:
-    """All samples together, those that exist."""
+    """All finite samples in one array."""
     every = np.concatenate([np.zeros(0), *parts])
     found: Floats = every[~np.isnan(every)]
     return found
 
 
 def quantiles(values: Floats, digits: int = 4) -> list[float] | None:
-    """A distribution at the levels of `QUANTILES`; `None` of nothing."""
+    """A distribution at the levels of `QUANTILES`; `None` if it is empty."""
     return rounded(np.quantile(values, QUANTILES), digits) if len(values) else None
 
 
 def quantile(share: float) -> Callable[[list[float]], float]:
-    """Read one quantile off those that were kept."""
+    """One quantile from the stored ones."""
     return lambda kept: float(np.interp(share, QUANTILES, kept))
 
 
 def inside(summary: Summary, path: str) -> Any:
-    """What lies at a path of a summary, as "www/64/mean"; `None` if nothing does."""
+    """The value at a path of a summary, such as "www/64/mean"; `None` if there is none."""
     value: Any = summary
     for part in path.split("/"):
         value = value.get(part) if isinstance(value, Mapping) else None

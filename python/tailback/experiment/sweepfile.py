@@ -1,4 +1,4 @@
-"""A sweep in TOML: base scenario, axes, seeds, stopping rule. The format is described in `docs/sweeps.md`."""
+"""Reads sweeps from TOML: base scenario, axes, seeds, stopping rule."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tailback.scenario.whole import toml_read
 __all__ = ["read_sweep"]
 
 _KEYS = ("base", "name", "set", "seeds", "until", "keep", "metrics", "grid", "zip", "table", "latin-hypercube", "sobol")
-#: Keys by which a scenario is recognised that was given in place of a sweep.
+#: Keys that identify a scenario given in place of a sweep.
 _OF_SCENARIO = ("dumbbell", "path", "node", "link", "flow", "duration", "instruments")
 _DESIGNS = ("grid", "zip", "table", "latin-hypercube", "sobol")
 
 
 def read_sweep(path: str | os.PathLike[str]) -> Sweep:
-    """Read a sweep file; `ScenarioError` says what is wrong with it."""
+    """Read a sweep file; `ScenarioError` describes a fault in it."""
     file = os.fspath(path)
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -91,7 +91,7 @@ def _base(data: Mapping[str, Any], path: Path) -> Scenario:
     else:
         fix = 'Write base = "scenario.toml", or the scenario itself below [base]'
         raise refuse("base", base, "is no scenario", fix)
-    # The file may be a stranger's: what it says of traces stays in its folder, or in its scenario's.
+    # The file may come from a stranger: its traces must be in its folder, or in its scenario's.
     scenario = scenario.distrusting(os.fspath(path))
     changes = _table("set", data.get("set", {}))
     return scenario.with_(changes) if changes else scenario

@@ -1,4 +1,4 @@
-"""A sweep: points times seeds, run where they are not in the store yet, on all cores or on a cluster."""
+"""A sweep: points times seeds. Runs those that the store lacks, on all cores or on a cluster."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ __all__ = ["Shard", "Sweep", "SweepResult", "Until", "sweep"]
 
 @dataclass(frozen=True)
 class Until:
-    """When a point has enough seeds: as soon as the interval of `metric` is at most `width` wide.
+    """Stopping rule: a point has enough seeds when the interval of `metric` is at most `width` wide.
 
     >>> Until("bulk.goodput_mbps", width="5%").most
     50
     """
 
     metric: str
-    #: In the metric's unit, or as a share of the estimate: "5%".
+    #: Width in the metric's unit, or as a share of the estimate: "5%".
     width: float | str
     confidence: float = 0.95
     #: "mean", "median" or a quantile such as "p95".
@@ -63,18 +63,18 @@ class Until:
         return abs(estimate) * limit / 100.0 if relative else limit
 
     def enough(self, values: Sequence[float]) -> bool:
-        """Is the interval of these values narrow enough? Values that do not exist never are."""
+        """Whether the interval of these values is narrow enough; never if one is not finite."""
         found = interval(values, self.statistic, confidence=self.confidence)
         return found.n >= self.least and found.width <= self._limit(found.estimate)
 
     def more(self, have: int) -> int:
-        """How many seeds to add."""
+        """Number of seeds to add."""
         return Sequential(self.least, self.most).more(have)
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A part of a sweep: of all its runs, in the order of the design, each `of`-th from `number` on.
+    """A part of a sweep: every `of`-th of its runs from `number` on, in the order of the design.
 
     >>> str(Shard.of_text("3/8"))
     '3/8'
@@ -89,7 +89,7 @@ class Shard:
 
     @classmethod
     def of_text(cls, text: str) -> Shard:
-        """From a text such as "3/8"."""
+        """Parse a text such as "3/8"."""
         number, _, of = text.partition("/")
         try:
             return cls(int(number), int(of))
@@ -97,7 +97,7 @@ class Shard:
             raise refuse("shard", text, "is no part of a sweep", "Write 1/8, 2/8, … 8/8") from None
 
     def seeds(self, point: int, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        """Those of a point's seeds that are in this part."""
+        """The point's seeds that are in this part."""
         first = (self.number - 1 - point * len(seeds)) % self.of
         return seeds[first :: self.of]
 
@@ -107,7 +107,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is to be run: a base scenario, a design, seeds, and what to keep."""
+    """What to run: a base scenario, a design, seeds, and the values to keep."""
 
     base: Scenario
     design: Design = field(default_factory=single)
@@ -117,9 +117,9 @@ class Sweep:
     keep_tables: bool = False
     name: str = ""
     allow_code: bool = False
-    #: None for the whole sweep.
+    #: The part of the sweep to run; None for all of it.
     shard: Shard | None = None
-    #: Seconds of the machine's time after which a run is given up, as a failed run; None for no limit.
+    #: Wall-clock seconds after which a run is cancelled and counts as failed; None for no limit.
     most_wall_s: float | None = 3600.0
 
     def __post_init__(self) -> None:
@@ -128,11 +128,11 @@ class Sweep:
             raise refuse("shard", str(self.shard), problem, "Give seeds = 20 instead of [until]")
 
     def __len__(self) -> int:
-        """How many runs; with a stopping rule the most there can be."""
+        """Number of runs; with a stopping rule, the maximum."""
         return sum(self.until.most if self.until else len(self.seeds_of(number)) for number in range(len(self.design)))
 
     def with_values(self, changes: Mapping[str, Any]) -> Sweep:
-        """The sweep with other values everywhere; of a value that it varies, the points that have this one.
+        """The sweep with values changed at every point; a value that it varies selects the points with this value.
 
         >>> import tailback as tb
         >>> base = tb.dumbbell(rate="1mbit", rtt="16ms", flows=[tb.bulk("reno", name="a")], duration="2s")
@@ -153,12 +153,12 @@ class Sweep:
         return replace(self, base=self.base.with_(fixed) if fixed else self.base, design=design)
 
     def _demand_effect(self, path: str, value: Any) -> None:
-        """Refuse a change that every point takes back: `flow[0].cc` beside an axis `flow.bulk.cc`."""
+        """Refuse a change that every point would override: `flow[0].cc` with an axis `flow.bulk.cc`."""
         changed, point = self.base.with_({path: value}), next(iter(self.design))
         if changed != self.base and changed.with_(point) == self.base.with_(point):
             raise refuse(path, str(value), "the sweep varies it by another path", f"Set {', '.join(self.design.axes)}")
 
-    # Part of the interface that the runner calls.
+    # Interface that the runner calls.
 
     def scenario(self, number: int, values: Point, seed: int) -> Scenario:
         """The scenario of a point."""
@@ -169,23 +169,23 @@ class Sweep:
         return self.seeds if self.shard is None else self.shard.seeds(number, self.seeds)
 
     def keeps_tables(self, number: int, seed: int) -> bool:
-        """All runs' tables are kept, or none."""
+        """Whether tables are kept; the same for all runs."""
         return self.keep_tables
 
     def cost(self, number: int) -> float:
-        """No run is known to take longer than another."""
+        """All runs have the same cost, as none is known to be longer."""
         return 1.0
 
 
 @dataclass
 class SweepResult(Finished):
-    """What a sweep came to. `frame` has one row a run, in the order of the design."""
+    """The result of a sweep. `frame` has one row per run, in the order of the design."""
 
     sweep: Sweep = field(kw_only=True)
 
     @property
     def frame(self) -> pl.DataFrame:
-        """One row a run: point, seed, the values of the axes, what was measured, and how it went."""
+        """One row per run: point, seed, axis values, metrics, and status."""
         points = [columns_of(point) for point in self.sweep.design]
         rows = sorted(self.index)
         heads = [{"point": point, "seed": seed, **points[point], "key": key} for point, seed, key in rows]
@@ -200,11 +200,11 @@ class SweepResult(Finished):
         return left.join(right.select(filled), on="key", how="left", maintain_order="left")
 
     def summary(self, metric: str, *, statistic: str = "median", confidence: float = 0.95) -> pl.DataFrame:
-        """One row a point: the statistic of a metric over the seeds, with its interval."""
+        """One row per point: the statistic of a metric over the seeds, with its interval."""
         return statistics.summary(self.frame, metric, self._axes(), statistic=statistic, confidence=confidence)
 
     def effects(self, metric: str, axis: str, *, baseline: Any = None, statistic: str = "mean") -> pl.DataFrame:
-        """What each value of an axis does to a metric, paired over everything else and the seeds."""
+        """The effect of each value of an axis on a metric, paired over the other axes and the seeds."""
         rest = [name for name in self._axes() if name != axis]
         return statistics.effects(
             self.frame, metric, axis, across=[*rest, "seed"], baseline=baseline, statistic=statistic
@@ -212,7 +212,7 @@ class SweepResult(Finished):
 
     @property
     def seeds_agree(self) -> bool:
-        """Did several seeds of every point give the very same? Then nothing was drawn, and intervals say nothing."""
+        """Whether all seeds of each point gave equal results: nothing was random, and intervals mean nothing."""
         frame = self.frame
         if frame.is_empty() or not {"packets", "events", "point", "seed"} <= set(frame.columns):
             return False
@@ -251,7 +251,7 @@ class SweepResult(Finished):
         )
 
     def _repr_html_(self) -> str:
-        """One row a run, for notebooks."""
+        """One row per run, for notebooks."""
         import html
 
         return f"<p>{html.escape(repr(self))}</p>{self.frame._repr_html_()}"
@@ -329,7 +329,7 @@ def sweep(
 
 
 def _named(wanted: Sweep) -> list[str]:
-    """The congestion controls, transports and disciplines that the points name; only a place has a colon in it."""
+    """The congestion controls, transports and disciplines that the points name; references to code have a colon."""
     out, seen = list(wanted.base.named), set[str]()
     for number, point in enumerate(wanted.design):
         places = {str(value) for value in point.values() if ":" in str(value)}
@@ -341,10 +341,10 @@ def _named(wanted: Sweep) -> list[str]:
 
 
 def _demand_repeatable(wanted: Sweep) -> None:
-    """Refuse code that repeats no run: at each point that names others than those before it."""
+    """Refuse code whose runs cannot be repeated; checks each point that names new code."""
     seen: set[str] = set()
     for number, point in enumerate(wanted.design):
-        # A quantity begins with a digit, and names no code.
+        # A quantity begins with a digit and does not name code.
         named = {text for text in map(str, point.values()) if not text.lstrip("-")[:1].isdigit()}
         if number > 0 and named <= seen:
             continue
@@ -377,7 +377,7 @@ def seeds_of(seeds: int | Sequence[int], until: Until | None) -> tuple[int, ...]
 
 
 def keeps_tables(keep: str) -> bool:
-    """Does "summaries" or "tables" ask for tables?"""
+    """Whether `keep`, "summaries" or "tables", keeps tables."""
     if keep not in ("summaries", "tables"):
         raise refuse("keep", keep, "is neither summaries nor tables", 'Write keep = "summaries"')
     return keep == "tables"

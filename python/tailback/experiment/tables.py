@@ -1,4 +1,4 @@
-"""Tables of a study's report: columns declared once, a row for each cell or group of runs, medians over seeds."""
+"""Tables of a study's report: columns declared once, one row per cell or group of runs, medians over seeds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTHING = "–"
 
 @dataclass(frozen=True)
 class Column:
-    """What a table shows of the runs."""
+    """A column of a table."""
 
     head: str
     what: str | Callable[[Summary], Any]
@@ -25,13 +25,13 @@ class Column:
     factor: float = 1.0
 
     def shown(self, runs: Iterable[Summary]) -> str:
-        """Median over the runs that have it."""
+        """Median over the runs that have a value."""
         each = (self.what(run) if callable(self.what) else inside(run, self.what) for run in runs)
         return shown((None if one is None else self.factor * one for one in each), self.digits)
 
 
 def shown(values: Iterable[float | None], digits: int) -> str:
-    """Median of the values that exist, or a dash."""
+    """Median of the finite values, or a dash."""
     found = [float(value) for value in values if value is not None and not np.isnan(value)]
     return f"{np.median(found):.{digits}f}" if found else NOTHING
 
@@ -44,13 +44,13 @@ def table(
     columns: Sequence[Column],
     rows: Iterable[tuple[Sequence[str], Sequence[Summary]]],
 ) -> TableOut:
-    """A row for each label and its runs, if there are any."""
+    """One row per label, for labels that have runs."""
     made = [[*label, *(column.shown(runs) for column in columns)] for label, runs in rows if runs]
     return TableOut(name, title, caption, [*heads, *(column.head for column in columns)], made)
 
 
 def fitted_table(rows: Iterable[Sequence[str]]) -> TableOut:
-    """What was fitted: parameter, value, what it was fitted to, what it was tested on."""
+    """Fitted parameters: value, what each was fitted to, what it was tested on."""
     caption = "Chosen because the paper does not know it. A claim about what a parameter was fitted to is marked so."
     heads = ["parameter", "value", "fitted to", "tested on"]
     return TableOut("fitted", "What was fitted", caption, heads, [list(row) for row in rows])

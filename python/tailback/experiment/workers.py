@@ -1,4 +1,4 @@
-"""One run, as done by a thread here, by a worker elsewhere or by an engine of a kernel, and who does it."""
+"""Executes one run, in a thread here, on a cluster's worker or by a kernel's engine; and the crews of workers."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ __all__ = [
     "refusal",
 ]
 
-#: How the error of a run begins that a kernel, or a guest, cannot do: it says nothing of a candidate.
+#: Prefix of the error of a run that a kernel or guest does not support; it says nothing about the candidate.
 REFUSED = "not applicable: "
 
 
 class EngineMismatch(TailbackError):
-    """A worker runs another engine than the one that asked, so its results would be filed under a wrong name."""
+    """A worker has a different engine than the caller, so its results would be stored under a wrong key."""
 
 
 class Keep(Protocol):
-    """What is kept of a run: a row of the store."""
+    """Selects the values to keep of a run, as a row of the store."""
 
     @property
     def digest(self) -> str:
-        """Equal if the same is kept."""
+        """Identifies what is kept: equal digests keep the same values."""
 
     def names(self, resolved: Mapping[str, Any]) -> list[str]:
-        """The names there will be, of a resolved scenario."""
+        """The names of the values for a resolved scenario."""
 
     def __call__(self, result: Result) -> Mapping[str, Any]:
         """Values by name."""
@@ -62,39 +62,39 @@ class Keep(Protocol):
 
 @dataclass(frozen=True)
 class Task:
-    """A run to be done. Everything in it can be sent to another process."""
+    """A run to do, in a form that can be sent to another process."""
 
     number: int
     scenario_json: str
     toml: str
     engine: str
-    #: The folder or the bucket to keep the tables in, or `None`.
+    #: Folder or bucket for the tables; `None` if they are not kept.
     tables: str | None
     #: Name under which the tables are kept in a bucket.
     run: str = ""
-    #: The algorithms of the user's own that the scenario names.
+    #: The user's own algorithms that the scenario names.
     sources: Mapping[str, Source] = field(default_factory=dict)
-    #: Seconds of the machine's time after which the run is given up.
+    #: Wall-clock seconds after which the run is cancelled.
     most_wall_s: float | None = None
-    #: The scenario's file, beside which a kernel's engine looks for what it names; and whether it may run that.
+    #: The scenario's file, from which a kernel's engine resolves relative names, and whether it may run code.
     file: str | None = None
     allow_code: bool = False
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a task ended."""
+    """The result of a task."""
 
     number: int
     values: Mapping[str, Any] | None
     error: str | None
     wall_s: float
-    #: The checksum of the tables, if they were kept.
+    #: Checksum of the tables; None if they were not kept.
     tables_sha256: str | None = None
 
 
 def perform(task: Task, keep: Keep, cancel: Cancel | None = None, strict: bool = False) -> Outcome:
-    """Do a task. What goes wrong with the run becomes its outcome, unless `strict`; one that is cancelled raises."""
+    """Do a task. Errors become part of the outcome, unless `strict`; a cancelled task raises."""
     if engine_fingerprint() != task.engine:
         raise EngineMismatch(
             f"a worker runs engine {engine_fingerprint()}, this sweep was started with {task.engine}. "
@@ -127,7 +127,7 @@ def perform(task: Task, keep: Keep, cancel: Cancel | None = None, strict: bool =
 
 
 def perform_several(tasks: Sequence[Task], keep: Keep) -> tuple[list[Outcome], float]:
-    """Do several tasks, one after the other; and how many seconds of processor they took."""
+    """Do several tasks in sequence; also returns the processor seconds that they took."""
     began = time.thread_time()
     return [perform(task, keep) for task in tasks], time.thread_time() - began
 
@@ -141,7 +141,7 @@ def _kept(task: Task, keep: Keep, result: Result, began: float) -> Outcome:
 
 
 def _tables_kept(place: str, run: str, result: Result) -> str:
-    """Keep the tables of a run; the digest of them all."""
+    """Save the tables of a run; returns the digest of them all."""
     if "://" not in place:
         return layout.seal_of(result.save(Path(place)))
     with tempfile.TemporaryDirectory(prefix="tailback-") as folder:
@@ -149,21 +149,21 @@ def _tables_kept(place: str, run: str, result: Result) -> str:
 
 
 class Crew(Protocol):
-    """The workers that do the runs."""
+    """The workers that execute runs."""
 
     @property
     def capacity(self) -> int:
-        """How many tasks keep them busy."""
+        """Number of tasks that keep the workers busy."""
         ...
 
     def submit(self, task: Task) -> None:
-        """Take a task."""
+        """Accept a task."""
 
     def next(self, timeout: float) -> Outcome | None:
-        """A finished task; `None` if there is none after `timeout` seconds. Raises what is no fault of a run."""
+        """A finished task; `None` if there is none after `timeout` seconds. Raises errors that are not a run's."""
 
     def stop(self) -> None:
-        """Give up what is not finished."""
+        """Cancel unfinished tasks."""
 
 
 class Threads:
@@ -171,7 +171,7 @@ class Threads:
 
     def __init__(self, keep: Keep, workers: int | None = None, *, strict: bool = False) -> None:
         count = workers or cores()
-        # A few more than can run, so that no thread waits for this one to look up.
+        # A few more than can run, so that no worker waits for this thread.
         self._capacity = 2 * count + 1
         self._keep, self._strict = keep, strict
         self._cancel = Cancel()
@@ -180,17 +180,17 @@ class Threads:
 
     @property
     def capacity(self) -> int:
-        """How many tasks keep the threads busy."""
+        """Number of tasks that keep the threads busy."""
         return self._capacity
 
     def submit(self, task: Task) -> None:
-        """Take a task."""
+        """Accept a task."""
         self._pool.submit(self._do, task)
 
     def _do(self, task: Task) -> None:
         try:
             self._done.put(self._perform(task))
-        except BaseException as error:  # whatever it is, the thread that waits must see it
+        except BaseException as error:  # the waiting thread raises it
             self._done.put(error)
 
     def _perform(self, task: Task) -> Outcome:
@@ -207,13 +207,13 @@ class Threads:
         return done
 
     def stop(self) -> None:
-        """Cancel what runs and wait for the threads."""
+        """Cancel running tasks and wait for the threads."""
         self._cancel.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 class OnKernel(Threads):
-    """A crew whose runs an engine does: on this machine's kernel one after the other, in guests several at once."""
+    """A crew that runs on a kernel engine: one run at a time on this machine's kernel, several at once in guests."""
 
     def __init__(self, engine: Engine, keep: Keep, workers: int | None = None, *, strict: bool = False) -> None:
         count = engine.at_once(workers)
@@ -238,7 +238,7 @@ class OnKernel(Threads):
 
 
 def refusal(error: Exception) -> str:
-    """The error of a run on a kernel, in words; of one that cannot be had there they begin with `REFUSED`."""
+    """The error of a run on a kernel, as text; with the prefix `REFUSED` if the kernel does not support the run."""
     if isinstance(error, ScenarioError | Overloaded):
         return f"{REFUSED}{error}"
     return f"{type(error).__name__}: {error}"

@@ -1,7 +1,7 @@
-"""A store: every run once, found by what was run and by which engine; summaries that SQL can ask.
+"""A store: a folder that keeps every run once, identified by scenario and engine, with an index for SQL.
 
-A run's key is a digest of its resolved scenario, the engine and what was measured, so that asking for the same
-again finds it. See `docs/sweeps.md` for the files, and for the same questions from DuckDB.
+A run's key is a digest of its resolved scenario, the engine and the metrics, so that an equal request finds the stored
+run. `docs/sweeps.md` describes the files, and queries from DuckDB.
 """
 
 from __future__ import annotations
@@ -59,13 +59,15 @@ _RUN = re.compile(r"[A-Za-z0-9_-]+")
 
 @cache
 def engine_fingerprint() -> str:
-    """The engine's version and a digest of its binary, so that a rebuilt engine never meets old runs."""
+    """The engine's version and a digest of its binary, so that a rebuilt engine never reuses old runs."""
     binary = Path(str(_core.__file__)).read_bytes()
     return f"{_core.version()}+{hashlib.sha256(binary).hexdigest()[:12]}"
 
 
 def run_key(scenario_json: str, *more: str, engine: str = "") -> str:
-    """The key of a run: a digest of the resolved scenario, the engine and whatever else decides what is kept.
+    """The key of a run: a digest of the resolved scenario, the engine, and `more`, which identifies the kept values.
+
+    `engine` is the fingerprint of the engine that ran it; "" for this one.
 
     `engine` is the fingerprint of the one that ran it; "" for this one.
 
@@ -77,22 +79,22 @@ def run_key(scenario_json: str, *more: str, engine: str = "") -> str:
 
 @dataclass(frozen=True)
 class Collected:
-    """What `Store.gc` removed, or would remove."""
+    """What `Store.gc` removed, or would remove in a dry run."""
 
     rows: int
     tables: int
     leftovers: int
     bytes: int
-    #: What is among the tables and cannot be proven to be the store's own: it stays.
+    #: Paths among the tables that are not certainly the store's own, and so were not removed.
     left: tuple[Path, ...] = ()
 
 
 class Store:
     """A folder of runs. Opening it reads nothing; several processes may read and write it at once.
 
-    `tables_at` is the address of a bucket: a new store keeps its tables there. One that is there must name the same,
-    and only then, or if TAILBACK_TABLES_AT in the environment names it, is the bucket reached: the folder may be a
-    stranger's.
+    `tables_at` is the address of a bucket in which a new store keeps its tables. An existing store must name the same
+    address. A bucket is accessed only if `tables_at` or TAILBACK_TABLES_AT in the environment names it, because the
+    folder may come from a stranger.
 
     >>> import tempfile
     >>> store = Store(Path(tempfile.mkdtemp()) / "store")
@@ -118,7 +120,7 @@ class Store:
             raise StoreError(f"{mark} cannot be read: {error.strerror or error}.") from None
         except (ValueError, KeyError, TypeError):
             raise StoreError(f"{mark} is damaged. A store of this version says: {_stamp()}") from None
-        #: The address of the bucket that the store names for its tables, if they are not in its folder.
+        #: Address of the bucket with the store's tables; None if they are in its folder.
         self.tables_at = None if kept_at is None else str(kept_at)
         if tables_at is not None:
             allow_bucket(tables_at)
@@ -135,14 +137,14 @@ class Store:
 
     @property
     def bucket(self) -> Bucket | None:
-        """Where tables are, if not in the folder. Raises `StoreError` unless the caller has named the same address."""
+        """The bucket with the tables, or None; `StoreError` unless the caller has named the same address."""
         if self.tables_at is None:
             return None
         demand_bucket_allowed(self.folder, self.tables_at)
         return bucket(self.tables_at)
 
     def _demand_no_links(self) -> None:
-        """Refuse a store whose own folders are links: what is written into it and removed from it stays in it."""
+        """Refuse a store with symbolic links for its own folders: it must write and remove only in its folder."""
         for name in ("index", "journal", "tables", "lock"):
             path = self.folder / name
             with contextlib.suppress(FileNotFoundError):
@@ -159,7 +161,7 @@ class Store:
         if tables_at is not None:
             bucket(tables_at).demand()
         try:
-            # Another process may be making the same store at this moment.
+            # Another process may be creating the same store.
             if self.folder.exists() and not (self.folder.is_dir() and _holds_only_ours(self.folder)):
                 raise StoreError(f"{self.folder} is there but is no store. Give a new or empty folder.")
             self._demand_no_links()
@@ -176,7 +178,7 @@ class Store:
 
     @contextlib.contextmanager
     def writer(self) -> Generator[Writer, None, None]:
-        """A `Writer`, whose rows are folded into Parquet at the end of the block."""
+        """A context with a `Writer`; at its end the rows are folded into Parquet."""
         try:
             with self.open():
                 for shard in self._shards():
@@ -191,30 +193,30 @@ class Store:
             raise StoreError(f"{self.folder} cannot be written: {error.strerror or error}.{more}") from None
 
     def shared_with(self, writer: Writer) -> bool:
-        """Is someone else writing to this store now?"""
+        """Whether another writer is active on this store."""
         return index.is_shared(self.folder, writer.journal)
 
     def follow(self, columns: list[str] | None = None, own: Writer | None = None) -> Follower:
-        """What is there, and what comes, by anybody but `own`."""
+        """A `Follower` of present and new rows, without those of `own`."""
         return Follower(self.folder, columns, own)
 
     # -- reading
 
     def frame(self) -> pl.DataFrame:
-        """One row a run: the newest that succeeded, or how it failed."""
+        """One row per run: the newest success, or else its failure."""
         with self.open():
             return index.latest(self.everything())
 
     @contextlib.contextmanager
     def open(self) -> Generator[None, None, None]:
-        """Nothing is tidied up meanwhile."""
+        """Hold a shared lock, so that the store is not tidied up meanwhile."""
         busy = f"{self.folder} is being tidied up (tailback results gc). Try again when that is done."
         with locked(self.folder / "lock", busy, shared=True):
             yield
 
     def everything(self) -> pl.DataFrame:
-        """All rows, several of a key among them. To be called while it is `open`."""
-        # Journals first: one that is folded meanwhile is then seen twice, not missed.
+        """All rows, possibly several per key. Call it while the store is `open`."""
+        # Journals first: one that is folded meanwhile is read twice, not missed.
         frames = []
         for path in self._journals():
             with contextlib.suppress(FileNotFoundError):
@@ -239,11 +241,11 @@ class Store:
         return index.parts(self.folder)
 
     def query(self, sql: str) -> pl.DataFrame:
-        """Ask in SQL (Polars' dialect); the runs are the table `runs`, a column with a dot needs double quotes."""
+        """The answer to an SQL query (Polars' dialect). The runs are the table `runs`; quote a column with a dot."""
         return answer(self.frame(), sql)
 
     def columns(self) -> pl.DataFrame:
-        """The columns a question may name: `column`, `type`, and an `example` from the newest run that has one."""
+        """The columns for queries: `column`, `type`, and an `example` from the newest run that has a value."""
         frame = self.frame()
         newest = [frame[name].drop_nulls().tail(1).to_list() for name in frame.columns]
         examples = [str(values[0]).splitlines()[0][:60] if values and str(values[0]) else "" for values in newest]
@@ -259,7 +261,7 @@ class Store:
         return {name: value for name, value in found.to_dicts()[0].items() if value is not None}
 
     def tables_folder(self, run: str) -> Path:
-        """Where the tables of a run are, if they were kept; where they come to, from a bucket."""
+        """Folder of a run's tables in the store, or the target of a fetch from the bucket."""
         if not _RUN.fullmatch(run):
             raise StoreError(
                 f"{self.folder} has a run called {run!r}, which is no name of a folder. Its index was edited."
@@ -270,7 +272,7 @@ class Store:
         return shard / run
 
     def place_of_tables(self, run: str) -> str:
-        """Where a worker puts the tables of a run: a folder, or the address of the bucket."""
+        """Where a worker saves a run's tables: a folder, or the address of the bucket."""
         return self.bucket.url if self.bucket is not None else str(self.tables_folder(run).absolute())
 
     def result(self, start: str) -> Result:
@@ -293,7 +295,7 @@ class Store:
         return opened
 
     def has_tables(self, run: str, expected: str | None) -> bool:
-        """Are all tables of a run there? `expected` is `tables_sha256` of its row. In the folder they are compared."""
+        """Whether all tables of a run exist; in a folder they are compared with `expected`, their checksum."""
         if self.bucket is not None:
             return expected is not None and self.bucket.has(run, expected)
         try:
@@ -337,17 +339,17 @@ class Store:
                 out.damaged.append(str(error))
         return out
 
-    # -- putting stores together
+    # -- merging
 
     def merge(self, *others: Store | str | os.PathLike[str]) -> Merged:
-        """Take in the runs of other stores, which stay as they are; see `tailback.experiment.store.merging`.
+        """Copy the runs of other stores, which are not changed; see `tailback.experiment.store.merging`.
 
-        `MergeConflict` before anything is written if a run has other numbers in one store than in another.
+        Raises `MergeConflict`, before anything is written, if a run has different numbers in two stores.
         """
         return merged(self, [other if isinstance(other, Store) else Store(other, create=False) for other in others])
 
     def take_tables(self, other: Store, run: str, expected: str | None) -> int:
-        """Copy the tables of a run from another store, comparing them; how many bytes."""
+        """Copy the tables of a run from another store and compare them with their checksum; returns their bytes."""
         if self.bucket is None:
             with whole_folder(self.tables_folder(run), layout.objection) as partial:
                 return other._give_tables(run, expected, partial)
@@ -370,7 +372,7 @@ class Store:
             return self.bucket.fetch(run, str(expected), folder).bytes
         source = self.tables_folder(run)
         layout.copy(source, folder)
-        # The copy is what is compared: what was damaged before or on the way does not stay.
+        # Compares the copy, so that damage before or during copying is found.
         found = layout.verify(folder, expected)
         if not found.ok:
             raise StoreError(
@@ -381,14 +383,14 @@ class Store:
     # -- tidying up
 
     def gc(self, *, other_engines: bool = False, failed: bool = False, dry_run: bool = False) -> Collected:
-        """Fold journals into one Parquet file and remove what nothing needs.
+        """Fold journals into one Parquet file and remove what is no longer needed.
 
-        Goes: rows that a newer one of the same key replaced, tables without a row, leftovers of killed writers;
-        on demand the runs of other engines, and failed ones. `StoreError` while a sweep is writing. Of a store with a
-        bucket the copies that were fetched go too; the bucket is left as it is, as other stores may use it.
+        Removes rows that a newer row of the same key replaced, tables without a row, and leftovers of killed writers;
+        on request also runs of other engines, and failed runs. Raises `StoreError` while a sweep is writing. With a
+        bucket, fetched copies are removed too; the bucket is not changed, as other stores may use it.
 
-        What cannot be proven to be the store's own stays: links, files that no writer names so, folders that hold
-        anything else than a result. `Collected.left` names such folders and links among the tables.
+        Keeps everything that is not certainly the store's own: links, files with other names than writers use, and
+        folders with anything but a result. `Collected.left` names such folders and links among the tables.
         """
         busy = f"{self.folder} is in use by a sweep or a query. Tidy up when that is done."
         with locked(self.folder / "lock", busy, shared=False):
@@ -406,7 +408,7 @@ class Store:
                 old = [*self.parts(), *self._journals()]
                 try:
                     written = index.write_part(self.folder, index.new_stem(), kept) if len(kept) else None
-                    # Only now: killed in between, rows are there twice, which readers settle.
+                    # Remove the old files last: after a kill in between, rows exist twice, which readers handle.
                     for path in [*(path for path in old if path != written), *tables, *unfinished]:
                         remove(self.folder, *path.relative_to(self.folder).parts)
                 except OSError as error:
@@ -414,12 +416,12 @@ class Store:
             return Collected(len(everything) - len(kept), len(tables), len(unfinished), freed, tuple(left))
 
     def _shards(self) -> list[Path]:
-        """The folders that hold tables, without links."""
+        """The folders that hold tables; links are left out."""
         below = self.folder / "tables"
         return sorted(path for path in below.iterdir() if path.is_dir() and not is_link(path)) if below.is_dir() else []
 
     def _unneeded_tables(self, needed: Container[str]) -> tuple[list[Path], list[Path]]:
-        """Results that no row needs, and what stays because it cannot be proven to be one."""
+        """Results without a row, and paths to keep because they may not be results."""
         shards = self._shards()
         below = self.folder / "tables"
         left = sorted(path for path in below.iterdir() if path not in shards) if below.is_dir() else []
@@ -436,15 +438,16 @@ class Store:
 
 
 def open_store(folder: str | os.PathLike[str], *, tables_at: str | None = None) -> Store:
-    """Open a store that is there; `StoreError` if there is none or it is of another version.
+    """Open an existing store; `StoreError` if there is none, or if its version differs.
 
-    `tables_at` allows the bucket of this address, which the store must name; without it no bucket is reached.
+    `tables_at` allows access to the bucket of this address, which the store must name; without it no bucket is
+    accessed.
     """
     return Store(folder, create=False, tables_at=tables_at)
 
 
 def is_store(folder: str | os.PathLike[str]) -> bool:
-    """Is this the folder of a store? Nothing of it is read."""
+    """Whether this folder is a store; does not read the runs."""
     return (Path(folder) / _MARK).is_file()
 
 

@@ -1,9 +1,9 @@
-"""The index of a store: one row a run, appended to journals, folded into Parquet.
+"""The index of a store: one row per run, appended to journals, folded into Parquet.
 
-Each writer appends to a journal of its own (a JSON object a line) and holds a lock on it while it lives. When the
-journal is long enough, or the writer ends, its rows become a Parquet file of the same stem. A journal whose lock is
-free was left by a writer that was killed; the next writer folds it. Rows may be seen twice for a moment, never lost:
-readers look at journals before Parquet, and take one row a key.
+Each writer appends to its own journal (one JSON object per line) and holds a lock on it while it runs. When the journal
+is long enough, or the writer ends, its rows become a Parquet file of the same stem. A journal with a free lock belongs
+to a killed writer; the next writer folds it. Rows may briefly be seen twice, but are never lost: readers read journals
+before Parquet, and take one row per key.
 
 A line of a journal ends with its own checksum, a Parquet file has its checksum in its name (`STEM.CHECKSUM.parquet`).
 A damaged line is left out with a warning, a damaged file is refused. Those of tailback 0.1 have neither and
@@ -39,36 +39,36 @@ __all__ = ["Follower", "Writer", "as_frame", "conflicts", "latest", "new_stem", 
 
 Row = dict[str, Any]
 
-#: Rows of a journal before it is folded: some 20 MB of text, a part of a few MB.
+#: Rows of a journal before it is folded: about 20 MB of text, and a few MB as Parquet.
 FOLD_AFTER = 10_000
-#: A finished run survives a killed process at once, a power cut after this many seconds.
+#: Seconds between fsyncs: a finished run survives a killed process at once, and a power cut after this time.
 SYNC_EVERY_S = 1.0
 
 _STEM = r"\d{8}T\d{6}-[0-9a-f]{4,8}"
 _PART = re.compile(rf"{_STEM}(\.[0-9a-f]{{32}})?\.parquet")
 _JOURNAL = re.compile(rf"{_STEM}(\.sums)?\.ndjson")
-#: What writers that were killed leave: half a part, and a journal with lines that could not be read.
+#: Leftovers of killed writers: a partial Parquet file, and a journal with unreadable lines.
 _HALF_PART = re.compile(rf"\.{_STEM}\.[0-9a-f]{{32}}\.parquet\.[0-9a-f]{{8}}\.partial")
 _DAMAGED = re.compile(rf"{_STEM}\.damaged")
 
 
 def parts(folder: Path) -> list[Path]:
-    """The Parquet files of the index in a store's folder: ordinary files, named as tailback names them."""
+    """The Parquet files of the index in a store's folder: regular files with names that tailback writes."""
     return _named(folder / "index", _PART)
 
 
 def journals(folder: Path) -> list[Path]:
-    """The journals in a store's folder, likewise."""
+    """The journals in a store's folder: regular files with names that tailback writes."""
     return _named(folder / "journal", _JOURNAL)
 
 
 def damaged(folder: Path) -> list[Path]:
-    """Journals of which some lines could not be read."""
+    """Journals with lines that could not be read."""
     return _named(folder / "journal", _DAMAGED)
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """What writers have left that nothing needs."""
+    """Leftovers of killed writers."""
     return [*_named(folder / "index", _HALF_PART), *damaged(folder)]
 
 
@@ -101,34 +101,34 @@ COLUMNS: dict[str, Any] = {
 # --- Journals -------------------------------------------------------------------------------------------------
 
 
-#: How the name of a journal ends whose lines have checksums.
+#: Suffix of a journal whose lines have checksums.
 _SUMMED = ".sums.ndjson"
-#: Columns that tailback 0.1 named otherwise, by their end.
+#: Current suffixes of columns, by their suffix in tailback 0.1.
 _FORMER = {f".felt_{key}": f".experience_{key}" for key in ("median_ms", "p95_ms", "lost", "jitter_ms", "mos")}
 _SUM = re.compile(rb',"sha256":"([0-9a-f]{16})"\}$')
 
 
 class Journal(NamedTuple):
-    """What was read of a journal."""
+    """The rows read from a journal."""
 
     rows: list[Row]
-    #: Where the next row begins.
+    #: Offset of the next row.
     end: int
-    #: Lines that are no rows, or not those that were written.
+    #: Number of lines that are not rows, or whose checksum differs.
     damaged: int
 
 
 def read_journal(path: Path, offset: int = 0) -> Journal:
-    """The whole rows from `offset` on. A torn last line is left for later: its run was never reported."""
+    """The complete rows from `offset` on; an incomplete last line is left for later, as its run is not finished."""
     with open_plain(path) as file:
         file.seek(offset)
         data = file.read()
     end = data.rfind(b"\n") + 1
     lines = data[:end].split(b"\n")[:-1]
     summed = path.name.endswith(_SUMMED)
-    # A line torn by a power cut may be followed by whole ones.
+    # Complete lines may follow one that a power cut truncated.
     rows = [row for row in (_row(line, summed) for line in lines) if row is not None]
-    # One byte after a whole row was its end of line.
+    # The byte after a complete row is its newline.
     damaged_end = summed and _row(data[end:-1], summed) is not None
     return Journal(rows, offset + end, len(lines) - len(rows) + damaged_end)
 
@@ -150,13 +150,13 @@ def _row(line: bytes, summed: bool) -> Row | None:
 
 @functools.lru_cache(maxsize=4096)
 def _now(column: str) -> str:
-    """What a column is called now. Every row asks for the same few."""
+    """The current name of a column. Cached, as every row asks for the same few."""
     flow, dot, key = column.rpartition(".")
     return flow + _FORMER.get(dot + key, dot + key)
 
 
 def complaint(path: Path, read: Journal) -> str | None:
-    """What is wrong with a journal, or None."""
+    """The warning for a damaged journal, or None."""
     if not read.damaged:
         return None
     return f"{path}: {read.damaged} of its lines cannot be read. The same sweep runs what they were about again"
@@ -175,7 +175,7 @@ def _line(row: Row) -> bytes:
 
 
 def as_frame(rows: Sequence[Row]) -> pl.DataFrame:
-    """Rows as a frame: the common columns first, numbers as numbers; a column that also holds words as text."""
+    """Rows as a frame: common columns first, numbers as numbers; a column with numbers and words as text."""
     names = list(COLUMNS) + sorted({key for row in rows for key in row} - set(COLUMNS))
     columns = []
     for name in names:
@@ -195,7 +195,7 @@ def _type(values: Iterable[Any]) -> Any:
 
 
 def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Frames below each other; a column that is text in one is text in all."""
+    """Concatenated frames; a column that is text in one frame becomes text in all."""
     words = {name for frame in frames for name, dtype in frame.schema.items() if dtype == pl.String}
     alike = [
         frame.with_columns(pl.col(name).cast(pl.String) for name in frame.columns if name in words) for frame in frames
@@ -204,13 +204,13 @@ def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def latest(frame: pl.DataFrame) -> pl.DataFrame:
-    """One row a key: a run that succeeded before one that failed, then one with its tables, then the newest."""
+    """One row per key: success before failure, then a row with tables, then the newest."""
     order = frame.sort(pl.col("status") == "ok", "tables", "finished", descending=True, nulls_last=True)
     return order.unique("key", keep="first", maintain_order=True).sort("finished", "key", nulls_last=True)
 
 
 def conflicts(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows of those keys whose runs succeeded with different numbers, which one engine never does."""
+    """Rows of keys whose runs succeeded with different numbers, which one engine never produces."""
     several = frame.filter(pl.col("status") == "ok").filter(pl.col("key").is_duplicated())
     measured = [name for name, kind in frame.schema.items() if name not in COLUMNS and kind.is_numeric()]
     if several.is_empty() or not measured:
@@ -224,12 +224,12 @@ def conflicts(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def new_stem() -> str:
-    """What a new journal or part is called: sorted by time, and like no other."""
+    """A new, unique name for a journal or part, sorted by time."""
     return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
 
 
 def write_part(folder: Path, stem: str, frame: pl.DataFrame) -> Path:
-    """Put a Parquet file into the index, with its checksum in its name. Raises `OSError`."""
+    """Write a Parquet file of the index, with its checksum in its name. Raises `OSError`."""
     sink = io.BytesIO()
     table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
     pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
@@ -241,7 +241,7 @@ def write_part(folder: Path, stem: str, frame: pl.DataFrame) -> Path:
 
 
 def fold_abandoned(folder: Path) -> int:
-    """Turn the journals of writers that are no more into Parquet; returns how many."""
+    """Fold the journals of ended writers into Parquet; returns how many."""
     folded = 0
     for path in journals(folder):
         with contextlib.suppress(FileNotFoundError):
@@ -268,12 +268,12 @@ def _fold(folder: Path, journal: Path) -> None:
 
 
 def stem_of(path: Path) -> str:
-    """What a journal and the part that it becomes have in common."""
+    """The stem that a journal and its Parquet file share."""
     return path.name.partition(".")[0]
 
 
 def is_shared(folder: Path, own: Path) -> bool:
-    """Is another writer alive?"""
+    """Whether another writer is active."""
     for path in journals(folder):
         if path != own:
             with contextlib.suppress(FileNotFoundError):
@@ -287,12 +287,12 @@ def is_shared(folder: Path, own: Path) -> bool:
 
 
 class Writer:
-    """Appends rows. One thread at a time; several writers, in any processes, may share a store."""
+    """Appends rows. Use it from one thread at a time; several writers, in any processes, may share a store."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._size = self._count = 0
-        #: Those of all its journals and so of the parts they became.
+        #: Stems of all its journals, and so of their Parquet files.
         self.stems: set[str] = set()
         self._synced = time.monotonic()
         fold_abandoned(folder)
@@ -302,7 +302,7 @@ class Writer:
         while True:
             self.journal = self._folder / "journal" / f"{new_stem()}{_SUMMED}"
             self._handle = os.open(self.journal, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o644)
-            # Between creation and lock another writer may have taken it for abandoned and removed it.
+            # Another writer may have removed it as abandoned, between creation and lock.
             if try_lock(self._handle) and os.fstat(self._handle).st_nlink:
                 self._size = self._count = 0
                 self.stems.add(stem_of(self.journal))
@@ -310,14 +310,14 @@ class Writer:
             os.close(self._handle)
 
     def add(self, row: Row) -> None:
-        """Append a row. If it cannot be written whole nothing of it stays, and `StoreError` says why."""
+        """Append a row. If that fails nothing of the row remains, and `StoreError` gives the reason."""
         line = _line(row)
         written = 0
         try:
             while written < len(line):
                 written += os.write(self._handle, line[written:])
         except BaseException as error:
-            # An interrupt after the last byte takes nothing back: the run is finished and its row is whole.
+            # An interrupt after the last byte undoes nothing: the run is finished and its row is complete.
             if os.fstat(self._handle).st_size == self._size + len(line):
                 self._size += len(line)
                 self._count += 1
@@ -338,7 +338,7 @@ class Writer:
             self._open()
 
     def _retire(self) -> bool:
-        """Fold the journal and let it go. On a full disk it stays, complete; the next writer folds it."""
+        """Fold the journal and release it. On a full disk it remains complete, and the next writer folds it."""
         try:
             _fold(self._folder, self.journal)
         except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
@@ -349,7 +349,7 @@ class Writer:
         return True
 
     def close(self) -> None:
-        """Fold what was written. Nothing may be added after."""
+        """Fold the rows. Nothing may be added afterwards."""
         if not self._retire():
             os.close(self._handle)
             warnings.warn(
@@ -364,7 +364,7 @@ class Writer:
 
 
 class Follower:
-    """Rows that have come since the last look, by anybody but `own`."""
+    """Reads rows added since the last look, without those of the writer `own`."""
 
     def __init__(self, folder: Path, columns: Sequence[str] | None = None, own: Writer | None = None) -> None:
         self._folder = folder
@@ -374,7 +374,7 @@ class Follower:
         self._parts: set[str] = set()
 
     def look(self) -> list[Row]:
-        """New rows, in no particular order; some may have been seen before."""
+        """New rows, in no particular order; some may be repeated."""
         out: list[Row] = []
         own = self._own.stems if self._own else ()
         for path in journals(self._folder):
@@ -396,7 +396,7 @@ class Follower:
 
 
 def chosen(row: Row, columns: Sequence[str]) -> Row:
-    """Those of these columns that a row has."""
+    """A row's values of these columns, without missing ones."""
     return {name: row[name] for name in columns if name in row}
 
 
@@ -407,7 +407,7 @@ def read_part(path: Path) -> pl.DataFrame:
         expected = checksum_of(path)
         if expected is not None and digest(data)[:32] != expected:
             raise ValueError("it differs from its checksum")
-        # By pyarrow, which says what is wrong with a file where polars panics.
+        # Read with pyarrow, which reports an error for a file on which polars panics.
         frame = pl.from_arrow(pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read())
     except (OSError, ValueError, KeyError, IndexError, pa.ArrowException, pl.exceptions.PolarsError) as error:
         raise StoreError(
@@ -418,6 +418,6 @@ def read_part(path: Path) -> pl.DataFrame:
 
 
 def checksum_of(part: Path) -> str | None:
-    """The checksum in the name of a part of the index; None of one that tailback 0.1 wrote."""
+    """The checksum in the name of a part; None for a part that tailback 0.1 wrote."""
     pieces = part.name.split(".")
     return pieces[1] if len(pieces) == 3 else None

@@ -1,4 +1,4 @@
-"""Locks that die with their owner."""
+"""File locks that the system releases when their owner ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["locked", "try_lock"]
 
 
 def try_lock(handle: int, *, shared: bool = False) -> bool:
-    """As `tailback.files.try_lock`; `StoreError` where there are no such locks."""
+    """`tailback.files.try_lock`, with a `StoreError` on systems without such locks."""
     try:
         return files.try_lock(handle, shared=shared)
     except ModuleNotFoundError:
@@ -23,7 +23,7 @@ def try_lock(handle: int, *, shared: bool = False) -> bool:
 
 @contextlib.contextmanager
 def locked(path: Path, refusal: str, *, shared: bool) -> Generator[None, None, None]:
-    """Hold a lock on `path`; `StoreError` with `refusal` if another process's lock excludes it."""
+    """Hold a lock on `path`; `StoreError` with the text `refusal` if another process holds an excluding lock."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     try:
         if not try_lock(handle, shared=shared):

@@ -1,8 +1,8 @@
-"""Stores put together: what shards of a sweep have kept, or what several people have, becomes one store.
+"""Merges stores: combines the shards of a sweep, or the runs of several people, in one store.
 
-A row is taken if the store has none of its key, or one that counts less (`index.latest`). Tables are compared with
-their checksums on the way. Rows follow their tables, in parts that appear whole or not at all: a merge that was
-interrupted goes on where it stopped when it is started again.
+A row is copied if the store has no row of its key, or one of lower rank (`index.latest`). Copied tables are compared
+with their checksums. Rows are written after their tables, in atomic parts, so that an interrupted merge can be started
+again and continues.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 
 __all__ = ["MergeConflict", "Merged", "merged"]
 
-#: The column, while merging, that says where a row comes from.
+#: Column, during the merge, with the store that a row comes from.
 _FROM = "\0store"
-#: At most this many differing values of a run are printed.
+#: Maximum number of differing values to print for a run.
 _MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merge took in."""
+    """What a merge copied."""
 
-    #: Runs that were not there, or counted less.
+    #: Runs that the store lacked, or had with a lower rank.
     rows: int
-    #: Runs that were there already.
+    #: Runs that the store already had.
     known: int
-    #: Sets of tables copied, and their size.
+    #: Sets of tables copied, and their size in bytes.
     tables: int
     bytes: int
 
 
 class MergeConflict(StoreError):
-    """Runs of one key, so of one scenario and engine, that have different numbers in two stores."""
+    """Runs of the same key, so the same scenario and engine, with different numbers in two stores."""
 
     def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
         #: Both rows of the first such run, with all their columns.
@@ -65,7 +65,7 @@ class MergeConflict(StoreError):
 
 
 def merged(into: Store, others: Sequence[Store]) -> Merged:
-    """Take the runs of `others` into a store; `MergeConflict` before anything is written."""
+    """Copy the runs of `others` into a store; `MergeConflict` before anything is written."""
     if any(other.folder.resolve() == into.folder.resolve() for other in others):
         raise StoreError(f"{into.folder} cannot be merged into itself. Name other stores after it.")
     with contextlib.ExitStack() as stack:
@@ -99,7 +99,7 @@ def _two_that_differ(rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]
 
 
 class _Present:
-    """What a store has: how much its row of each key counts, and the checksums of the tables of each run."""
+    """The rank of a store's row for each key, and the checksum of each run's tables."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
         self._ranks: dict[str, tuple[bool, bool, float]] = {}
@@ -114,7 +114,7 @@ class _Present:
 
     def lacks(self, row: dict[str, Any]) -> bool:
         have = self._ranks.get(row["key"])
-        # The same numbers with their tables are there: a newer row would only say who was later.
+        # A success with tables is already there; a newer row would differ only in its time.
         return have is None or (have[:2] != (True, True) and _rank(row) > have)
 
 
@@ -126,13 +126,13 @@ def _take(into: Store, other: Store, everything: pl.DataFrame, have: _Present) -
     frame = index.latest(everything)
     wanted = frame.filter(pl.Series([have.lacks(row) for row in frame.iter_rows(named=True)], dtype=pl.Boolean))
     tables = size = 0
-    # In parts, so that what an interrupt costs is small.
+    # In parts, so that an interrupt loses little.
     for part in wanted.iter_slices(index.FOLD_AFTER):
         seals = part["tables_sha256"].to_list()
         for at, (run, kept) in enumerate(part.select("run", "tables").iter_rows()):
             if kept:
                 there = have.seals.get(run)
-                # A run's tables are there once, however much is measured of them.
+                # A run's tables are stored once, even if several rows measure them.
                 if there is not None and into.has_tables(run, there):
                     seals[at] = there
                 else:

@@ -1,8 +1,8 @@
-"""The tables of a store in a bucket: each run below a prefix of its own, so that workers need no disk in common.
+"""Tables of a store in a bucket, so that workers need no shared disk.
 
 `PREFIX/ab/RUN/CHECKSUM/` holds the files of a result, `meta.json` last. RUN is the run's key, CHECKSUM the first digits
-of the result's digest, which stands in the run's row. So an object is written once and never changed: of two workers
-that do the same run the row says whose tables count. Who opens a result compares every file with its digest.
+of the result's digest, which is in the run's row. So objects are written once and never changed: if two workers do the
+same run, the row determines whose tables count. Every file is compared with its digest when a result is opened.
 
 Buckets are reached by pyarrow: `s3://`, `gs://`, `abfs://`, `file://`, and as `fsspec+PROTOCOL://` what fsspec knows.
 """
@@ -23,21 +23,21 @@ from tailback.result import layout
 
 __all__ = ["Bucket", "bucket"]
 
-#: So much is in memory at once while a file is copied.
+#: Buffer size for copying a file, in bytes.
 _CHUNK = 1 << 22
-#: In these a folder is no more than the beginning of a name.
+#: Schemes in which a folder is only a prefix of names.
 _WITHOUT_FOLDERS = ("s3", "gcs", "abfs")
 _FORMS = "Write s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or file:///FOLDER"
 
 
 @functools.cache
 def bucket(url: str) -> Bucket:
-    """The one of this address."""
+    """The bucket of this address (cached)."""
     return Bucket(url)
 
 
 class Bucket:
-    """A place for tables. Making one reaches for nothing."""
+    """A place for tables. Creating the object does not access the network."""
 
     def __init__(self, url: str) -> None:
         scheme, found, rest = url.partition("://")
@@ -46,7 +46,7 @@ class Bucket:
         if scheme.removeprefix("fsspec+") == "memory":
             raise StoreError(f"{url!r}: tables in a process's memory are gone when it ends. {_FORMS}")
         if "@" in urllib.parse.urlsplit(url).netloc and scheme != "abfs":
-            # It would stand in the store for everyone to read.
+            # A password would be readable in the store's file.
             raise StoreError("a store's tables have no password in their address. Set AWS_ACCESS_KEY_ID and the like.")
         self.url = url
 
@@ -63,9 +63,9 @@ class Bucket:
         return files, root.rstrip("/")
 
     def demand(self) -> None:
-        """Raise `StoreError` if nothing can be kept there: better before many runs than after the first."""
+        """Raise `StoreError` if nothing can be written there; called before the first run, not after it."""
         files, root = self._reached
-        # Below a bucket every name is free; the bucket itself must be there.
+        # Any prefix in a bucket can be used, but the bucket must exist.
         place = root.partition("/")[0] if files.type_name in _WITHOUT_FOLDERS else root
         try:
             if files.type_name not in _WITHOUT_FOLDERS:
@@ -77,7 +77,7 @@ class Bucket:
             raise StoreError(f"{self.url}: there is no {place}. Make it first, or give another place.")
 
     def put(self, folder: Path, run: str) -> str:
-        """Keep the result in `folder` as that of a run; its digest. Raises `OSError`."""
+        """Save the result in `folder` as that of a run; returns its digest. Raises `OSError`."""
         files, _ = self._reached
         digest = layout.seal_of(folder)
         below = self._below(run, digest)
@@ -91,7 +91,7 @@ class Bucket:
         return digest
 
     def fetch(self, run: str, digest: str, folder: Path) -> Verified:
-        """Bring a run's result into an empty folder and compare it; `StoreError` if it is missing or damaged."""
+        """Download a run's result into an empty folder and verify it; `StoreError` if it is missing or damaged."""
         files, _ = self._reached
         below = self._below(run, digest)
 
@@ -113,7 +113,7 @@ class Bucket:
         return found
 
     def has(self, run: str, digest: str) -> bool:
-        """Are all files of a run's result there? What is in them is compared when they are read."""
+        """Whether all files of a run's result exist; their contents are verified when they are read."""
         files, _ = self._reached
         below = self._below(run, digest)
         try:
@@ -129,7 +129,7 @@ class Bucket:
             raise StoreError(f"{self.url} cannot be reached: {error}") from None
 
     def verify(self, run: str, digest: str) -> Verified:
-        """Read a run's result and compare it."""
+        """Read a run's result and compare it with its digest."""
         with tempfile.TemporaryDirectory(prefix="tailback-") as folder:
             try:
                 return self.fetch(run, digest, Path(folder))

@@ -1,4 +1,4 @@
-"""SQL queries to a store, and the errors of those that cannot be answered."""
+"""SQL queries to a store, with errors that explain how to correct a query."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tailback.errors import TailbackError, nearest
 
 __all__ = ["QueryError", "answer", "points", "settings"]
 
-#: This many columns are named where one was not found.
+#: Maximum number of columns to name in an error.
 _MOST_NAMED = 12
 
 
 class QueryError(TailbackError):
-    """SQL that cannot be understood, or names what is not there."""
+    """SQL that cannot be parsed, or that names an unknown column or table."""
 
 
 def answer(frame: pl.DataFrame, sql: str) -> pl.DataFrame:
-    """Ask `frame`, the table `runs`, in SQL (Polars' dialect); `QueryError` says what to write instead."""
+    """Run an SQL query (Polars' dialect) on `frame`, the table `runs`; `QueryError` explains the fix."""
     if not re.match(r"\s*(--|/\*|\(|select\b|with\b|from\b)", sql, re.IGNORECASE):
         raise QueryError(f"a question begins with SELECT, not with {sql.split()[:1] or ['nothing']}; {_example(frame)}")
     try:
@@ -28,12 +28,12 @@ def answer(frame: pl.DataFrame, sql: str) -> pl.DataFrame:
         raise QueryError(f"this query cannot be answered: {_explained(str(error), frame)}") from None
 
 
-#: Keys of a scenario under which a sweep varies values.
+#: Top-level keys of a scenario whose values a sweep may vary.
 _ROOTS = ("dumbbell", "preset", "link", "flow", "duration", "randomness", "instruments", "warmup")
 
 
 def settings(frame: pl.DataFrame, sql: str) -> list[str]:
-    """The names that the swept values of the runs `frame` have in the answer to `sql`, other names given there too."""
+    """Names of the swept columns of the runs `frame` in the answer to `sql`, including aliases."""
     swept = [name for name in frame.columns if re.split(r"[.\[]", name)[0] in _ROOTS]
     out = list(swept)
     for name in swept:
@@ -43,16 +43,16 @@ def settings(frame: pl.DataFrame, sql: str) -> list[str]:
 
 
 def points(frame: pl.DataFrame) -> int:
-    """Of how many scenarios the runs `frame` are, whatever their seeds."""
+    """The number of different scenarios of the runs `frame`, regardless of seeds."""
     return frame["scenario"].str.replace(r"(?m)^seed = .*$", "").n_unique()
 
 
 def _explained(error: str, frame: pl.DataFrame) -> str:
-    """What was wrong, without the plan that Polars prints, and what is there instead."""
+    """Polars' error without the query plan, and the names that exist."""
     first = error.splitlines()[0].split("; valid columns")[0]
     if "relation" in first:
         return f"{first}; the only table is runs"
-    # "unable to find column", or the part of a name before its first dot.
+    # Error "unable to find column", with the name or its part before the first dot.
     asked = re.search(r"(?:find column \"|column named ')([^\"']+)", first)
     if asked is None:
         return first
