@@ -1,4 +1,4 @@
-"""A base revision against the working tree: the same scenarios with both, and only what changed. See docs/ci.md."""
+"""Compares a base revision with the working tree on the same scenarios, and shows only what changed. See docs/ci.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the scenarios themselves expect (`[expect]`), on both sides of a comparison.
+"""Judges the scenarios' own conditions (`[expect]`) on both sides of a comparison.
 
-The judge is that of `tailback test`, over the seeds of the pairs in one look. What no longer holds counts if the fresh
-seeds say so too.
+The judge is that of `tailback test`, applied once over the seeds of the pairs. A condition counts as lost only if it
+also fails with fresh seeds.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ __all__ = ["HOLDS", "Condition", "Expected", "Sides", "held"]
 #: The outcome of a condition that holds on both sides.
 HOLDS = "holds"
 
-#: By seed: the sides of each condition, in order.
+#: By seed: the values of both sides of each condition, in order.
 Sides = Mapping[int, Sequence[Sequence[float]]]
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition of a scenario, as its side read it."""
+    """A condition of a scenario, as a side of the comparison parsed it."""
 
     text: str
     relation: str
@@ -33,7 +33,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Expected:
-    """What came of a condition on both sides."""
+    """The verdicts on a condition on both sides."""
 
     scenario: str
     condition: str
@@ -42,12 +42,12 @@ class Expected:
 
     @property
     def is_lost(self) -> bool:
-        """Did it hold on the base, and does it fail now?"""
+        """Whether the condition held on the base and fails now."""
         return (self.base.verdict, self.change.verdict) == (Verdict.PASSED, Verdict.FAILED)
 
     @property
     def outcome(self) -> str:
-        """What to call it on every page."""
+        """The outcome in words, the same on every page."""
         if self.is_lost:
             return "no longer holds"
         if self.base.verdict != self.change.verdict:
@@ -73,7 +73,7 @@ def held(
     first: tuple[Sides, Sides],
     fresh: tuple[Sides, Sides] | None = None,
 ) -> list[Expected]:
-    """The verdicts on a scenario's conditions; of `fresh` seeds on those alone that the first say no longer hold."""
+    """Verdicts on a scenario's conditions; with `fresh` seeds, only on those that the first seeds report as lost."""
     out = []
     for place, (old, new) in enumerate(zip(*conditions, strict=True)):
         found = _judged(scenario, place, (old, new), first)
@@ -86,7 +86,7 @@ def held(
 def _judged(
     scenario: str, place: int, conditions: tuple[Condition, Condition], sides: tuple[Sides, Sides]
 ) -> Expected | None:
-    # A side of which no run was finished is broken, and said to be.
+    # A side without a finished run is reported as broken.
     if not all(sides):
         return None
     base, change = (

@@ -1,4 +1,4 @@
-"""What a branch measured, revision by revision: a file with a line of JSON each, and its figure."""
+"""The measurements of a branch by revision: a file with one JSON line per revision, and its figure."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tailback.plots.style import BLUE, FULL_WIDTH, house_style, new_figure
 
 __all__ = ["Entry", "appended", "figure", "read"]
 
-#: Panels of the figure.
+#: Maximum panels of the figure.
 MOST = 12
-#: What is drawn of a scenario of which nothing stands out, by the end of a measure's name.
+#: Measures to draw, by name suffix, for a scenario in which no measure varies clearly.
 _HEADLINES = ("goodput_mbps", "delay_p95_ms", "loss")
 
-#: Mean, low and high.
+#: Mean with the low and high end of its interval.
 Point = tuple[float, float, float]
 
 
@@ -32,21 +32,21 @@ Point = tuple[float, float, float]
 class Entry:
     """Measurements of one revision."""
 
-    #: The hash, with "+" if files of the working tree differed from it.
+    #: The commit's hash, with "+" if files of the working tree differed from it.
     revision: str
     time_s: int
     subject: str
-    #: By scenario and measure.
+    #: Values by scenario and measure.
     means: Mapping[str, Mapping[str, Point]]
 
     @property
     def short(self) -> str:
-        """As the figure writes it."""
+        """The short hash for the figure."""
         return self.revision[:7] + ("+" if self.revision.endswith("+") else "")
 
 
 def read(path: Path) -> list[Entry]:
-    """The entries of a history's file in order; none if there is no such file."""
+    """The entries of a history file in order; empty if the file does not exist."""
     if not path.exists():
         return []
     out = []
@@ -76,7 +76,7 @@ def _point(given: Sequence[float | None]) -> Point:
 
 
 def appended(path: Path, against: Against) -> list[Entry]:
-    """Add the base, unless it is there, and the working tree, which replaces an entry of its revision."""
+    """The history with the base added, if missing, and the working tree, replacing an entry of the same revision."""
     entries = read(path)
     tree = against.head.commit + ("+" if against.uncommitted else "")
     base = Entry(against.base.commit, against.base.time_s, against.base.subject, _means(against, 0))
@@ -111,7 +111,7 @@ def _line(entry: Entry) -> dict[str, Any]:
 
 
 def figure(entries: Sequence[Entry]) -> Figure:
-    """A panel a measure over the revisions: those that varied most beyond their intervals, at most a dozen."""
+    """One panel per measure over the revisions: at most a dozen that varied most relative to their intervals."""
     chosen = _chosen(entries)
     if not chosen:
         raise TailbackError("the history holds no measure to draw. Compare a scenario first.")
@@ -128,7 +128,7 @@ def figure(entries: Sequence[Entry]) -> Figure:
             )]  # fmt: skip
             axes.errorbar(range(len(entries)), means, yerr=spans, color=BLUE, marker="o", markersize=3, capsize=2)
             axes.set_title(f"{scenario}\n{name}", fontsize=7.5)
-            # Labels of many revisions would lie over one another.
+            # Labels of many revisions would overlap.
             step = max(1, math.ceil(len(entries) / 8))
             ticks = range(0, len(entries), step)
             axes.set_xticks(list(ticks), [entries[at].short for at in ticks], rotation=30, ha="right", fontsize=6.5)
@@ -148,7 +148,7 @@ def _chosen(entries: Sequence[Entry]) -> list[tuple[str, str]]:
 
 
 def _movement(entries: Sequence[Entry], scenario: str, name: str) -> float:
-    """How far the means spread, in widths of their widest interval."""
+    """Spread of the means, in widths of the widest interval."""
     points = [entry.means[scenario][name] for entry in entries if name in entry.means.get(scenario, {})]
     means = [point[0] for point in points if math.isfinite(point[0])]
     widths = [high - low for _, low, high in points if math.isfinite(high - low)]

@@ -1,21 +1,20 @@
-"""From the values of two sides, seed by seed, to the measures that changed.
+"""Decides which measures changed, from the values of both sides seed by seed.
 
-The rule stands here once. All seeds are fixed beforehand, in two groups of one size.
+All seeds are fixed beforehand, in two groups of equal size.
 
 1. Each measure of each scenario has a p-value over the first group: Wilcoxon's signed-rank test (1945), exact, over the
-   differences that are not zero. Equal sides have p = 1. Under the null hypothesis both sides of a pair are
-   exchangeable, so that a difference is as likely as its negative: nothing else is assumed. A difference that is the
-   same in every pair counts by its sign like any other.
-2. Benjamini and Hochberg's procedure at `FOUND` over all measures of all scenarios says which are examined.
-3. These are run with the second group, fresh seeds, and Holm's procedure at `CONFIRMED` over them says which changed.
-   A sign that turned does not count. Estimates and intervals are of the second group alone: those of the first are too
-   large, as they were chosen by it.
-4. A scenario in which every seed gives the same run, on both sides, is one case. Its runs are deterministic, so any
-   difference is the change's. It is shown as exact, without an interval, and is no part of the procedures.
-5. A difference below `least` of the larger side is not shown.
+differences that are not zero. Equal sides have p = 1. The only assumption is that under the null hypothesis the sides
+of a pair are exchangeable, so that a difference is as likely as its negative. A difference that is the same in every
+pair counts by its sign like any other. 2. Benjamini and Hochberg's procedure at `FOUND` over all measures of all
+scenarios selects those to examine. 3. These are run with the second group, fresh seeds, and Holm's procedure at
+`CONFIRMED` decides which changed. A change with the opposite sign does not count. Estimates and intervals are from the
+second group alone: those from the first are biased upwards, as it made the selection. 4. A scenario in which every seed
+gives the same run, on each side, is one case. Its runs are deterministic, so any difference is due to the change. It is
+shown as exact, without an interval, and is not part of the procedures. 5. A difference below `least` of the larger side
+is not shown.
 
-A comparison of two sides that do not differ thus has a false alarm with a probability of at most `FOUND` times
-`CONFIRMED`, one in a thousand; and never where the runs themselves are equal.
+A comparison of two equal sides thus gives a false alarm with a probability of at most `FOUND` × `CONFIRMED`, one in a
+thousand; if the runs themselves are equal, never.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ __all__ = [
 
 FOUND = 0.05
 CONFIRMED = 0.02
-#: Pairs of each of the two groups.
+#: Pairs in each of the two groups.
 PAIRS = 16
-#: A difference that is a smaller share of the larger side is not shown.
+#: Differences below this share of the larger side are not shown.
 LEAST = 0.01
 
 #: A scenario and one of its measures.
@@ -58,7 +57,7 @@ Key = tuple[str, str]
 #: By seed: the base's value and the working tree's.
 Columns = dict[str, dict[int, tuple[float, float]]]
 
-#: What is added to a measure's name for whether it exists at all.
+#: Suffix of a measure's name for the measure of whether it exists.
 _EXISTS = " exists"
 
 
@@ -70,18 +69,18 @@ class Change:
     measure: str
     base: Interval
     change: Interval
-    #: Of the working tree minus the base, seed by seed.
+    #: Interval of working tree minus base, paired by seed.
     difference: Interval
-    #: Of the signed-rank test over the confirming seeds; 0 of what is exact.
+    #: p-value of the signed-rank test over the confirming seeds; 0 for an exact difference.
     p: float
-    #: "higher", "lower", or "" where neither is better.
+    #: "higher" or "lower", whichever is better; "" if neither is.
     better: str
-    #: Every seed gives the same run: the difference is exact, and of one case.
+    #: Whether every seed gives the same run, so that the difference is exact.
     is_exact: bool = False
 
     @property
     def verdict(self) -> str:
-        """Is the working tree "better" or "worse" in this, or just "changed"?"""
+        """Whether the working tree is "better" or "worse", or just "changed"."""
         if not self.better:
             return "changed"
         return "better" if (self.difference.estimate > 0) == (self.better == "higher") else "worse"
@@ -105,7 +104,7 @@ class Change:
 
 
 def pairs_needed(measures: int, asked: int = PAIRS) -> int:
-    """How many pairs a group has: enough that one changed measure among all can be found.
+    """Pairs that a group needs, so that a single changed measure among `measures` can be found.
 
     >>> pairs_needed(100), pairs_needed(10_000)
     (16, 19)
@@ -114,7 +113,7 @@ def pairs_needed(measures: int, asked: int = PAIRS) -> int:
 
 
 def columns(sides: Sequence[Mapping[int, Mapping[str, float]]], names: Sequence[str]) -> Columns:
-    """Values in pairs from those of each side by seed; where a value is missing on one side, whether it exists too."""
+    """Pairs of both sides' values by seed; if a side lacks a value, also a measure of whether it exists."""
     out: Columns = {}
     seeds = sorted(sides[0].keys() & sides[1].keys())
     for name in names:
@@ -127,12 +126,12 @@ def columns(sides: Sequence[Mapping[int, Mapping[str, float]]], names: Sequence[
 
 
 def is_one_case(sides: Sequence[Mapping[int, Mapping[str, float]]]) -> bool:
-    """Does every seed give the same run, on each side?"""
+    """Whether every seed gives the same run, on each side."""
     return all(len({repr(sorted(row.items())) for row in side.values()}) == 1 for side in sides)
 
 
 def examined(families: Mapping[str, Columns], least: float = LEAST) -> list[Key]:
-    """The measures to be run again with fresh seeds, from those of the first group by scenario."""
+    """The measures to run again with fresh seeds, selected by the first group."""
     keys = [(scenario, name) for scenario, found in families.items() for name in found]
     ps = [signed_rank(_differences(families[scenario][name])) for scenario, name in keys]
     return [
@@ -149,7 +148,7 @@ def changes(
     better: Mapping[Key, str],
     least: float = LEAST,
 ) -> list[Change]:
-    """Which of the measures examined changed, by the second group."""
+    """The examined measures that changed according to the second group."""
     ps = []
     for key in keys:
         before, now = (_differences(group.get(key[0], {}).get(key[1], {})) for group in (first, second))
@@ -163,7 +162,7 @@ def changes(
 
 
 def exact(scenario: str, found: Columns, better: Mapping[Key, str], least: float = LEAST) -> list[Change]:
-    """Which measures differ in a scenario that is one case."""
+    """The measures that differ in a scenario that is one case."""
     return [
         _change((scenario, name), column, 0.0, better.get((scenario, name), ""), is_exact=True)
         for name, column in found.items()
@@ -172,13 +171,13 @@ def exact(scenario: str, found: Columns, better: Mapping[Key, str], least: float
 
 
 def better_by_name(measure: str) -> str:
-    """Which way is better, by a measure's name; "" where neither is."""
+    """Whether "higher" or "lower" is better, by a measure's name; "" if neither is."""
     row = RUN_MEASURES.get(measure.rpartition(".")[2])
     return (row and row.better) or ""
 
 
 def _differences(column: Mapping[int, tuple[float, float]]) -> list[float]:
-    # What arithmetic on floats leaves of equal sums is no difference.
+    # A rounding error of float sums is not a difference.
     return [0.0 if math.isclose(a, b, rel_tol=1e-12) else b - a for a, b in column.values()]
 
 

@@ -1,4 +1,4 @@
-"""A comparison with a base as text, as a comment in Markdown, and as a page."""
+"""A comparison with a base as text, as a comment in Markdown, and as an HTML page."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ __all__ = [
     "write_page",
 ]
 
-#: By it a workflow finds the comment it wrote before.
+#: Marker by which a workflow finds its earlier comment.
 MARKER = "<!-- tailback ci -->"
 EXPECTED = ("scenario", "condition", "base", "working tree", "bound", "outcome")
 HEADS = ("scenario", "measure", "base", "working tree", "difference", "share", "verdict")
 
 
 def rows(against: Against) -> list[tuple[str, ...]]:
-    """What changed, a row a measure, under `HEADS`."""
+    """The changes, one row per measure, under `HEADS`."""
     return [
         (
             row.scenario,
@@ -66,7 +66,7 @@ def _interval(row: Change) -> str:
 
 
 def expected(against: Against) -> list[tuple[str, ...]]:
-    """What the scenarios expect, a row a condition, under `EXPECTED`."""
+    """The scenarios' conditions, one row each, under `EXPECTED`."""
     return [
         (
             each.scenario,
@@ -81,7 +81,7 @@ def expected(against: Against) -> list[tuple[str, ...]]:
 
 
 def lost(against: Against) -> list[tuple[str, str, str]]:
-    """Scenario, condition and values of what held on the base and fails now."""
+    """Scenario, condition and values of each condition that held on the base and fails now."""
     out = []
     for each in against.lost:
         values = f"{interval_shown(each.base.measured)} on the base, {interval_shown(each.change.measured)} now"
@@ -90,7 +90,7 @@ def lost(against: Against) -> list[tuple[str, str, str]]:
 
 
 def conditions(against: Against) -> str:
-    """How many conditions came to which outcome, in a line; nothing without conditions."""
+    """Number of conditions by outcome, in a line; empty without conditions."""
     outcomes = [each.outcome for each in against.compared.expected]
     return ", ".join(f"{outcomes.count(word)} {word}" for word in dict.fromkeys(outcomes))
 
@@ -121,7 +121,7 @@ def summary(against: Against) -> str:
 
 
 def failures(against: Against) -> list[tuple[str, str, str]]:
-    """Kind, scenario and reason of what is no comparison of measures."""
+    """Kind, scenario and reason of each scenario that could not be compared."""
     found = against.compared
     kinds = (
         ("broken", found.broken), ("repaired", found.repaired), ("not compared", found.incomparable),
@@ -131,7 +131,7 @@ def failures(against: Against) -> list[tuple[str, str, str]]:
 
 
 def method(against: Against) -> str:
-    """By what rule, in two sentences."""
+    """The statistical rule, in two sentences."""
     found = against.compared
     return (
         f"{found.pairs} pairs of runs a scenario with one seed each, {found.runs} runs in {against.wall_s:.0f} s. "
@@ -150,7 +150,7 @@ def markdown(against: Against) -> str:
         )
 
     def code(text: str) -> str:
-        # In a table a bar ends the cell even between backticks.
+        # In a table a bar ends the cell, even inside backticks.
         return f"`{text.replace('`', chr(39)).replace('|', chr(92) + '|').replace(chr(10), ' ')}`"
 
     lines = [MARKER, f"### tailback ci: {cell(summary(against))}", ""]
@@ -177,7 +177,7 @@ def markdown(against: Against) -> str:
 
 
 def page(against: Against, history: Sequence[Entry] = ()) -> str:
-    """One HTML file that loads nothing."""
+    """One HTML file without external resources."""
     tables: list[dict[str, Any]] = []
     if against.changes:
         caption = "Only what changed. " + method(against)
@@ -234,5 +234,5 @@ def _table(
 
 
 def write_page(against: Against, path: Path, history: Sequence[Entry] = ()) -> None:
-    """The page, whole or not at all."""
+    """Write the page atomically."""
     write_text(path, page(against, history))

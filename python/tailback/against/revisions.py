@@ -1,4 +1,4 @@
-"""The base revision of a repository, in a worktree of its own that is removed however its use ends."""
+"""The base revision of a repository, checked out in a temporary worktree that is always removed."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from tailback.git import run_git
 
 __all__ = ["Repository", "Revision", "RevisionError"]
 
-#: How the folders of worktrees begin; the number of the process that made one follows.
+#: Prefix of worktree folders; the number of the creating process follows.
 _PREFIX = "tailback-base-"
 
 
 class RevisionError(TailbackError):
-    """There is nothing to compare with: no repository, no such revision, no common ancestor."""
+    """There is no base to compare with: no repository, no such revision, or no common ancestor."""
 
 
 @dataclass(frozen=True)
 class Revision:
     """A commit."""
 
-    #: The whole hash.
+    #: The full hash.
     commit: str
-    #: Seconds since 1970, of the commit.
+    #: Time of the commit, in seconds since 1970.
     time_s: int
     subject: str
 
     @property
     def short(self) -> str:
-        """The hash as people write it."""
+        """The abbreviated hash."""
         return self.commit[:10]
 
 
@@ -75,16 +75,16 @@ class Repository:
         return self._revision(common)
 
     def head(self) -> Revision:
-        """What is checked out."""
+        """The checked-out commit."""
         return self._revision("HEAD")
 
     def uncommitted(self) -> list[str]:
-        """Files that git knows and that differ from HEAD."""
+        """Tracked files that differ from HEAD."""
         text = self._try("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=no") or ""
         return [entry[3:] for entry in text.split("\0") if entry]
 
     def tracked(self) -> set[Path]:
-        """Files that git knows."""
+        """Tracked files."""
         text = self._try("ls-files", "-z", "--full-name", "--", ":/") or ""
         return {self.top / entry for entry in text.split("\0") if entry}
 
@@ -108,7 +108,7 @@ class Repository:
         self._git("worktree", "prune")
 
     def _remove_abandoned(self) -> None:
-        """Worktrees of processes that were killed."""
+        """Remove worktrees of killed processes."""
         for line in (self._try("worktree", "list", "--porcelain") or "").splitlines():
             place = Path(line.removeprefix("worktree "))
             found = re.fullmatch(rf"{_PREFIX}(\d+)-\w+", place.parent.name)
@@ -127,7 +127,7 @@ class Repository:
 
     def _try(self, *words: str) -> str | None:
         done = self._git(*words)
-        # Of a file's name only the line's end is git's.
+        # Only the newline at the end is git's; a file name may contain any other space.
         return done.stdout.removesuffix("\n") if not done.returncode else None
 
 

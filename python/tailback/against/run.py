@@ -1,4 +1,4 @@
-"""`tailback ci`: run the same scenarios with a base revision and with the working tree, and compare."""
+"""`tailback ci`: runs the same scenarios with a base revision and with the working tree, and compares them."""
 
 from __future__ import annotations
 
@@ -26,43 +26,43 @@ from tailback.scenario.whole import toml_read
 
 __all__ = ["Against", "Compared", "Runner", "against_base", "compared", "given_scenarios"]
 
-#: Modules of ours, which both sides share.
+#: tailback's own modules, which both sides share.
 _OURS = Path(suites.__file__).resolve().parents[1]
 
 
 class Runner(Protocol):
-    """A side as `compared` uses it."""
+    """The interface of a side that `compared` uses."""
 
     def ready(self) -> list[Ready]:
-        """Which scenarios it can run."""
+        """The scenarios that it can run, in order."""
 
     def measure(self, seeds: Mapping[int, Sequence[int]]) -> Iterator[Measures]:
-        """Run scenarios, by their places, with these seeds each."""
+        """Run scenarios, given by index, with these seeds each."""
 
 
 @dataclass
 class Compared:
-    """What came of the scenarios of both sides."""
+    """The result of comparing both sides."""
 
     names: tuple[str, ...]
     changes: list[Change] = field(default_factory=list)
-    #: By scenario: why it could not be compared, as the base, or no side, can run it.
+    #: By scenario: why it could not be compared, because the base or both sides cannot run it.
     incomparable: dict[str, str] = field(default_factory=dict)
-    #: By scenario: what fails in the working tree and did not in the base.
+    #: By scenario: failures in the working tree that the base does not have.
     broken: dict[str, str] = field(default_factory=dict)
-    #: By scenario: what failed in the base and does not in the working tree.
+    #: By scenario: failures in the base that the working tree does not have.
     repaired: dict[str, str] = field(default_factory=dict)
-    #: Seeds of the two groups, from each scenario's own.
+    #: Number of seeds in each group, counted from each scenario's own seed.
     pairs: int = 0
     measures: int = 0
     runs: int = 0
-    #: Measures that the first group singled out, of which the second confirmed those in `changes`.
+    #: Number of measures that the first group selected; the second group confirmed those in `changes`.
     examined: int = 0
-    #: Scenarios of which some run differs.
+    #: Scenarios with at least one run that differs.
     differing: tuple[str, ...] = ()
-    #: What the scenarios themselves expect, on both sides.
+    #: The scenarios' own conditions, judged on both sides.
     expected: list[Expected] = field(default_factory=list)
-    #: By scenario and measure: the values of the base and of the working tree with the first group of seeds.
+    #: By scenario and measure: the values of base and working tree over the first group of seeds.
     values: dict[str, dict[str, tuple[list[float], list[float]]]] = field(default_factory=dict)
 
 
@@ -72,7 +72,7 @@ class Against:
 
     base: Revision
     head: Revision
-    #: As the caller named the base.
+    #: The caller's name of the base.
     named: str
     uncommitted: list[str]
     compared: Compared
@@ -80,7 +80,7 @@ class Against:
     unreadable: dict[str, str]
     notes: list[str] = field(default_factory=list)
     wall_s: float = 0.0
-    #: The command that compares these again.
+    #: The command that repeats the comparison.
     command: str = ""
 
     @property
@@ -90,17 +90,17 @@ class Against:
 
     @property
     def lost(self) -> list[Expected]:
-        """The conditions of the scenarios' own that held on the base and fail now."""
+        """The scenarios' own conditions that held on the base and fail now."""
         return [each for each in self.compared.expected if each.is_lost]
 
     @property
     def worse(self) -> bool:
-        """Is a measure worse than in the base, does a condition no longer hold, or does a run fail that did not?"""
+        """Whether a measure got worse, a condition is lost, or a run fails that did not fail on the base."""
         return bool(self.compared.broken or self.lost) or any(row.verdict == "worse" for row in self.changes)
 
     @property
     def tree(self) -> str:
-        """The working tree's name: the commit, and whether files differ from it."""
+        """Name of the working tree: the commit, and the number of files that differ from it."""
         count = len(self.uncommitted)
         return self.head.short + (f" with {count} uncommitted file{'s' if count > 1 else ''}" if count else "")
 
@@ -131,12 +131,13 @@ def against_base(
     workers: int | None = None,
     progress: bool | Callable[[int, int], object] = False,
 ) -> Against:
-    """Run scenarios with the code of a `base` revision and with that of the working tree, and compare their measures.
+    """Run scenarios with the code of a `base` revision and of the working tree, and compare their measures.
 
     The base is the last commit that `base` and HEAD have in common, in the repository around `folder`. A path is a
-    file, a folder or a suite's name. The scenarios are the working tree's; all that they, `candidate` and `algorithms`
-    ("file.py:Class" by name) name is each side's own. `changes` are made to each scenario. `tailback.against.judging`
-    has the rule by which a measure changed. Raises `RevisionError` if there is nothing to compare with.
+    file, a folder or a suite's name. Scenarios are taken from the working tree. Code that they, `candidate` or
+    `algorithms` ("file.py:Class" by name) refer to is taken from each side's own revision. `changes` are applied to
+    each scenario. `tailback.against.judging` decides which measures changed. Raises `RevisionError` if there is nothing
+    to compare with.
     """
     if pairs < 2:
         raise TailbackError(
@@ -183,7 +184,7 @@ def against_base(
 def _command(
     paths: Sequence[str | os.PathLike[str]], base: Revision, setting: Setting, pairs: int, least: float
 ) -> str:
-    """`tailback ci` with these arguments, and the commit for its base, which a branch's name soon is not any more."""
+    """The `tailback ci` command with these arguments; the base is given as a commit, since a branch moves."""
     words = ["tailback", "ci", *map(str, paths), "--base", base.short]
     if setting.candidate is not None:
         words += ["--candidate", _text(setting.candidate)]
@@ -204,10 +205,10 @@ def _text(value: Any) -> str:
 def given_scenarios(
     paths: Sequence[str | os.PathLike[str]], top: Path, here: Path, candidate: suites.Candidate | None = None
 ) -> tuple[list[Given], dict[str, str]]:
-    """The scenarios at `paths` in order, and files that are none with the reason.
+    """The scenarios at `paths` in order, and the files that are not scenarios, with the reason.
 
-    Of a folder every file counts that has a duration, as each scenario has. One of a suite that has no place for the
-    candidate says nothing about it and is left out.
+    In a folder, every file with a duration counts as a scenario. A suite's scenario without a place for the candidate
+    is left out.
     """
     out: dict[str, Given] = {}
     bad: dict[str, str] = {}
@@ -243,7 +244,7 @@ def _is_scenario(case: suites.Case) -> bool:
         text = case.file.read_text(encoding="utf-8-sig")
         return "duration" in toml_read(text, str(case.file), "docs/scenario.md")[0]
     except (OSError, UnicodeDecodeError, TailbackError):
-        # Reading it as a scenario says what is wrong.
+        # Parsing it as a scenario reports the error.
         return case.file.name != suites.MANIFEST
 
 
@@ -264,7 +265,7 @@ def _shown(path: Path, here: Path) -> str:
 
 
 def _demand_in_base(setting: Setting, here: Path, top: Path, base: Path, below: Path, revision: Revision) -> None:
-    """Raise `RevisionError` if the base lacks a file that the caller names, or if it is no revision's."""
+    """Raise `RevisionError` if a file that the caller names is missing in the base or outside the repository."""
     if not (base / below).is_dir():
         raise RevisionError(f"the base {revision.short} lacks the folder {below}. There is nothing to compare with.")
     candidate = setting.candidate
@@ -273,7 +274,7 @@ def _demand_in_base(setting: Setting, here: Path, top: Path, base: Path, below: 
     for place in (named, *setting.algorithms.values()):
         file = _file(place)
         if file is None or not (here / file).exists():
-            # What is wrong with a name is said where it is read.
+            # An invalid name is reported when it is loaded.
             continue
         inside = (here / file).resolve()
         if not inside.is_relative_to(top.resolve()):
@@ -287,7 +288,7 @@ def _demand_in_base(setting: Setting, here: Path, top: Path, base: Path, below: 
 
 
 def _file(place: str) -> str | None:
-    """The file or folder that a candidate's name refers to; None of what is built in."""
+    """The file or folder in a candidate's name; None for a built-in one."""
     for prefix in ("python:", "bpf:", "rust:"):
         place = place.removeprefix(prefix)
     if place.endswith((".bpf.c", "Cargo.toml")) or ("/" in place and ":" not in place):
@@ -304,7 +305,7 @@ def compared(
     least: float = judging.LEAST,
     progress: bool | Callable[[int, int], object] = False,
 ) -> Compared:
-    """Run the scenarios on both sides and judge: the base first, then the working tree."""
+    """Run the scenarios on the base, then on the working tree, and judge the measures."""
     out = Compared(tuple(each.name for each in scenarios))
     ready = [side.ready() for side in sides]
     names: dict[int, list[str]] = {}
@@ -341,7 +342,7 @@ def compared(
             exact += judging.exact(name, found, better, least)
         else:
             families[name] = found
-        # As text: a value that is missing on both sides is no difference.
+        # Compared as text, so that a value missing on both sides (NaN) is not a difference.
         if any(repr(rows[0][seed]) != repr(row) for seed, row in rows[1].items() if seed in rows[0]):
             out.differing += (name,)
     keys = judging.examined(families, least)
@@ -373,9 +374,9 @@ def _measured(
     scenarios: Sequence[Given],
     progress: bool | Callable[[int, int], object],
 ) -> tuple[dict[int, _Rows], dict[int, _Sides]]:
-    """The measures of each scenario, by side and seed, and the sides of its conditions.
+    """The measures of each scenario by side and seed, and the values of its conditions.
 
-    What fails on one side alone is entered into `out`.
+    Runs that fail on one side only are entered into `out`.
     """
     if not seeds:
         return {}, {}

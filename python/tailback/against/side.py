@@ -1,7 +1,7 @@
-"""One side of a comparison: the scenarios with the code of one revision, in a process of its own.
+"""One side of a comparison: runs the scenarios with the code of one revision, in a separate process.
 
 Two revisions of one module cannot live in one interpreter. `Side` starts the process in the revision's folder; `serve`
-is what runs there. They speak in lines of JSON: what is to be run, then seeds, and the measures of each run.
+is what runs there. They exchange lines of JSON: the scenarios, then seeds, and the measures of each run.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from tailback.errors import TailbackError
 
 __all__ = ["Given", "Measures", "Ready", "Setting", "Side", "SideError", "serve"]
 
-#: Scenario and seed of a run, with its measures or the error that ended it, and the sides of each condition.
+#: Index of the scenario, seed, measures or error of a run, and the values of both sides of each condition.
 Measures = tuple[int, int, dict[str, float] | str, list[list[float]]]
 
 
-#: Measures of the whole that are the bottleneck's.
+#: Whole-run measures that repeat the bottleneck's.
 _OF_BOTTLENECK = ("utilisation", "backlog_mean_bytes", "packets")
 
 
 class SideError(TailbackError):
-    """A side's process ended by itself."""
+    """A side's process ended unexpectedly."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +42,18 @@ class Given:
     """A scenario that both sides run."""
 
     name: str
-    #: The file it stands for, relative to the repository's top or absolute.
+    #: The scenario's file, relative to the repository's top or absolute.
     file: str
     toml: str
-    #: What a candidate takes the place of.
+    #: The field that the candidate replaces.
     replaces: str = "cc"
-    #: The folder of its suite, if it is of one.
+    #: Folder of its suite; empty if it belongs to none.
     suite: str = ""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is done to every scenario."""
+    """Options applied to every scenario."""
 
     candidate: Any = None
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -65,9 +65,9 @@ class Setting:
 
 @dataclass(frozen=True)
 class Ready:
-    """A scenario that a side can run, or why it cannot."""
+    """A scenario that a side can run, or the reason that it cannot."""
 
-    #: By measure: which way is better, or "".
+    #: By measure: "higher" or "lower", whichever is better, or "".
     measures: dict[str, str]
     first_seed: int = 1
     error: str = ""
@@ -75,17 +75,17 @@ class Ready:
 
 
 class Side:
-    """The scenarios of one revision; a context, whose process ends with it."""
+    """The scenarios of one revision; a context manager that ends the process."""
 
     def __init__(self, top: Path, below: Path, scenarios: Sequence[Given], setting: Setting) -> None:
-        """`below` is the folder relative to the revision's `top` from which candidates are named."""
+        """`below` is the folder, relative to the revision's `top`, from which candidates are resolved."""
         self._top, self._folder = top, top / below
         self._setup = {"top": str(top), "scenarios": [asdict(each) for each in scenarios], "setting": asdict(setting)}
-        #: Files of the modules that the process imported so far.
+        #: Files of the modules that the process has imported.
         self.modules: set[Path] = set()
 
     def __enter__(self) -> Self:
-        # -P: no module of the revision's folder stands in for one of ours.
+        # -P: modules in the revision's folder do not shadow tailback's imports.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", "from tailback.against.side import serve; serve()"],
             cwd=self._folder,
@@ -94,7 +94,7 @@ class Side:
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
-            # Ctrl-C is for the process that the user started.
+            # Ctrl-C must reach only the process that the user started.
             start_new_session=True,
         )
         return self
@@ -106,20 +106,20 @@ class Side:
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                # What is left in it is for a process that is gone.
+                # Data still buffered for the ended process cannot be written.
                 try:
                     pipe.close()
                 except OSError:
                     continue
 
     def ready(self) -> list[Ready]:
-        """Which scenarios can be run, in order."""
+        """Whether each scenario can be run, in order."""
         self._say(self._setup)
         rows = self._hear()["ready"]
         return [Ready(**row | {"conditions": tuple(Condition(**each) for each in row["conditions"])}) for row in rows]
 
     def measure(self, seeds: Mapping[int, Sequence[int]]) -> Iterator[Measures]:
-        """Run scenarios, by their places, with these seeds each; runs in the order they end."""
+        """Run scenarios, given by index, with these seeds each; yields the runs in the order they end."""
         self._say({"seeds": [[place, list(each)] for place, each in seeds.items()]})
         while "done" not in (row := self._hear()):
             yield (
@@ -158,8 +158,8 @@ class Side:
 
 
 def serve() -> None:
-    """Answer the lines on standard input, to their end."""
-    # What code of the user's prints must not stand among the answers.
+    """Answer the lines on standard input until it closes."""
+    # Output of the user's code must not mix with the answers.
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -182,7 +182,7 @@ def serve() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End when the process is gone that asked: killed, it cannot end this one."""
+    """Exit when the parent process is gone: a killed parent cannot end this process."""
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)
@@ -197,9 +197,9 @@ class _Work:
         self._algorithms = {name: load(place) for name, place in setting.algorithms.items()}
         self._resolved: list[dict[str, Any]] = []
         self._conditions: list[list[tuple[Any, Any]]] = []
-        #: The same scenarios with the baseline of their conditions, where one is needed.
+        #: The scenarios with their conditions' baseline, where a condition needs one.
         self._baselines: list[dict[str, Any] | None] = []
-        #: Measures that are the left side of a condition, and of which.
+        #: Measures that are the left side of a condition, with the condition's index.
         self._lefts: list[list[tuple[str, int]]] = []
         self._totals: list[list[str]] = []
         self.ready: list[Ready] = []
@@ -239,7 +239,7 @@ class _Work:
         demand_allowed(resolved, setting.allow_code, scenario)
         demand_repeatable(scenario, undone="compared", algorithms=self._algorithms, allow_code=setting.allow_code)
         known = totals_names(resolved)
-        # The engine's own count, and what the bottleneck's row says too.
+        # Leave out the engine's event count, and what the bottleneck's row repeats.
         twice = _OF_BOTTLENECK if any(name.endswith(".delivered") for name in known) else ()
         totals = [name for name in known if name not in ("events", *twice)]
         measures = {name: better_by_name(name) for name in totals}
@@ -250,7 +250,7 @@ class _Work:
             if name not in measures and not condition.left.needs_baseline:
                 measures[name] = {"<": "lower", ">": "higher"}.get(condition.relation[0], "")
                 lefts.append((name, number))
-        # Rows that nothing is measured from take time.
+        # Recording rows that no measure needs would take time.
         needs_rows = any(
             window != (None, None) or set(condition.names) - set(known) for condition, window in conditions
         )
@@ -300,7 +300,7 @@ class _Work:
         return (self._baselines[place] if way else None) or self._resolved[place]
 
     def _seen(self, place: int, result: Any, row: dict[str, Any], is_baseline: bool) -> Any:
-        """What the conditions want to know of a run; its totals go into the row."""
+        """The values that a run's conditions need; adds its totals to the row."""
         from tailback.expect.testing import seen
         from tailback.experiment.run_metrics import measured
 
@@ -322,6 +322,6 @@ class _Work:
 
 
 def _windowed(text: str, window: tuple[float | None, float | None]) -> str:
-    """A condition, or what it measures, with the window of time."""
+    """A condition or a measure's name, with its time window appended."""
     start, end = ("" if each is None else f"{each:g} s" for each in window)
     return text + (f" from {start}" if start else "") + (f" until {end}" if end else "")
