@@ -8,7 +8,7 @@
 >>> result.flow_names
 ['bulk', 'voip']
 
-Names are imported when they are first used: `tailback --version` needs no numpy.
+Names are imported when they are first used, so that `tailback --version` does not import numpy.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ __all__ = [
     "zipped",
 ]
 
-#: Where the names are, those that need least first.
+#: Modules of the public names, cheapest imports first.
 _MODULES = (
     "errors",
     "checksums",
@@ -197,7 +197,7 @@ _MODULES = (
 
 
 class _Package(ModuleType):
-    """The package: `tailback.run` is the function in it, never the module of that name."""
+    """The package's module type: keeps `tailback.run` the function, never the module of that name."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in __all__ and isinstance(value, ModuleType):
@@ -234,7 +234,7 @@ if not TYPE_CHECKING:
             return importlib.import_module("tailback._core").version()
         if not name.startswith("_"):
             if importlib.util.find_spec(f"{__name__}.{name}") is not None:
-                # A module of its own, such as `tailback.plots`.
+                # A submodule, such as `tailback.plots`.
                 importlib.import_module(f"{__name__}.{name}")
                 return globals()[name]
             for place in _MODULES if name in __all__ else ():

@@ -1,4 +1,4 @@
-"""`python -m tailback`: the command, where its folder is not on the path."""
+"""`python -m tailback`: runs the command where its folder is not on the path."""
 
 from tailback.cli import main
 

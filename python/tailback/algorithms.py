@@ -1,10 +1,10 @@
-"""Congestion controls of your own, in Python: a class with `on_ack` and `on_congestion`; see docs/own-algorithm.md.
+"""Congestion controls in Python: a class with `on_ack` and `on_congestion`; see docs/own-algorithm.md.
 
-A class with `enqueue` and `dequeue` is a queue discipline, and one with `connect` a transport; they go the same ways
-(`tailback.queues`, `tailback.stacks`).
+A class with `enqueue` and `dequeue` is a queue discipline, and one with `connect` a transport; both are registered and
+loaded in the same way (`tailback.queues`, `tailback.stacks`).
 
-A scenario names one by what it was registered as, or as "python:module:Class", which is imported only where the caller
-allows code (`tailback.consent`). What "bpf:mine.bpf.c" and "rust:path/to/crate" name is compiled: `tailback.native`.
+A scenario uses the registered name, or "python:module:Class", which is imported only if the caller allows code
+(`tailback.consent`). "bpf:mine.bpf.c" and "rust:path/to/crate" are compiled: `tailback.native`.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ __all__ = [
     "sources",
 ]
 
-#: What the engine calls for each connection: `factory(params, seed)` returns an instance.
+#: The engine's constructor for each connection: `factory(params, seed)` returns an instance.
 Factory = Callable[[dict[str, Any], int], Any]
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _PREFIX = "python:"
 
 
 class Algorithm(Protocol):
-    """What a congestion control has. One instance is made for each connection.
+    """Interface of a congestion control. One instance is made for each connection.
 
     Optional hooks: `on_established(now_s, srtt_s, control)`, `on_phase(change, control)`, `on_undo(now_s, control)`,
     `on_resume(now_s, idle_s, app_limited, control)`, `on_idle_restart(now_s, idle_s, control)`,
@@ -69,11 +69,11 @@ class Algorithm(Protocol):
 
 @dataclass(frozen=True)
 class Source:
-    """What an algorithm of your own was when it ran."""
+    """The source of a user's algorithm at the time it ran."""
 
-    #: The class; empty of what is compiled.
+    #: Name of the class; empty for compiled code.
     attribute: str
-    #: The file that defines it, whole; None where there is none, as of a class typed into a notebook.
+    #: Text of the file that defines it; None if there is no file, as for a class typed into a notebook.
     text: str | None
 
     @property
@@ -82,11 +82,11 @@ class Source:
         return None if self.text is None else digest(self.text.encode())
 
     def load(self, name: str) -> Callable[..., Algorithm]:
-        """The class again, by running the text."""
+        """Rebuild the class by executing the text."""
         if self.text is None:
             raise TailbackError(f'the source of algorithm "{name}" was not kept: it stood in no file')
         module = ModuleType(f"tailback_kept_{self.sha256}")
-        # Dataclasses look their module up by name.
+        # Dataclasses look up their module by name.
         sys.modules[module.__name__] = module
         try:
             exec(compile(self.text, f"{name} (kept with the result)", "exec"), module.__dict__)
@@ -98,15 +98,15 @@ class Source:
 
 
 def kept_as(name: str, source: Source) -> Factory:
-    """The factory of what a result keeps the source of, by that source alone."""
+    """The factory of an algorithm, from the source kept with a result alone."""
     return native.declared(name, source.text or "") if native.is_source(name) else factory(source.load(name))
 
 
 @functools.cache
 def made_from(name: str, source: Source) -> Factory:
-    """The factory of an algorithm of which this process may have nothing but the source, as on a cluster's worker.
+    """The factory of an algorithm in a process that may have only its source, such as a cluster's worker.
 
-    Its own class is taken where it has the same source, as a class may need the package that it stands in.
+    Prefers this process's class if its source is the same, because a class may need its package.
     """
     if native.is_source(name):
         return native.declared(name, source.text or "")
@@ -120,7 +120,7 @@ def made_from(name: str, source: Source) -> Factory:
 
 
 _Class = TypeVar("_Class", bound=Callable[..., Algorithm])
-#: The files of classes that `load` took from one.
+#: Files of the classes that `load` imported from a file.
 _files: dict[Any, Path] = {}
 _registered: dict[str, Callable[..., Algorithm]] = {}
 
@@ -130,9 +130,9 @@ def algorithm(name: str) -> Callable[[_Class], _Class]: ...
 @overload
 def algorithm(name: str, made_by: _Class) -> _Class: ...
 def algorithm(name: str, made_by: _Class | None = None) -> _Class | Callable[[_Class], _Class]:
-    """Register a class under the name that scenarios use for it; as a decorator or with the class given.
+    """Register a class under the name that scenarios use; a decorator, or called with the class.
 
-    The same name again replaces the class, as when a notebook's cell is run again.
+    Registering a name again replaces the class, as when a notebook cell is run again.
 
     >>> import tailback as tb
     >>> @tb.algorithm("still")
@@ -155,15 +155,15 @@ def algorithm(name: str, made_by: _Class | None = None) -> _Class | Callable[[_C
 
 
 def registered() -> dict[str, Callable[..., Algorithm]]:
-    """What `algorithm` has registered, by name."""
+    """The classes registered by `algorithm`, by name."""
     return dict(_registered)
 
 
 def load(reference: str) -> Callable[..., Algorithm]:
     """The class at "module:Class" or "path/to/file.py:Class".
 
-    Importing runs the module's code, as `import` does. Raises `TailbackError`, with what the import raised as cause,
-    or if what is found is no class with the hooks of an algorithm.
+    Importing runs the module's code, as `import` does. Raises `TailbackError` if the import fails, with the original
+    error as cause, or if the class lacks the hooks of an algorithm.
     """
     place, colon, attribute = reference.rpartition(":")
     if not colon or not place or not attribute:
@@ -179,7 +179,7 @@ def load(reference: str) -> Callable[..., Algorithm]:
     if found is None:
         raise TailbackError(f"{place} has no {attribute}.")
     if not isinstance(found, type):
-        # A function would be called with the file's parameters, whatever it does.
+        # A function would be called with parameters from the scenario, whatever it does.
         raise TailbackError(
             f"{place}:{attribute} is no class. Name one with on_ack and on_congestion, enqueue and dequeue, or connect."
         )
@@ -190,14 +190,14 @@ def load(reference: str) -> Callable[..., Algorithm]:
 
 
 class _FromSource(SourceFileLoader):
-    """Compiles the file as it is. Python's cache takes a file for the same if its size and its second of change are."""
+    """Always compiles the source. Python's cache misses a change within a second that keeps the size."""
 
     def get_code(self, fullname: str) -> CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def _module(name: str) -> ModuleType:
-    """As `importlib.import_module`, and never an earlier text than the file's."""
+    """`importlib.import_module`, but never from a stale bytecode cache."""
     spec = None if name in sys.modules else importlib.util.find_spec(name)
     if spec is None or type(spec.loader) is not SourceFileLoader:
         return importlib.import_module(name)
@@ -221,14 +221,14 @@ def _module_of_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path, loader=loader)
     assert spec is not None, "a loader was given"
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses and pickles look their module up by name; a module of that name is not replaced.
+    # Dataclasses and pickles look up their module by name; an existing module of that name is not replaced.
     sys.modules.setdefault(path.stem, module)
     loader.exec_module(module)
     return module
 
 
 def factories(given: Mapping[str, Callable[..., Algorithm]] | None = None) -> dict[str, Factory]:
-    """What the engine is handed: those registered, and those `given`, which come first."""
+    """Factories for the engine: of the registered classes, and of `given`, which take precedence."""
     named = _registered | {_checked_name(name): _callable(name, made_by) for name, made_by in (given or {}).items()}
     return {name: factory(made_by) for name, made_by in named.items()}
 
@@ -236,7 +236,7 @@ def factories(given: Mapping[str, Callable[..., Algorithm]] | None = None) -> di
 def sources(
     resolved: Mapping[str, Any], given: Mapping[str, Callable[..., Algorithm]] | None, folder: Path | None = None
 ) -> dict[str, Source]:
-    """The source of each algorithm of your own that a description names; `folder` is the scenario's."""
+    """The source of each user's algorithm that a resolved scenario names, relative to its `folder`."""
     made = _registered | dict(given or {})
     found = {}
     for name in sorted(named(resolved)):
@@ -252,18 +252,18 @@ def _source_of(made_by: Any) -> Source:
 
 
 def named(resolved: Mapping[str, Any]) -> set[str]:
-    """The congestion controls, queue disciplines and transports that a description names."""
+    """Names of the congestion controls, queue disciplines and transports in a resolved scenario."""
     return {name for _, name in _choices(resolved)}
 
 
 def _choices(resolved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Where a description names congestion controls, queue disciplines and transports, and their names."""
+    """Fields and names of the congestion controls, queue disciplines and transports in a resolved scenario."""
     for number, link in enumerate(resolved.get("links", ())):
         yield from disciplines(link.get("queue", {}), f"links[{number}].queue")
     for number, flow in enumerate(resolved.get("flows", ())):
         if tcp := flow.get("tcp"):
             if transport := tcp.get("transport"):
-                # Its congestion control is one of its own.
+                # A transport has its own congestion controls.
                 yield f"flows[{number}].tcp.transport", str(transport)
                 continue
             for row in (tcp, *tcp.get("cc_turns", ())):
@@ -271,7 +271,7 @@ def _choices(resolved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def disciplines(queue: Mapping[str, Any], place: str = "queue") -> Iterator[tuple[str, str]]:
-    """The disciplines that a queue at `place` names, its own and those of the queues inside it, each with its place."""
+    """Field and name of the discipline of a queue at `place`, and of the queues inside it."""
     yield f"{place}.discipline", str(queue.get("discipline", "fifo"))
     if inner := queue.get("inner"):
         yield from disciplines(inner, f"{place}.inner")
@@ -281,7 +281,7 @@ def disciplines(queue: Mapping[str, Any], place: str = "queue") -> Iterator[tupl
 
 
 def demand_of_kernel(scenario: Scenario, resolved: Mapping[str, Any], *, loads_modules: bool = False) -> None:
-    """Raise `ScenarioError` if a scenario that is to run on a kernel names what that does not run."""
+    """Raise `ScenarioError` if a scenario for a kernel names something that the kernel cannot run."""
     fix = "Run it with --engine sim."
     for field, name in _choices(resolved):
         if stacks.is_source(name):
@@ -304,7 +304,7 @@ def demand_of_kernel(scenario: Scenario, resolved: Mapping[str, Any], *, loads_m
 
 @functools.cache
 def _text_of(made_by: Any) -> str | None:
-    """The file as it was when the class was first seen: one that is edited later is not what runs."""
+    """Text of the file when the class was first seen; later edits are not what runs."""
     module = sys.modules.get(getattr(made_by, "__module__", ""))
     file = _files.get(made_by) or getattr(module, "__file__", None)
     try:
@@ -314,19 +314,19 @@ def _text_of(made_by: Any) -> str | None:
 
 
 def is_reference(name: str) -> bool:
-    """Is this "python:module:Class", "bpf:mine.bpf.c", "rust:path/to/crate", "module:tcp_mine.c" or "c:stack.c"?"""
+    """Whether it is like "python:module:Class", "bpf:mine.bpf.c", "rust:path/to/crate" or "module:tcp_mine.c"."""
     return name.startswith(_PREFIX) or native.is_source(name)
 
 
 def referenced(name: str, folder: Path | None = None) -> Factory:
-    """The factory of "python:module:Class", or of what is compiled, in the scenario's `folder` or here."""
+    """The factory of a reference to a Python class or to compiled code, relative to `folder` or here."""
     if native.is_source(name):
         return native.declared(name, native.read(name, folder))
     return factory(load(name.removeprefix(_PREFIX)))
 
 
 def _parameters(made_by: Any) -> set[str]:
-    """The keyword arguments of a class: its own, and its bases' where it hands the rest on."""
+    """Keyword arguments of a class, including those of its bases if it passes them on."""
     out: set[str] = set()
     for each in made_by.__mro__ if isinstance(made_by, type) else (made_by,):
         out |= set(queues.parameters(each)) - {"args", "kwargs", "seed", "rate_bps"}
@@ -336,7 +336,7 @@ def _parameters(made_by: Any) -> set[str]:
 
 
 def factory(made_by: Callable[..., Algorithm]) -> Factory:
-    """What the engine calls for each connection, from a class."""
+    """The engine's constructor for each connection, made from a class."""
     hooks.watch()
     if stacks.is_stack(made_by):
         return stacks.factory_of(made_by)
@@ -346,7 +346,7 @@ def factory(made_by: Callable[..., Algorithm]) -> Factory:
         taken = set()
 
     def make(offered: dict[str, Any], params: dict[str, Any]) -> Algorithm:
-        # A seed in the scenario is the user's own.
+        # A `seed` parameter in the scenario takes precedence.
         given = {name: value for name, value in offered.items() if name in taken} | params
         try:
             return made_by(**given)
@@ -392,7 +392,7 @@ def _callable(name: str, made_by: _Class) -> _Class:
             f"{name}: {made_by.__name__} is neither a queue, which has enqueue and dequeue, nor a congestion control, "
             "which has on_ack and on_congestion."
         )
-    # A class reports what is missing before anything is made from it; any other callable does when it is called.
+    # For a class, report missing hooks now; for any other callable, when it is called.
     for hook in ("on_ack", "on_congestion"):
         if isinstance(made_by, type) and not callable(getattr(made_by, hook, None)):
             raise TailbackError(f'algorithm "{name}": {made_by.__name__} has no {hook}(self, …, control).')

@@ -1,7 +1,7 @@
-"""How fast this machine simulates: fixed scenarios, each in a process of its own, by processor time.
+"""Measures simulation speed: fixed scenarios, each in its own process, by processor time.
 
-`tailback bench --quick` takes some seconds. One scenario, as long as you like: `python -m tailback.bench w 830 1`
-(name, simulated seconds, rounds) gives processor time and peak memory. The same scenarios in Rust alone are in
+`tailback bench --quick` takes some seconds. For one scenario of any length, `python -m tailback.bench w 830 1` (name,
+simulated seconds, rounds) prints processor time and peak memory. The same scenarios in Rust alone are in
 `crates/tailback-core/benches/engine.rs`; side by side with ns-2 and ns-3: `make bench-peers`.
 """
 
@@ -30,18 +30,18 @@ from tailback.scenario import Flow, Scenario, bulk, dumbbell, flow, voip
 
 __all__ = ["SCENARIOS", "BenchError", "Measured", "grid_wall", "machine", "measure", "run", "sweep_cost"]
 
-#: Repetitions of a scenario alone, unless it is long.
+#: Default repetitions of a scenario.
 ROUNDS = 3
-#: Sessions a second of the web background at full scale.
+#: Web background sessions per second at full scale.
 WEB_SESSIONS = 5000
 
 
 class BenchError(TailbackError):
-    """A measurement that did not come about."""
+    """A measurement that failed."""
 
 
 def _bulks(count: int, buffer: str = "64MB", cc: str = "reno") -> list[Flow]:
-    # Starts spread over a second, as in the engine's own benchmark.
+    # Start times spread over a second, as in the engine's own benchmark.
     return [
         bulk(cc, name=f"bulk-{n}", start=f"{n * 1_000_000 // count}us", send_buffer=buffer, receive_buffer=buffer)
         for n in range(count)
@@ -55,19 +55,19 @@ def gigabit(seconds: int, **more: Any) -> Scenario:
 
 
 def gigabit_cubic(seconds: int, **more: Any) -> Scenario:
-    """(a') Four CUBIC flows in a queue of 0.2 BDP, and a wire that loses one packet in a million."""
+    """(a') Four CUBIC flows, a queue of 0.2 BDP, and random loss of one packet in a million."""
     path: dict[str, Any] = {"rate": "1gbit", "rtt": "100ms", "queue": "1667packets", "wire": {"loss": 1e-6}}
     return dumbbell(**path, flows=_bulks(4, cc="cubic"), duration=f"{seconds}s", **more)
 
 
 def probed(seconds: int) -> Scenario:
-    """(a) with windows and backlog read every millisecond, and every drop."""
+    """(a) with windows and backlog polled every millisecond, and every drop recorded."""
     watch = {"polls": "all", "queue_polls": ["bottleneck"], "drops": ["bottleneck"], "poll_interval": "1ms"}
     return gigabit(seconds, instruments=watch)
 
 
 def crowd(count: int, seconds: int) -> Scenario:
-    """(c) Many flows on the same path."""
+    """(c) Many flows on the path of (a)."""
     flows = _bulks(count, "4MB")
     return dumbbell(rate="1gbit", rtt="100ms", queue="8333packets", flows=flows, duration=f"{seconds}s")
 
@@ -87,7 +87,7 @@ def call(seconds: int) -> Scenario:
 
 
 def web(seconds: int) -> Scenario | None:
-    """(b) The flows of (a) beside web sessions; `None` while no such application is registered."""
+    """(b) The flows of (a) beside web sessions; `None` if the engine has no such application."""
     if not any(row["name"] == "web" for row in json.loads(_core.registry())["apps"]):
         return None
     flows = [*_bulks(4), flow("web", name="web", params={"rate": float(WEB_SESSIONS)})]
@@ -95,7 +95,7 @@ def web(seconds: int) -> Scenario | None:
 
 
 def sessions(seconds: int) -> Scenario:
-    """(w) The web background of the ocean fibre: 4,000 sessions a second one way and 1,000 the other, on 1 Gbit/s."""
+    """(w) The ocean fibre's web background on 1 Gbit/s: 4,000 sessions per second one way and 1,000 the other."""
     ends = {"right": "left", "left": "right"}
     flows = [
         flow("web", name=f"web-{from_}", from_=from_, to=to, params={"rate": rate})
@@ -108,14 +108,14 @@ def sessions(seconds: int) -> Scenario:
 class _Bench:
     title: str
     make: Callable[[int], Scenario | None]
-    #: Simulated seconds, in full and with `--quick` (0: left out).
+    #: Simulated seconds in full, and with `--quick` (0 leaves it out).
     full: int
     quick: int
-    #: The best of this many counts.
+    #: Repetitions, of which the best counts.
     rounds: int = ROUNDS
 
 
-#: What is measured, by the letter it has in docs/performance.md.
+#: Benchmarks by their letter in docs/performance.md.
 SCENARIOS: Mapping[str, _Bench] = {
     "a": _Bench("4 bulk flows, 1 Gbit/s, 100 ms", gigabit, 60, 10),
     "a-cubic": _Bench("4 bulk CUBIC flows, 1 Gbit/s, 100 ms, 0.2 BDP, a loss of 1e-6", gigabit_cubic, 60, 0),
@@ -130,7 +130,7 @@ SCENARIOS: Mapping[str, _Bench] = {
 
 @dataclass(frozen=True)
 class Measured:
-    """A scenario's speed: best of the rounds, as the others hold the machine's noise."""
+    """A scenario's speed: the best of the rounds, since the others include more noise from the machine."""
 
     title: str
     simulated_s: float
@@ -142,12 +142,12 @@ class Measured:
 
     @property
     def packets_per_core_s(self) -> float:
-        """Packets that left the bottleneck, a second of processor time."""
+        """Packets that left the bottleneck, per second of processor time."""
         return self.packets / self.cpu_s
 
     @property
     def events_per_core_s(self) -> float:
-        """Events of the engine, a second of processor time."""
+        """Engine events per second of processor time."""
         return self.events / self.cpu_s
 
     def to_json(self) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class Measured:
 
 
 def measure(name: str, seconds: int, rounds: int | None = None) -> Measured | None:
-    """Time a scenario in a process of its own; `None` if it cannot be built by this engine."""
+    """Time a scenario in its own process; `None` if this engine cannot build it."""
     command = [sys.executable, "-P", "-m", "tailback.bench", name, str(seconds), str(rounds or SCENARIOS[name].rounds)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -199,12 +199,12 @@ def _measure_here(name: str, seconds: int, rounds: int) -> dict[str, Any] | None
 
 
 def peak_mb(usage: resource.struct_rusage) -> float:
-    """Largest memory of a process; Linux counts kilobytes, macOS bytes."""
+    """Peak memory of a process in MB; the raw value is in kilobytes on Linux, bytes on macOS."""
     return usage.ru_maxrss / (1e3 if sys.platform == "linux" else 1e6)
 
 
 def start_up_s() -> float:
-    """From nothing to a first simulated packet, Python included."""
+    """Seconds from starting Python to the first simulated packet."""
     code = "import tailback as tb; tb.run(tb.dumbbell(rate='1mbit', rtt='20ms', flows=[tb.voip()], duration='1s'))"
     times = []
     for _ in range(3):
@@ -215,14 +215,14 @@ def start_up_s() -> float:
 
 
 def sweep_cost(runs: int = 200, workers: int | None = None) -> dict[str, float]:
-    """What a sweep adds to its runs: time a run on one thread, and the share of all cores that is put to use."""
+    """Overhead of a sweep: time per run on one thread, and utilisation of all cores."""
     count = workers or cores()
     base = dumbbell(rate="20mbit", rtt="20ms", flows=[bulk("reno", name="bulk")], duration="60s")
     scenarios = [base.with_(seed=seed).to_json() for seed in range(1, runs + 1)]
     bare = bare_cpu = many = many_cpu = math.inf
     added = []
     with tempfile.TemporaryDirectory() as folder:
-        # In turns, and the best of each: the others hold what the machine did besides.
+        # Alternating, and the best of each: the others include other load of the machine.
         for turn in range(3):
             began, cpu_began = time.perf_counter(), time.process_time()
             for text in scenarios:
@@ -240,15 +240,15 @@ def sweep_cost(runs: int = 200, workers: int | None = None) -> dict[str, float]:
     return {
         "runs": float(runs),
         "run_ms": 1e3 * bare_cpu / runs,
-        # Processor time: what others do on the machine meanwhile does not count. The difference of two sums that are
-        # many times larger, so with its least and its largest: on a busy machine it may be below zero.
+        # Processor time, so that other processes do not count. It is a small difference of two large sums, hence the
+        # least and the largest value; on a busy machine it may be negative.
         "overhead_ms": sorted(added)[len(added) // 2],
         "overhead_ms_least": min(added),
         "overhead_ms_most": max(added),
         "cores": float(count),
-        # How much of the processor time that the sweep takes on all cores is the runs' own.
+        # Share of the runs in the sweep's processor time on all cores.
         "engine_share": bare_cpu / many_cpu,
-        # Time on the clock: means something on an idle machine only.
+        # Wall-clock time: meaningful only on an idle machine.
         "efficiency": bare / (count * many),
         "stored_bytes_per_run": stored / runs,
     }
@@ -271,7 +271,7 @@ def grid_wall(workers: int | None = None) -> dict[str, float]:
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers were measured on, without saying whose it is."""
+    """The machine's properties that affect the numbers, without its name."""
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -279,7 +279,7 @@ def machine() -> dict[str, Any]:
             line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
         ]
         model = names[0] if names else model
-    # The Makefile leaves marks.
+    # The Makefile records the build profile in files.
     is_fast, profile = (Path(sys.prefix) / ".fast").exists(), Path(sys.prefix) / ".profile"
     is_local = profile.is_file() and profile.read_text(encoding="utf-8").strip() == "local"
     usual = "by the profile local (`make demo`)" if is_local else "without a profile (`make env`)"
@@ -303,9 +303,9 @@ def run(
     sweep: bool = False,
     announce: Callable[[str], object] = lambda _: None,
 ) -> dict[str, Any]:
-    """All measurements, as `tailback bench --json` prints them; `announce` hears the name of each before it begins.
+    """All measurements, as `tailback bench --json` prints them; `announce` is called with each name before it starts.
 
-    With `sweep` only what a sweep adds to its runs.
+    With `sweep`, only the overhead of a sweep.
     """
     out: dict[str, Any] = {"quick": quick, "machine": machine()}
     if sweep:
@@ -321,7 +321,7 @@ def run(
         announce("start-up, sweep")
         out["start_up_s"] = start_up_s()
         out["sweep"] = sweep_cost()
-        # Soon after all have begun: later the list of congestion events outgrows the flows.
+        # Ends soon after all flows have started: later the congestion events take more memory than the flows.
         few, many = measure("c-1000", 3, 1), measure("c-10000", 3, 1)
         if few is not None and many is not None:
             out["bytes_per_flow"] = 1e6 * (many.peak_mb - few.peak_mb) / 9_000

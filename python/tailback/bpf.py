@@ -1,6 +1,6 @@
-"""Congestion controls and queues in one BPF source file, as people write them for the kernel: "bpf:mine.bpf.c".
+"""Congestion controls and queues in one BPF source file, written as for the kernel: "bpf:mine.bpf.c".
 
-For the simulator such a file is compiled natively and run in a process of its own (`tailback.isolated`); a live run
+For the simulator such a file is compiled natively and run in a separate process (`tailback.isolated`); a live run
 compiles the same file for the kernel. See docs/candidates.md.
 """
 
@@ -19,24 +19,24 @@ from tailback.errors import TailbackError, nearest
 __all__ = ["ENDING", "PREFIX", "Declared", "is_source", "read", "written"]
 
 PREFIX = "bpf:"
-#: Of the files of BPF sources.
+#: Suffix of BPF sources.
 ENDING = ".bpf.c"
-#: A number that the source lets its caller choose, and what it takes otherwise.
+#: A number that the caller may set (#ifndef), with its default (#define).
 _PARAMETER = re.compile(r"^\s*#\s*ifndef\s+(\w+)(?:\s*\n\s*#\s*define\s+\1[ \t]+(\S+))?", re.MULTILINE)
 
 
 def is_source(name: str) -> bool:
-    """Is this "bpf:mine.bpf.c"?"""
+    """Whether it is like "bpf:mine.bpf.c"."""
     return name.startswith(PREFIX)
 
 
 def written(name: str) -> str:
-    """As a scenario says it: "mine.bpf.c" is "bpf:mine.bpf.c"."""
+    """The name for a scenario: "bpf:mine.bpf.c" for "mine.bpf.c"."""
     return name if is_source(name) else f"{PREFIX}{name}"
 
 
 def read(name: str, folder: Path | None = None) -> str:
-    """The text of "bpf:mine.bpf.c", in `folder` or here."""
+    """The text of "bpf:mine.bpf.c", found in `folder` or relative to the working folder."""
     file = compiled.place(name.removeprefix(PREFIX), folder)
     try:
         return file.read_text(encoding="utf-8")
@@ -50,19 +50,19 @@ class Declared(compiled.MayBeQueue):
     """A BPF source."""
 
     def library(self, params: Mapping[str, Any]) -> Path:
-        """Its parameters are macros, so that there is a library for each choice of them."""
+        """The compiled library; parameters are macros, so that each set of values has its own library."""
         return self._compiled(params, is_queue=False)
 
     def queue_library(self, params: Mapping[str, Any]) -> Path:
-        """A library for each choice of the macros, as above."""
+        """The compiled library of the queue; each set of parameters has its own."""
         return self._compiled(params, is_queue=True)
 
     def has_queue(self) -> bool:
-        """Does it fill in a struct Qdisc_ops? Nothing is compiled."""
+        """Whether it fills in a struct Qdisc_ops; does not compile it."""
         return hasattr(_core, "bpf_is_queue") and _core.bpf_is_queue(self.text)
 
     def about_queue(self, params: Mapping[str, Any], rate_bps: int | None) -> compiled.QueueAbout:
-        """The parameters are named as scenarios name them: LIMIT_PACKETS is limit_packets."""
+        """Properties of the queue, with parameters in a scenario's spelling: limit_packets for LIMIT_PACKETS."""
         about = super().about_queue(params, rate_bps)
         return compiled.QueueAbout(about.declares, {key.lower(): value for key, value in self._parameters().items()})
 
@@ -78,7 +78,7 @@ class Declared(compiled.MayBeQueue):
 
 
 def macros(name: str, text: str, params: Mapping[str, Any]) -> dict[str, str]:
-    """The macros that parameters define; `ValueError` says what is wrong with one. `limit_packets` is LIMIT_PACKETS."""
+    """Macros for these parameters (LIMIT_PACKETS for limit_packets); `ValueError` for an invalid one."""
     known = sorted(dict(_PARAMETER.findall(text)))
     found = {}
     for key, value in params.items():

@@ -1,8 +1,8 @@
-"""Checksums of what is kept: a digest a file, so that a flipped bit is noticed before its number is believed.
+"""Checksums of stored files, so that a corrupted file is detected before its numbers are used.
 
-A result's `meta.json` holds the digests of its files and one of itself; a part of a store's index has its digest in its
-name, a line of a journal ends with its own. A person who changes a result can change its digests too: they guard
-against accidents, not against forgery.
+A result's `meta.json` holds the digests of its files and of itself. A part of a store's index has its digest in its
+name, and each line of a journal ends with its digest. The digests detect accidents, not forgery: a person who changes a
+result can change them too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["KeptWarning", "Verified", "digest", "digest_of_file", "seal"]
 
 
 class KeptWarning(UserWarning):
-    """Something about a kept result or store that does not stop its use, such as that it has no checksums."""
+    """A defect of a stored result or store that does not prevent its use, such as missing checksums."""
 
 
 def digest(data: Any) -> str:
@@ -35,30 +35,30 @@ def digest_of_file(path: Path) -> str:
 
 
 def seal(meta: Mapping[str, Any]) -> str:
-    """The digest of a JSON object, however it is laid out in its file; its own entry "sha256" does not count."""
+    """Digest of a JSON object, independent of its layout in the file and without its entry "sha256"."""
     plain = {key: value for key, value in meta.items() if key != "sha256"}
     return digest(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode())
 
 
 @dataclass
 class Verified:
-    """What `tailback.verify` found."""
+    """The result of `tailback.verify`."""
 
-    #: Files whose digest was right, and their size in bytes.
+    #: Number of intact files, and their size in bytes.
     files: int = 0
     bytes: int = 0
-    #: Files that have no digest, as tailback 0.1 wrote them; they could be read.
+    #: Readable files without a digest, written by tailback 0.1.
     unchecked: list[str] = field(default_factory=list)
-    #: What is damaged, a sentence each.
+    #: Damaged files, one sentence each.
     damaged: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        """Is nothing damaged?"""
+        """Whether nothing is damaged."""
         return not self.damaged
 
     def add(self, other: Verified) -> None:
-        """Count what another look has found."""
+        """Add the findings of another check."""
         self.files += other.files
         self.bytes += other.bytes
         self.unchecked += other.unchecked

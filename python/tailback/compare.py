@@ -1,7 +1,7 @@
-"""Results side by side: what each metric says of each, and by how much it differs from one of them, the baseline.
+"""Compares results side by side: each metric of each result, and its change from the baseline.
 
-It does not matter where they come from: seeds, algorithms, queues, the simulator and the kernel. The figure of results
-over one another is `overview` of `tailback.plots`.
+The results may differ in anything: seed, algorithm, queue, simulator or kernel. `tailback.plots` draws them together
+with `overview`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Comparison", "NothingToCompare", "compare", "that_matter"]
 
 
 class NothingToCompare(TailbackError, ValueError):
-    """The results have nothing in common, or the baseline is none of them."""
+    """The results have nothing in common, or the baseline is not one of them."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Comparison:
     """One metric of every result."""
 
     metric: str
-    """What is measured."""
+    """Name of the metric."""
     of: str
-    """Of which flow or link."""
+    """The flow or link that is measured."""
     unit: str
     values: Mapping[str, float]
-    """By the result's label; NaN for a result that has no rows for it, or no such flow or link."""
+    """Values by the result's label; NaN if a result has no rows for it, or no such flow or link."""
     baseline: str
     """The label of the result that changes are relative to."""
 
@@ -46,7 +46,7 @@ class Comparison:
 
     @property
     def largest_change(self) -> float:
-        """The largest change of any result, without its sign; infinite where only the baseline's value is zero."""
+        """The largest absolute change of any result; infinite if only the baseline's value is zero."""
         changes = [abs(self.change(label)) for label in self.values if label != self.baseline]
         if not self.values[self.baseline]:
             return math.inf if any(value > 0 for value in self.values.values()) else 0.0
@@ -145,7 +145,7 @@ def _measures(flow: Mapping[str, Any]) -> list[tuple[str, str, Measure]]:
     return _PING if datagrams == "echo" else [*_UDP, *(_CALL if datagrams == "voice" else [])]
 
 
-#: In this order users ask: what people notice, what flows get, what is lost, what the link does.
+#: Metrics in order of interest: user experience, what flows get, loss, link.
 _FIRST = (
     ("delay, 95 %", "response time, 95 %", "round trip, 95 %", "quality (G.107)"),
     ("goodput",),
@@ -155,7 +155,7 @@ _FIRST = (
 
 
 def that_matter(rows: Sequence[Comparison], most: int = 10) -> list[Comparison]:
-    """At most `most` of the rows: what users ask for before what explains it, the largest change first."""
+    """At most `most` of the rows, in the order of interest, largest change first."""
     differing = [row for row in rows if row.largest_change]
 
     def rank(row: Comparison) -> tuple[int, float]:
@@ -166,7 +166,7 @@ def that_matter(rows: Sequence[Comparison], most: int = 10) -> list[Comparison]:
 
 
 def _own_names(results: Mapping[str, Result], flow: str) -> list[str]:
-    """What the flow's programs measured in any result."""
+    """Names of the metrics that flows' programs measured in any result."""
     rows = [row for result in results.values() for row in result.program_metrics()]
     return list(dict.fromkeys(row["measured"] for row in rows if row["flow"] == flow))
 
@@ -183,7 +183,7 @@ def _measured(measure: Measure, result: Result, of: str) -> float:
     try:
         return float(measure(result, of))
     except (metrics.MissingRows, KeyError, ValueError):
-        # The metric is not recorded in this result.
+        # This result did not record the metric.
         return math.nan
 
 

@@ -169,7 +169,7 @@ class Data:
         return [found for seed in self.seeds if (found := self.run(seed, **factors)) is not None]
 
     def each(self, **factors: Any) -> Iterator[tuple[Cell, list[Summary]]]:
-        """The cells that were run and have these factors among theirs (`None`: lack them), in the grid's order."""
+        """The cells that were run and whose factors include these, in grid order; `None` means a missing factor."""
         for cell in self.cells.values():
             if all(cell.factors.get(name) == value for name, value in factors.items()):
                 found = self.runs(**cell.factors)
