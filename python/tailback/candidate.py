@@ -1,9 +1,9 @@
-"""A congestion control or a transport under examination: what its user wrote, as fields of a scenario's flow.
+"""A congestion control or transport to examine: what its user wrote, as fields of a scenario's flow.
 
 What `candidate` distinguishes:
 
 - "cubic" or "cubic,beta=0.5": built in, with parameters;
-- "mine.py:Mine", "package.module:Mine" or "python:…": a Python class, which runs code and wants `allow_code`;
+- "mine.py:Mine", "package.module:Mine" or "python:…": a Python class, which runs code and needs `allow_code`;
 - "mine.bpf.c" or "bpf:mine.bpf.c": a source as people write them for the kernel, likewise;
 - "mine/Cargo.toml" or "rust:mine": a crate in Rust, likewise;
 - "quinn" or "quinn,cc=bbr": another project's transport, whole, with one of its own congestion controls;
@@ -40,32 +40,32 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 class Candidate:
     """A congestion control, or a transport with its own, that can be run."""
 
-    #: What it is called in tables and pictures.
+    #: Label in tables and pictures.
     label: str
-    #: What a scenario's `cc` takes; of a transport a table with `transport` and `cc`, as `flow_fields` reads it.
+    #: Value for a scenario's `cc`; for a transport, a table with `transport` and `cc` for `flow_fields`.
     cc: str | dict[str, Any]
     #: "built-in", "python", "bpf", "rust", "transport", "module" or "program".
     kind: str
-    #: Whether a run needs permission to run code. The caller of `candidate` has then given it.
+    #: Whether it runs code; the caller of `candidate` has then allowed it.
     allow_code: bool
-    #: Of its name, its parameters and its source: equal for what behaves alike under one engine.
+    #: Digest of name, parameters and source: equal candidates behave alike under one engine.
     digest: str
-    #: The text that is run; None of a built-in algorithm, and of a class that stands in no file.
+    #: Source text; None for a built-in algorithm, and for a class without a file.
     source: str | None = None
 
     @property
     def name(self) -> str:
-        """The name alone, without parameters."""
+        """The name without parameters."""
         return self.cc if isinstance(self.cc, str) else str(self.cc.get("transport") or self.cc["name"])
 
     @property
     def engines(self) -> tuple[str, ...]:
-        """The engines it runs in, the first choice first."""
+        """The engines that can run it, preferred one first."""
         return engines_of(self.name)
 
     @property
     def version(self) -> str:
-        """Of a transport that is built in, its version; of all others nothing."""
+        """Version of a built-in transport; empty for all others."""
         known = _transports().get(self.name) if self.kind == "transport" else None
         return known.version if known else ""
 
@@ -81,7 +81,7 @@ class Candidate:
 
 
 def engines_of(name: str) -> tuple[str, ...]:
-    """The engines that run what a scenario's `cc`, `transport` or `discipline` names, the first choice first.
+    """The engines that can run a scenario's `cc`, `transport` or `discipline`, preferred one first.
 
     >>> engines_of("module:tcp_mine.c"), engines_of("program:mine.toml")
     (('vm',), ('vm', 'live'))
@@ -109,9 +109,9 @@ def flow_fields(cc: str | Mapping[str, Any]) -> dict[str, Any]:
 def candidate(
     what: str | Mapping[str, Any] | Callable[..., Algorithm] | Candidate, *, allow_code: bool = False
 ) -> Candidate:
-    """What `what` names, checked: it can be run with the parameters given.
+    """The candidate that `what` names, checked: it can be run with these parameters.
 
-    A class is registered under its name in small letters, as by `algorithm`. Other code is imported only with
+    A class is registered under its lower-case name, as by `algorithm`. Other code is imported only with
     `allow_code`. Raises `TailbackError`, which names the nearest built-in algorithm.
 
     >>> import tailback as tb
@@ -145,7 +145,7 @@ def candidate(
     if stacks.is_source(name) or (name.startswith("python:") and stacks.is_stack(load(name.removeprefix("python:")))):
         return _own_transport(name, cc)
     cc = {"name": name} | {key: value for key, value in cc.items() if key != "name"}
-    # A module's parameters are the guest's kernel's to check: none of it is loaded here.
+    # The guest's kernel checks a module's parameters; the module is not loaded here.
     resolved = _checked(cc, allow_code and not modules.is_source(name))
     source = sources(resolved, None).get(name)
     if modules.is_source(name) and source and modules.is_queue(source.text or ""):
@@ -170,7 +170,7 @@ def _transports() -> dict[str, registry.Transport]:
 
 
 def _transport(name: str, given: Mapping[str, Any]) -> Candidate:
-    """A transport with one of its own congestion controls, its default if none is given."""
+    """A transport with one of its congestion controls, by default the first."""
     known = _transports()[name].algorithms
     for key in given:
         if key not in ("name", "transport", "cc"):
@@ -188,7 +188,7 @@ def _transport(name: str, given: Mapping[str, Any]) -> Candidate:
 
 
 def _own_transport(name: str, given: Mapping[str, Any]) -> Candidate:
-    """A transport of the user's own, with the first of its congestion controls if none is given."""
+    """A user's transport with one of its congestion controls, by default the first."""
     for key in given:
         if key not in ("name", "transport", "cc"):
             raise TailbackError(
@@ -219,7 +219,7 @@ def _own_transport(name: str, given: Mapping[str, Any]) -> Candidate:
 
 
 def _program(name: str, given: Mapping[str, Any], allow_code: bool) -> Candidate:
-    """A program by the file that describes it."""
+    """A program, given by the file that describes it."""
     found = programs.read(name)
     if not allow_code:
         raise TailbackError(_not_allowed(name))
@@ -238,7 +238,7 @@ def _not_allowed(name: str) -> str:
 
 
 def _referring(name: str) -> str:
-    """As a scenario's `cc` says it."""
+    """The name in the form of a scenario's `cc`."""
     if name.endswith(crates.MANIFEST):
         return crates.written(name)
     if name.endswith(bpf.ENDING):
@@ -273,7 +273,7 @@ def table(text: str, key: str = "name", example: str = "cubic,beta=0.5") -> dict
         try:
             found[parameter.strip()] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
-            # A word: a name, or a quantity such as 5ms.
+            # A plain word is a name, or a quantity such as 5ms.
             found[parameter.strip()] = value.strip()
     return found
 
@@ -295,7 +295,7 @@ def _unknown(name: str) -> str:
 
 
 def _checked(cc: dict[str, Any], allow_code: bool) -> dict[str, Any]:
-    """The resolved description of a scenario with it; refuses what the engine would."""
+    """The resolved scenario with the candidate; raises the engine's errors."""
     return _resolved(bulk(cc), _label(cc), allow_code)
 
 
@@ -312,7 +312,7 @@ def _resolved(flow: Any, label: str, allow_code: bool, *, live: bool = False) ->
 
 
 def _label(cc: Mapping[str, Any]) -> str:
-    """Short, and without folders: a table has little room, and a page may be given away."""
+    """A short label without folders: tables are narrow, and a page may be published."""
     name = _place(str(cc["name"])).rpartition(":")[2].rstrip("/").rpartition("/")[2].removesuffix(bpf.ENDING)
     given = [f"{key}={value}" for key, value in cc.items() if key != "name"]
     return " ".join([name, *given])

@@ -1,4 +1,4 @@
-"""What BPF sources and Rust crates have in common: a name, its text, and a library that is compiled from it."""
+"""Common parts of BPF sources and Rust crates: a name, its text, and the compiled library."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from tailback.views import view
 
 __all__ = ["Declared", "MayBeQueue", "QueueAbout", "folder", "lock", "place"]
 
-#: Held while something is compiled, so that no two threads compile the same source.
+#: Held during compilation, so that no two threads compile the same source.
 lock = threading.Lock()
 
 
 def place(written: str, folder: Path | None = None) -> Path:
-    """Where it lies: beside the scenario if it is there, else from here."""
+    """The path of a source: in the scenario's folder if it exists there, else relative to the working folder."""
     beside = Path(folder, written) if folder is not None else None
     return beside if beside is not None and beside.exists() else Path(written)
 
 
 @functools.cache
 def folder(prefix: str) -> Path:
-    """Where libraries are kept as long as this process lives."""
+    """A folder for compiled libraries, removed when this process ends."""
     made = Path(tempfile.mkdtemp(prefix=prefix))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made
@@ -39,56 +39,56 @@ def folder(prefix: str) -> Path:
 
 @dataclass(frozen=True)
 class QueueAbout:
-    """What a queue of the user's own says of itself."""
+    """The properties that a user's queue declares."""
 
-    #: What it declares, by the names of the template's `About`.
+    #: Declared properties, by the names of the template's `About`.
     declares: dict[str, str]
-    #: The parameters that it reads, with their defaults as text.
+    #: Its parameters, with their defaults as text.
     parameters: dict[str, str]
 
     @property
     def limit(self) -> str:
-        """What it takes as its limit: "packets", "bytes", or "" if none."""
+        """The unit of its limit parameter: "packets", "bytes", or "" if it has none."""
         return next((counted for counted in ("packets", "bytes") if f"limit_{counted}" in self.parameters), "")
 
 
 @dataclass(frozen=True)
 class Declared:
-    """What the engine's check takes for an algorithm. Nothing of it runs in this process."""
+    """Stands for an algorithm in the engine's check. None of the algorithm's code runs in this process."""
 
     name: str
     text: str
 
     def __call__(self, params: dict[str, Any], seed: int) -> Any:
-        """Compile it with these parameters; `ValueError` says what is wrong."""
+        """Compile it with these parameters; `ValueError` if that fails."""
         del seed
         self.library(params)
         return _Inert()
 
     def library(self, params: Mapping[str, Any]) -> Path:
-        """The compiled library, which takes these parameters."""
+        """The library, compiled for these parameters."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class MayBeQueue(Declared):
-    """What may be a queue too: where a link names it, the check calls `as_queue`."""
+    """A source that may be a queue: if a link names it, the check calls `as_queue`."""
 
     def queue_library(self, params: Mapping[str, Any]) -> Path:
-        """The compiled library that has its queue with these parameters."""
+        """The library with its queue, compiled for these parameters."""
         raise NotImplementedError
 
     def has_queue(self) -> bool:
-        """Is it a queue? It may be compiled for that; nothing of it runs but what compiling does."""
+        """Whether it is a queue. May compile it, but runs nothing else of it."""
         raise NotImplementedError
 
     def as_queue(self, params: dict[str, Any], seed: int, rate_bps: int | None) -> Any:
-        """What the engine's check takes for its queue: compiled, and one was made elsewhere with these parameters."""
+        """Stands for its queue in the engine's check: compiled, and constructed in another process."""
         del seed
         return _InertQueue(self.about_queue(params, rate_bps))
 
     def about_queue(self, params: Mapping[str, Any], rate_bps: int | None) -> QueueAbout:
-        """What its queue says of itself; `ValueError` says what is wrong."""
+        """The properties that its queue declares; `ValueError` if it has none or fails."""
         if not hasattr(_core, "NativeAlgorithm"):
             raise ValueError("compiled queues need Linux")
         return _about(self.name, self.queue_library(params), json.dumps(dict(params), sort_keys=True), rate_bps)
@@ -96,7 +96,7 @@ class MayBeQueue(Declared):
 
 @functools.lru_cache(maxsize=1024)
 def _about(name: str, library: Path, params: str, rate_bps: int | None) -> QueueAbout:
-    """What the library's queue says of itself, made with these parameters in another process."""
+    """The properties of a library's queue, constructed with these parameters in another process."""
     try:
         said: str = view("library.about")(name, str(library), params, rate_bps)
     except TailbackError as error:
@@ -113,22 +113,22 @@ def _about(name: str, library: Path, params: str, rate_bps: int | None) -> Queue
 
 
 class _InertQueue:
-    """Stands where a queue would while a scenario is checked."""
+    """Stands for a queue while a scenario is checked."""
 
     def __init__(self, about: QueueAbout) -> None:
         self.reorders, self.holds_back = (about.declares[name] == "true" for name in ("reorders", "holds_back"))
 
     def enqueue(self, packet: object, now: float) -> None:
-        """Nothing ever comes."""
+        """Never called with a packet."""
 
     def dequeue(self, now: float) -> None:
-        """Nothing is held."""
+        """Returns no packet."""
 
 
 class _Inert:
-    """Stands where an algorithm would while a scenario is checked."""
+    """Stands for an algorithm while a scenario is checked."""
 
     def on_ack(self, ack: object, control: object) -> None:
-        """Nothing is ever sent."""
+        """Never called."""
 
     on_congestion = on_ack

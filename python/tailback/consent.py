@@ -1,8 +1,8 @@
-"""The trust boundary: what input may have which effect, and what the caller must say first.
+"""The trust boundary: which effects an input may have, and the consent that each effect needs.
 
-A file may come from a stranger. Reading, checking, showing and comparing run nothing of what it names; a run does so
-only where its caller allows it: `allow_code=True`, on the command line `--allow-code`. `BOUNDARY` is the whole table;
-docs/security.md shows it (`scripts/security_page`), and tests/test_boundary.py tries every cell of it.
+A file may come from a stranger. Reading, checking, showing and comparing it run no code that it names. A run does so
+only if its caller allows it: `allow_code=True`, or `--allow-code` on the command line. `BOUNDARY` is the complete
+table; docs/security.md shows it (`scripts/security_page`), and tests/test_boundary.py tests every cell.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ __all__ = [
     "without_references",
 ]
 
-#: What an input might do besides being read.
+#: Effects that an input might have besides being read.
 EFFECTS = ("run code", "boot", "write outside", "network", "delete")
 _CODE, _BUCKET, _KERNEL, _OUT = "`--allow-code`", "`--tables-at URL`", "`--kernel IMAGE`", "`--out`"
-#: By input and effect: the consent without which it does not happen. What is not here never happens.
+#: By input and effect: the consent that the effect requires. An effect that is not listed never happens.
 BOUNDARY: dict[str, dict[str, str]] = {
     "scenario": {"run code": _CODE},
     "sweep": {"run code": _CODE},
@@ -57,7 +57,7 @@ _FIX = "Read that code first; then allow it with --allow-code, or allow_code=Tru
 
 
 def asked_for(resolved: Mapping[str, Any]) -> list[Problem]:
-    """The code that a resolved description names, as the problems reported without permission; often none."""
+    """The code that a resolved scenario names, as the problems to report without consent; often empty."""
     out = []
     named = {name for link in resolved.get("links", ()) for _, name in disciplines(link.get("queue", {}))}
     for name in sorted(filter(is_reference, named)):
@@ -90,7 +90,7 @@ def asked_for(resolved: Mapping[str, Any]) -> list[Problem]:
 
 
 def demand_allowed(resolved: Mapping[str, Any], allow_code: bool, written: Scenario | None = None) -> None:
-    """Raise `ScenarioError`, with the lines of `written`, if a description asks to run code and may not."""
+    """Raise `ScenarioError`, with lines of `written`, if a scenario needs to run code without consent."""
     found = [] if allow_code else asked_for(resolved)
     if found:
         error = ScenarioError(found)
@@ -98,7 +98,7 @@ def demand_allowed(resolved: Mapping[str, Any], allow_code: bool, written: Scena
 
 
 def demand_kept_allowed(kept: Iterable[str], allow_code: bool) -> None:
-    """Raise `ScenarioError` if a result keeps sources of these algorithms, and their code may not run."""
+    """Raise `ScenarioError` if a result keeps sources of algorithms and may not run them."""
     names = ", ".join(kept)
     if names and not allow_code:
         fix = "Read the sources in the result's folder algorithms/; then allow it with --allow-code, or allow_code=True"
@@ -106,7 +106,7 @@ def demand_kept_allowed(kept: Iterable[str], allow_code: bool) -> None:
 
 
 def without_references(resolved: Mapping[str, Any], which: Callable[[str], bool] = is_reference) -> dict[str, Any]:
-    """The same with "reno" or a FIFO for what is named by reference, or by `which`: for checks of everything else."""
+    """The resolved scenario with "reno" or a FIFO in place of references (or of what `which` selects)."""
 
     def plain(row: Mapping[str, Any]) -> dict[str, Any]:
         if which(str(row.get("transport") or "")):
@@ -134,12 +134,12 @@ _allowed_buckets: set[str] = set()
 
 
 def allow_bucket(url: str) -> None:
-    """The caller has named the bucket at `url`: stores that keep their tables there may use it in this process."""
+    """Allow this process to access the bucket at `url` for the tables of stores that name it."""
     _allowed_buckets.add(url)
 
 
 def demand_bucket_allowed(store: Path, url: str) -> None:
-    """Raise `StoreError` unless the caller has named the bucket that a store says its tables are in."""
+    """Raise `StoreError` unless the caller has named the bucket that a store names for its tables."""
     if url not in _allowed_buckets and url not in os.environ.get(_TABLES_AT, "").split():
         raise StoreError(
             f"{store} says that its tables are at {url}. If you trust this address, give it as --tables-at {url}, as "
@@ -148,9 +148,10 @@ def demand_bucket_allowed(store: Path, url: str) -> None:
 
 
 def demand_kernel_allowed(named: str, given: str | None) -> str:
-    """The kernel to boot for a result that was made on the one `named`; `ScenarioError` if it needs to be given.
+    """The kernel to boot for a result made on the kernel `named`; `ScenarioError` if the caller must give it.
 
-    A fetched kernel has a plain name. The path of an image is a stranger's word: the caller gives it.
+    A fetched kernel has a plain name. The path of an image comes from the result, which may be a stranger's, so the
+    caller must give it.
     """
     if given is None and ("/" in named or "\\" in named):
         fix = f"If you trust this image, give it: --kernel {named}, or kernel=... in Python"
@@ -159,7 +160,7 @@ def demand_kernel_allowed(named: str, given: str | None) -> str:
 
 
 def markdown() -> str:
-    """`BOUNDARY` as the table of docs/security.md."""
+    """`BOUNDARY` as the table in docs/security.md."""
     rows = [["input", *EFFECTS], ["---"] * (len(EFFECTS) + 1)]
     rows += [[name, *(row.get(effect, "never") for effect in EFFECTS)] for name, row in BOUNDARY.items()]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)

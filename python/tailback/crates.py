@@ -1,8 +1,8 @@
 """Congestion controls and queue disciplines in a Rust crate: "rust:path/to/crate".
 
-The crate implements the trait of `src/tailback.rs`, a file that the template has. There is a template for congestion
-controls and one for queues. cargo compiles the crate to a shared library, which runs in a process of its own, as a BPF
-source does (`tailback.isolated`). See docs/candidates.md.
+The crate implements the trait in `src/tailback.rs`, a file of the template. There is a template for congestion controls
+and one for queues. cargo compiles the crate to a shared library, which runs in a separate process, like a BPF source
+(`tailback.isolated`). See docs/candidates.md.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from tailback.views import view
 __all__ = ["MANIFEST", "PREFIX", "Declared", "is_source", "read", "written"]
 
 PREFIX = "rust:"
-#: A crate may be named by its manifest too.
+#: A crate may also be named by its manifest.
 MANIFEST = "Cargo.toml"
-#: Files that are kept beside those in src/.
+#: Files to keep besides those in src/.
 _FILES = ("Cargo.toml", "Cargo.lock", "build.rs", "rust-toolchain.toml")
-#: A congestion control or queue is some kilobytes; more is a folder named by mistake.
+#: Size limit: a congestion control or queue has some kilobytes; more is probably the wrong folder.
 _MOST_BYTES = 1_000_000
-#: Lines of cargo's complaints that are passed on.
+#: Maximum lines of cargo's output in an error.
 _MOST_LINES = 30
-#: A symbol that the library of a crate with a queue exports, whatever its version.
+#: Symbol that the library of a crate with a queue exports, in every version.
 _QUEUE_SYMBOL = b"\0tailback_queue_abi\0"
 _HEAD = re.compile(r"==== (.+), (\d+) lines")
 
 
 def is_source(name: str) -> bool:
-    """Is this "rust:path/to/crate"?"""
+    """Whether it is like "rust:path/to/crate"."""
     return name.startswith(PREFIX)
 
 
 def written(name: str) -> str:
-    """As a scenario says it: the crate of a manifest.
+    """The name for a scenario, from a crate's manifest.
 
     >>> written("mine/Cargo.toml"), written("Cargo.toml")
     ('rust:mine', 'rust:.')
@@ -53,7 +53,7 @@ def written(name: str) -> str:
 
 
 def read(name: str, folder: Path | None = None) -> str:
-    """The files of "rust:path/to/crate" as one text, in `folder` or here; each after a line with its name."""
+    """The files of "rust:path/to/crate" as one text, from `folder` or here, each with its name in a line before it."""
     root = compiled.place(name.removeprefix(PREFIX), folder)
     if not (root / "Cargo.toml").is_file():
         raise TailbackError(f"{root} is no Rust crate: it has no Cargo.toml.")
@@ -74,7 +74,7 @@ def read(name: str, folder: Path | None = None) -> str:
 
 
 def joined(files: Mapping[str, str]) -> str:
-    """Texts by name as one text; each after a line with its name."""
+    """Texts by name as one text, each with its name in a line before it."""
     out = []
     for name, text in files.items():
         lines = text.removesuffix("\n").split("\n")
@@ -83,7 +83,7 @@ def joined(files: Mapping[str, str]) -> str:
 
 
 def split(text: str) -> dict[str, str]:
-    """The files by name again."""
+    """Undo `joined`: the texts by name."""
     lines, out, at = text.split("\n"), {}, 0
     while at < len(lines) - 1:
         found = _HEAD.fullmatch(lines[at])
@@ -100,7 +100,7 @@ class Declared(compiled.MayBeQueue):
     """A crate."""
 
     def library(self, params: Mapping[str, Any]) -> Path:
-        """The same library for all parameters; each choice of them is tried once."""
+        """The compiled library, the same for all parameters; each set of parameters is tried once."""
         if not hasattr(_core, "NativeAlgorithm"):
             raise ValueError("crates need Linux")
         with compiled.lock:
@@ -110,19 +110,19 @@ class Declared(compiled.MayBeQueue):
         return _library(self.name.removeprefix(PREFIX), self.text)
 
     def queue_library(self, params: Mapping[str, Any]) -> Path:
-        """The library that has its queue, the same for all parameters."""
+        """The library with its queue, the same for all parameters."""
         del params
         with compiled.lock:
             return self._compiled()
 
     def has_queue(self) -> bool:
-        """Does it export a queue? It is compiled, which runs its build.rs."""
+        """Whether it exports a queue. Compiles it, which runs its build.rs."""
         return _QUEUE_SYMBOL in self.queue_library({}).read_bytes()
 
 
 @functools.lru_cache(maxsize=256)
 def _library(name: str, text: str) -> Path:
-    """Compile a crate from the text alone: what is kept is what runs."""
+    """Compile a crate from its text alone, so that the kept source is what runs."""
     cargo = shutil.which("cargo")
     if cargo is None:
         raise ValueError(f"{name}: it is compiled by cargo, which is not installed. Install Rust: https://rustup.rs")
@@ -130,7 +130,7 @@ def _library(name: str, text: str) -> Path:
     for file, content in split(text).items():
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).write_text(content, encoding="utf-8")
-    # A panic must unwind to be distinguished from a crash.
+    # Panics must unwind, so that they differ from crashes.
     settings = {"CARGO_TARGET_DIR": str(root / "target"), "CARGO_PROFILE_RELEASE_PANIC": "unwind"}
     done = subprocess.run(
         [
@@ -170,7 +170,7 @@ def _library(name: str, text: str) -> Path:
 
 @functools.lru_cache(maxsize=1024)
 def _sound(name: str, library: Path, params: str) -> Path:
-    """The library, once it was tried with these parameters, in another process."""
+    """The library, after constructing it with these parameters in another process."""
     try:
         view("library.sound")(name, [(params, str(library))])
     except TailbackError as error:

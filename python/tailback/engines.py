@@ -1,7 +1,7 @@
-"""Engines: what runs a scenario, as objects. The simulator, this machine's kernel, any kernel in a virtual machine.
+"""Engines run scenarios: the simulator, this machine's kernel, or any kernel in a virtual machine.
 
-Each can `check`, `run` and `repeat`, and says in `can` what it is capable of. Commands, sweeps and studies ask these
-and compare no names; a result's `provenance` says which engine filled it, and `made` returns that engine.
+Each has `check`, `run` and `repeat`, and lists its capabilities in `can`. Commands, sweeps and studies test
+capabilities, never names. A result's `provenance` names the engine that produced it, and `made` returns that engine.
 
 >>> from tailback import engines
 >>> [engine.name for engine in engines.named("sim, vm")]
@@ -53,16 +53,16 @@ __all__ = [
 ]
 
 Folder = str | os.PathLike[str] | None
-#: What made a result that was repeated from Python.
+#: Command recorded in a result that was repeated from Python.
 REPEATED = "tailback.repeat"
-#: Where commands keep what ran on a kernel.
+#: Folder where commands keep results of kernel runs.
 GUESTS = Path("results/guests")
-#: Of a guest's 2 GB it touches this much.
+#: Memory that a guest uses of its 2 GB, in MB.
 _GUEST_MB = 1024
 
 
 class How(TypedDict, total=False):
-    """How a run goes on, as for `tailback.run`."""
+    """Options of a run, as for `tailback.run`."""
 
     progress: bool | Callable[[float], object]
     cancel: Cancel | None
@@ -70,58 +70,58 @@ class How(TypedDict, total=False):
 
 
 class UnknownEngine(TailbackError, ValueError):
-    """A word that names no engine, or one that is named twice."""
+    """A name that is not an engine's, or an engine named twice."""
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What an engine can do that another cannot."""
+    """What an engine can do that others may not."""
 
     #: Run congestion controls and queues written in Python.
     python: bool = False
     #: Write rows to a folder while the run goes on.
     stream: bool = False
-    #: Give the same rows again.
+    #: Repeat a run with the same rows.
     repeat: bool = False
     #: Take a kernel by name.
     choose_kernel: bool = False
-    #: Run several scenarios at once without a change in what they measure.
+    #: Run several scenarios at once without changing the measurements.
     share: bool = False
-    #: Run on a kernel, which loads what a scenario names: programs, its own queues, modules.
+    #: Run on a kernel, with a scenario's programs, kernel queues and modules.
     kernel: bool = False
 
 
 def demand_fit(result: Result) -> None:
-    """Raise `Overloaded` for a run in which packets were late: it may be another one."""
+    """Raise `Overloaded` for a run in which packets were late; another run may succeed."""
     if not result.meta.get("fit", True):
         raise vm.Overloaded(f"{result.name}: the emulator was late: {'; '.join(result.meta['notes'])}")
 
 
 class Engine(ABC):
-    """What runs a scenario."""
+    """Runs scenarios."""
 
     name: ClassVar[str]
     can: ClassVar[Capabilities]
 
     @property
     def words(self) -> list[str]:
-        """What a command line says to have this engine."""
+        """The command-line option that selects this engine."""
         return [f"--engine {self.name}"]
 
     @abstractmethod
     def check(self, scenario: Scenario, *, allow_code: bool = False) -> None:
-        """Raise what is wrong with the scenario, or with this machine, before anything runs."""
+        """Raise any error of the scenario or of this machine before a run."""
 
     @abstractmethod
     def run(self, scenario: Scenario, **how: Unpack[How]) -> Result:
-        """Run it and return what was measured."""
+        """Run it and return the result."""
 
     def mark(self, scenario: Scenario) -> str:
-        """What of the engine decides a run beside scenario and sources; empty of the simulator, which stores know."""
+        """Properties of the engine that affect a run, for a store's key; empty for the simulator, which stores know."""
         return ""
 
     def at_once(self, workers: int | None = None) -> int:
-        """How many runs it does at once: as many as `workers` says, or as the machine has cores and memory for."""
+        """Number of parallel runs: `workers`, or what the machine's cores and memory allow."""
         return (workers or cores()) if self.can.share else 1
 
     def outcomes(
@@ -134,7 +134,7 @@ class Engine(ABC):
         allow_code: bool = False,
         store: Folder = None,
     ) -> Generator[tuple[int, Result | TailbackError], None, None]:
-        """As `tailback.run.run_outcomes`: number and result, or the error, of each as it ends.
+        """Run scenarios, like `tailback.run.run_outcomes`; yields number and result, or error, as each ends.
 
         A kernel's results are kept in the folder `store`, where the next call finds them.
         """
@@ -157,7 +157,7 @@ class Engine(ABC):
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def _found(self, what: Runnable, store: Folder, allow_code: bool) -> tuple[Scenario | TailbackError, Path | None]:
-        """A scenario and where it is kept; the error of one that cannot be run."""
+        """A scenario and the folder of its stored result; the error of a scenario that cannot run."""
         try:
             scenario = as_scenario(what)
             resolved = scenario.resolve(live=True)
@@ -188,7 +188,7 @@ class Engine(ABC):
         return result
 
     def repeat(self, result: Result, *, out: Folder = None, command: str = REPEATED, **how: Unpack[How]) -> Result:
-        """Run what `result` was made from once more; `TailbackError` for an engine that cannot give the same rows."""
+        """Run again what `result` was made from; `TailbackError` if the engine cannot repeat the rows."""
         raise _unrepeatable(result)
 
 
@@ -225,7 +225,7 @@ class Sim(Engine):
 
 
 class Live(Engine):
-    """The kernel of the machine at hand, in real time."""
+    """The kernel of this machine, in real time."""
 
     name = "live"
     can = Capabilities(kernel=True)
@@ -240,7 +240,7 @@ class Live(Engine):
         return live.run(scenario, **how)
 
     def mark(self, scenario: Scenario) -> str:
-        """The machine and its kernel."""
+        """The machine and its kernel version."""
         return f"live {platform.node()} {platform.release()} {platform.version()}"
 
 
@@ -248,7 +248,7 @@ class Vm(Engine):
     """A kernel in a virtual machine: the one of this name or path, or the first one fetched.
 
     Its processor is `dilation` times faster, as for `tailback.vm.run`. A run whose machine is lost is tried again. With
-    `sure` a run is refused at once whose links are twice too fast for it: minutes later it would be.
+    `sure`, a run whose links are twice too fast is refused at once; otherwise it would fail minutes later.
     """
 
     name = "vm"
@@ -262,7 +262,7 @@ class Vm(Engine):
 
     @property
     def words(self) -> list[str]:
-        """Engine and kernel; of an image its name, not where it lies: a result may be given away."""
+        """The options for engine and kernel; for an image only its file name, since a result may be published."""
         kernel = [f"--kernel {Path(self.kernel).name}"] if self.kernel else []
         return [*super().words, *kernel, *([f"--dilation {self.dilation}"] if self.dilation > 1 else [])]
 
@@ -288,14 +288,14 @@ class Vm(Engine):
         return vm.identity(scenario, kernel=self.kernel, dilation=self.dilation)
 
     def at_once(self, workers: int | None = None) -> int:
-        """As many guests as `workers` says, or as the machine has cores and memory for."""
+        """Number of parallel guests: `workers`, or what the machine's cores and memory allow."""
         if workers is not None:
             return workers
         free = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
         return max(1, min(cores(), int(free[1]) // 1024 // _GUEST_MB if free else 1))
 
     def repeat(self, result: Result, *, out: Folder = None, command: str = REPEATED, **how: Unpack[How]) -> Result:
-        """Run it again on the kernel that it names."""
+        """Run it again on the kernel that the result names."""
         if out is not None:
             demand_writable(Path(out))
         again = vm.repeat(result, kernel=self.kernel, **how)
@@ -310,12 +310,12 @@ NAMES = tuple(_ENGINES)
 
 
 def every() -> list[Engine]:
-    """One of each."""
+    """One engine of each kind."""
     return named(",".join(NAMES))
 
 
 def named(words: str, kernel: str | None = None, dilation: int = 1) -> list[Engine]:
-    """The engines of a list such as "sim,vm"; `UnknownEngine` for a word that names none, and for one named twice.
+    """The engines of a list such as "sim,vm"; `UnknownEngine` for an unknown name, or for a repeated one.
 
     `kernel` and `dilation` go to the engines that take them.
     """
@@ -331,7 +331,7 @@ def named(words: str, kernel: str | None = None, dilation: int = 1) -> list[Engi
 
 
 def for_candidates(names: Iterable[str], engine: str | None = None, kernel: str | None = None) -> Engine:
-    """The engine that runs all of these candidates: `engine`, or the first that all of them have.
+    """The engine that runs all of these candidates: `engine`, or the first one that can.
 
     >>> for_candidates(["cubic", "reno"]).name, for_candidates(["cubic", "module:tcp_mine.c"]).name
     ('sim', 'vm')
@@ -350,7 +350,7 @@ def for_candidates(names: Iterable[str], engine: str | None = None, kernel: str 
             problem = f'"{name}" runs in {" and ".join(can)} only, and what is beside it does not'
             raise _no_engine(engine, problem, "Take them apart, each in a run of its own")
     found = next(iter(left)) if chosen is None else chosen[0].name
-    # A live run is nothing to begin unasked.
+    # A live run must be requested explicitly.
     found = "vm" if chosen is None and found == "live" and "vm" in left else found
     if found == "vm":
         return Vm(kernel, sure=True)
@@ -365,7 +365,7 @@ def _no_engine(engine: str | None, problem: str, fix: str) -> ScenarioError:
 
 
 def made(result: Result, kernel: str | None = None) -> Engine | None:
-    """The engine that filled a result; `None` for what no engine did, such as a capture."""
+    """The engine that produced a result; `None` if none did, as for a capture."""
     name = result.provenance.engine
     return named(name, kernel)[0] if name in _ENGINES else None
 
@@ -380,13 +380,13 @@ def repeat(
     kernel: str | None = None,
     command: str = REPEATED,
 ) -> Result:
-    """Simulate what `result` says it was made from again: the same version gives the same rows.
+    """Simulate again what `result` was made from: the same version gives the same rows.
 
-    What a virtual machine ran is run in one again, for which the result's kernel must be here. If the result names it
-    by the path of an image, `kernel` must be that path: the result may be a stranger's.
+    A run of a virtual machine is repeated in one, which needs the result's kernel here. If the result names the kernel
+    by the path of an image, `kernel` must be that path, because the result may come from a stranger.
 
-    Nothing but the result is needed, neither the files that its scenario named nor those of algorithms of your own:
-    it keeps their sources, which are run only with `allow_code`. Read them first. The rest is as for `run`.
+    Only the result is needed, not the files that its scenario named. It keeps the sources of your own algorithms, which
+    run only with `allow_code`: read them first. The other options are as for `run`.
 
     >>> import tailback as tb
     >>> scenario = tb.dumbbell(rate="10mbit", rtt="80ms", flows=[tb.bulk("reno")], duration="2s")

@@ -1,4 +1,4 @@
-"""Errors that show how to fix them: the place, the value found, the problem, the right value."""
+"""Errors that include the fix: the place, the value found, the problem, and a valid value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class TailbackError(Exception):
-    """Any error tailback raises on purpose; its text is meant for people and needs no traceback."""
+    """Any error that tailback raises on purpose; its text is for users and needs no traceback."""
 
 
 class UnitError(ValueError):
@@ -44,15 +44,15 @@ class Problem:
     dumbbell.rate = "-1mbit": a rate must be above zero. Write for example "10mbit".
     """
 
-    #: Where, as the scenario file spells it: `flow[0].cc`; empty for the scenario as a whole.
+    #: Field path in the scenario file's spelling: `flow[0].cc`; empty for the whole scenario.
     field: str
-    #: What was found there; `None` if the point is that nothing was.
+    #: The value found there; `None` if a value is missing.
     value: Any
     #: What is wrong with the field.
     problem: str
-    #: What would be right.
+    #: How to fix it.
     fix: str
-    #: The scenario file, if it came from one.
+    #: The scenario file; empty if there is none.
     file: str | None = None
     #: Line in that file, counted from one, if it could be found,
     line: int | None = None
@@ -71,7 +71,7 @@ class Problem:
 
 def _shown(value: Any) -> str:
     if isinstance(value, str):
-        # A quantity is a number to Python, a word to people.
+        # Quantities are numbers in Python, but are shown as text.
         return f'"{value}"'
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -80,14 +80,14 @@ def _shown(value: Any) -> str:
 
 
 class ScenarioError(TailbackError):
-    """A scenario that cannot be run. `problems` lists everything found wrong, in the scenario's order."""
+    """A scenario that cannot be run. `problems` lists all errors, in the scenario's order."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
     def located(self, file: str | None, places: Mapping[str, tuple[int, int] | None]) -> ScenarioError:
-        """The same problems with the file's name, and lines and columns looked up by field path."""
+        """The same problems, with the file's name and the line and column of each field."""
 
         def located(problem: Problem) -> Problem:
             found = None if problem.line else _place_of(problem.field, places)
@@ -98,7 +98,7 @@ class ScenarioError(TailbackError):
 
 
 def _place_of(field: str, places: Mapping[str, tuple[int, int] | None]) -> tuple[int, int] | None:
-    # The nearest enclosing path that has a place: `flow[0].cc` may only be known as `flow[0]`.
+    # The nearest enclosing path with a known position: for `flow[0].cc` perhaps only `flow[0]`.
     while field:
         if field in places:
             return places[field]
@@ -111,17 +111,17 @@ class ResultError(TailbackError):
 
 
 class EngineError(TailbackError):
-    """A broken invariant inside the simulator: a bug in tailback. The text carries the seed that shows it."""
+    """A broken invariant inside the simulator: a bug in tailback. The text has the seed that reproduces it."""
 
 
 class AlgorithmError(TailbackError):
-    """An algorithm of the user's own failed during a run. Its cause is what was raised, with the traceback."""
+    """A user's algorithm failed during a run. The cause is its exception, with the traceback."""
 
     def __init__(self, scenario: str, algorithm: str, hook: str, at_s: float, what: str) -> None:
         super().__init__(f"{scenario}: {algorithm} failed in {hook} at {at_s:.9g} s of simulated time: {what}")
         #: Name of the algorithm in the scenario.
         self.algorithm = algorithm
-        #: Method of the algorithm that raised.
+        #: Hook that raised.
         self.hook = hook
         #: Simulated time in seconds.
         self.at_s = at_s
@@ -132,11 +132,11 @@ class Cancelled(TailbackError):
 
 
 class StoreError(ResultError):
-    """A store that cannot be read, written or understood."""
+    """A store that cannot be read or written, or has another format."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during several runs. `results` keeps what was finished, in order, `None` where nothing was."""
+    """Ctrl-C during several runs. `results` has the finished ones in order, `None` for the others."""
 
     def __init__(self, results: Sequence[Any]) -> None:
         self.results = list(results)
@@ -145,7 +145,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
-    """The choice that `name` was probably meant to be, or `None` if none is close.
+    """The choice that is most similar to `name`, or `None` if none is similar.
 
     >>> nearest("qubic", ["newreno", "cubic", "htcp"])
     'cubic'

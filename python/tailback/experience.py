@@ -1,4 +1,4 @@
-"""What the people on the link experience: one row for each call, reader, waiting file and ping of a result."""
+"""User experience on the link: one row per call, reader, waiting file and ping of a result."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tailback.metrics.rows import LOST, RECEIVED, Floats
 
 __all__ = ["KEYS", "experience", "films", "games", "loading", "page_loads", "recorded"]
 
-#: The columns of `experience`: a missing value is None.
+#: Columns of `experience`; a missing value is None.
 KEYS = ("flow", "measure", "count", "median_ms", "p95_ms", "lost", "jitter_ms", "mos")
 
 
 def experience(result: Any) -> list[dict[str, Any]]:
-    """One row a flow whose packets, requests or echoes were recorded, in the scenario's order.
+    """One row per flow with recorded packets, requests or echoes, in the scenario's order.
 
-    `measure` says what `median_ms` and `p95_ms` are: the one-way delay of packets, the response time of requests, the
-    round trip of pings. `lost` is the share of packets lost, of requests never answered, of echoes without reply;
-    `jitter_ms` RFC 3550's, its mean over the packets; `mos` the E-model's mean opinion score, of calls.
+    `measure` names the quantity of `median_ms` and `p95_ms`: one-way delay of packets, response time of requests, or
+    round trip of pings. `lost` is the share of lost packets, unanswered requests or unanswered pings. `jitter_ms` is
+    RFC 3550's jitter, averaged over the packets; `mos` is the E-model's mean opinion score of a call.
     """
     rows = Rows.of(result)
     measure_of = {"requests": _requests, "echoes": _echoes, "packets": _packets}
@@ -30,7 +30,7 @@ def experience(result: Any) -> list[dict[str, Any]]:
 
 
 def recorded(scenario: Mapping[str, Any]) -> dict[str, str]:
-    """The flows of a resolved scenario that `experience` has a row of, each with the table it is read from."""
+    """The flows of a resolved scenario with a row in `experience`, each with the table it is computed from."""
     instruments, out = scenario["instruments"], {}
     for spec in scenario["flows"]:
         for table in ("requests", "echoes", "packets"):
@@ -41,7 +41,7 @@ def recorded(scenario: Mapping[str, Any]) -> dict[str, str]:
 
 
 def page_loads(result: Any) -> list[dict[str, Any]]:
-    """One row a flow of application `page` whose requests were recorded: loads that were whole, and what they took."""
+    """One row per flow of application `page` with recorded requests: completed loads and their times."""
     rows = Rows.of(result)
     return [
         {"flow": flow, **loading(rows, flow)}
@@ -51,7 +51,7 @@ def page_loads(result: Any) -> list[dict[str, Any]]:
 
 
 def loading(result: Any, flow: str, start_s: float | None = None, end_s: float | None = None) -> dict[str, float]:
-    """Number of a page's loads that began in a window and were whole, and quantiles of what they took."""
+    """Number of a page's completed loads that began in a window, and quantiles of their times."""
     seen = metrics.page_loads(result, flow, start_s, end_s)
     whole = [load for load in seen if np.isfinite(load.load_time_s)]
     middle, high = metrics.quantiles_of([load.load_time_s for load in whole], (0.5, 0.95))
@@ -61,7 +61,7 @@ def loading(result: Any, flow: str, start_s: float | None = None, end_s: float |
 
 
 def films(result: Any) -> list[dict[str, Any]]:
-    """One row a flow of application `video` whose requests were recorded: what its viewer sees."""
+    """One row per flow of application `video` with recorded requests: startup, stalls, switches and bitrate."""
     rows, out = Rows.of(result), []
     for flow, table in recorded(rows.scenario).items():
         if table == "requests" and registry.application(rows.flow_spec(flow)).plays_film and rows.has(table):
@@ -80,7 +80,7 @@ def films(result: Any) -> list[dict[str, Any]]:
 
 
 def games(result: Any) -> list[dict[str, Any]]:
-    """One row a flow of a game whose packets were recorded: shares of updates later than 50 and 100 ms."""
+    """One row per game flow with recorded packets: shares of updates later than 50 and 100 ms."""
     rows = Rows.of(result)
     played = [
         flow

@@ -1,4 +1,4 @@
-"""Packages that a first run does without: large ones, which an extra of the distribution installs."""
+"""Large optional packages, which an extra of the distribution installs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ EXTRAS = {"scipy": "analysis"}
 
 
 class MissingExtra(TailbackError, ImportError):
-    """A package is needed that an extra of the distribution brings."""
+    """An optional package is needed and not installed."""
 
 
 def load(module: str, purpose: str) -> Any:
-    """A module of such a package; `purpose` says in an error what needs it.
+    """Import a module of an optional package; `purpose` states in the error what needs it.
 
     >>> load("scipy.stats", "an interval").__name__
     'scipy.stats'

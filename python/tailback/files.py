@@ -1,8 +1,7 @@
-"""Files and folders that appear whole or not at all, and the one rule for removing or replacing them.
+"""Atomic writing of files and folders, and the one rule for removing or replacing them.
 
-Only what tailback can prove to be its own goes. An unfinished folder has the mark it wrote into it and a lock that is
-free; a result has its sealed `meta.json`, which lists every file. No link is followed on the way, and whatever cannot
-be proven stays.
+tailback removes only what it can prove to be its own. An unfinished folder has tailback's mark and a free lock; a
+result has its sealed `meta.json`, which lists every file. No link is followed, and anything unproven is kept.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ __all__ = [
     "write_text",
 ]
 
-#: An empty unfinished folder this old was left by a process that ended before it could mark it.
+#: Age in seconds of an empty unfinished folder that counts as left by a process that ended before marking it.
 _YOUNG_S = 10.0
-#: In an unfinished folder: the file that proves it to be tailback's, and the folder that is filled.
+#: In an unfinished folder: the file that marks it as tailback's, and the folder being filled.
 _MARK, _WHOLE = "tailback-unfinished", "whole"
 _MARKED = b"tailback makes a folder here. Nothing uses what a process that ended has left.\n"
 _PARTIAL = ".*.????????.partial"
@@ -52,9 +51,9 @@ _PARTIAL = ".*.????????.partial"
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path`; the file written there takes its place if all went well, and else is removed.
+    """Yield a path beside `path`; the file written there replaces `path` on success, and is removed on failure.
 
-    A reader sees the old file or the new one, never a part. `OSError` comes through as it is.
+    A reader sees the old file or the new one, never a part. Does not catch `OSError`.
     """
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
@@ -68,7 +67,7 @@ def replaced(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """As `replaced`, making the folders above, and with `ResultError` where nothing can be written."""
+    """`replaced`, creating parent folders, and with `ResultError` if the file cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replaced(path) as partial:
@@ -84,7 +83,7 @@ def cached(name: str) -> Path:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the new one, never a part."""
+    """Write a file atomically: a reader sees the old text or the new one, never a part."""
     with whole_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -96,11 +95,11 @@ def _holds_something(folder: Path) -> str | None:
 
 @contextmanager
 def whole_folder(path: Path, objection: Callable[[Path], str | None] = _holds_something) -> Iterator[Path]:
-    """Yield a new folder beside `path`, which takes its place in one step if all went well.
+    """Yield a new folder beside `path`, which replaces `path` in one step on success.
 
-    An earlier folder there is replaced if it is empty or `objection` has nothing against it: it returns why the folder
-    cannot be proven to be tailback's own, or None. Raises `ResultError` if it cannot be written; what was there is then
-    untouched. Folders beside it that killed processes left unfinished are removed first.
+    An existing folder is replaced if it is empty, or if `objection` returns None; it returns why a folder is not
+    certainly tailback's own. Raises `ResultError` if the folder cannot be written; the existing one is then unchanged.
+    Unfinished folders of killed processes beside it are removed first.
     """
     # A sibling, so that the rename stays within one file system.
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
@@ -120,7 +119,7 @@ def whole_folder(path: Path, objection: Callable[[Path], str | None] = _holds_so
         for file in sorted(whole.rglob("*")):
             sync_folder(file) if file.is_dir() else _sync(file)
         sync_folder(whole)
-        # Something may have been put there meanwhile.
+        # Another process may have created it meanwhile.
         demand_replaceable(path, objection)
         _put_in_place(whole, path)
     except OSError as error:
@@ -147,7 +146,7 @@ def demand_replaceable(path: Path, objection: Callable[[Path], str | None]) -> N
 
 
 def try_lock(handle: int, *, shared: bool = False) -> bool:
-    """Take a lock on an open file or folder if it is free. The system drops it when its holder ends, however it ends.
+    """Lock an open file or folder if it is free. The system releases the lock when its holder ends.
 
     Raises `ModuleNotFoundError` where there are no such locks (Windows).
     """
@@ -161,7 +160,7 @@ def try_lock(handle: int, *, shared: bool = False) -> bool:
 
 
 def leftovers(folder: Path) -> Iterator[Path]:
-    """The unfinished folders in `folder` that tailback made and no process holds; where nothing can be held, none."""
+    """Unfinished folders in `folder` that tailback made and no process holds; empty on systems without locks."""
     for left in sorted(folder.glob(_PARTIAL)):
         with contextlib.suppress(OSError, ModuleNotFoundError), _open_folder(left) as handle:
             if not try_lock(handle):
@@ -196,10 +195,10 @@ def _is_marked(folder: int) -> bool:
 
 
 def remove(root: Path, *below: str) -> None:
-    """Remove the file or folder `below` the folder `root`, following no link on the way. Raises `OSError`.
+    """Remove the file or folder `below` the folder `root`, without following links. Raises `OSError`.
 
-    What is there must have been proven to be tailback's own. A link in its place is refused; links in a folder go,
-    what they lead to stays.
+    The caller must have proven that it is tailback's own. A link in its place is refused; links inside a folder are
+    removed, but not their targets.
     """
     *way, name = below
     if os.unlink not in os.supports_dir_fd:
@@ -228,14 +227,14 @@ def is_link(path: Path) -> bool:
 
 
 def is_plain(path: Path) -> bool:
-    """Whether `path` is an ordinary file, and no link to one."""
+    """Whether `path` is a regular file, and not a link to one."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
         return False
 
 
-#: A FIFO without a writer does not block the open.
+#: Opening a FIFO without a writer must not block.
 _READ_PLAIN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -243,7 +242,7 @@ _READ_PLAIN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY
 def open_plain(path: Path) -> Iterator[io.BufferedReader]:
     """Open a file for reading. Raises `OSError` if it is a device, a FIFO or a socket, which may never end.
 
-    A link to an ordinary file is followed: collections of results are kept so by git-annex and the like.
+    A link to a regular file is followed, as git-annex and similar tools store results as links.
     """
     handle = os.open(path, _READ_PLAIN)
     with os.fdopen(handle, "rb") as file:
@@ -256,7 +255,7 @@ def open_plain(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def read_plain(path: Path) -> bytes:
-    """The bytes of an ordinary file; `OSError` as by `open_plain`."""
+    """The bytes of a regular file; `OSError` as by `open_plain`."""
     with open_plain(path) as file:
         return file.read()
 
@@ -271,7 +270,7 @@ def _open_folder(folder: Path) -> Iterator[int]:
 
 
 def cannot_write(target: Path, error: OSError) -> ResultError:
-    """The error for a file or folder that the system refuses, with what to do about it."""
+    """The error for a file or folder that cannot be written, with the fix."""
     reasons = {
         errno.ENOSPC: "the disk is full. Free some space, or give another folder.",
         errno.EDQUOT: "your disk quota is used up. Free some space, or give another folder.",
@@ -287,7 +286,7 @@ def cannot_write(target: Path, error: OSError) -> ResultError:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the system keep the names in a folder; where folders cannot be synced, nothing."""
+    """Flush a folder's entries to disk (fsync); does nothing where folders cannot be synced."""
     if os.name == "posix":
         _sync(folder)
 
@@ -301,13 +300,13 @@ def _sync(path: Path) -> None:
 
 
 def _put_in_place(whole: Path, target: Path) -> None:
-    """Rename, in one step also if there is an earlier folder, which is then in the unfinished one and goes with it."""
+    """Rename the new folder to its place, in one step even if an earlier folder exists there."""
     if not target.exists() or not any(target.iterdir()):
         if target.exists() and os.name != "posix":
             target.rmdir()
         whole.rename(target)
     elif not _exchange(whole, target):
-        # Two steps where the system cannot exchange: between them the old folder lies in the unfinished one.
+        # Two steps if the system cannot exchange folders: in between, the old folder is inside the unfinished one.
         old = whole.with_name("old")
         target.rename(old)
         try:
@@ -319,7 +318,7 @@ def _put_in_place(whole: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swap two folders atomically where the system can (Linux renameat2)."""
+    """Swap two folders atomically if the system can (Linux renameat2)."""
     if sys.platform != "linux":
         return False
     library = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""Git in a folder that a user names."""
+"""Runs git in a folder that a user names."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 __all__ = ["git", "run_git"]
 
-#: Of a caller's that is itself a hook of git's: they say which repository and index git uses.
+#: Environment variables that git sets for its hooks; they would select another repository or index.
 _LOCAL = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
 
 
 def run_git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run git there, without what the repository itself would run at each command."""
+    """Run git there, with the repository's own hooks and programs disabled."""
     env = {key: value for key, value in os.environ.items() if key not in _LOCAL} | {"LC_ALL": "C"}
     return subprocess.run(
         ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *words],

@@ -1,4 +1,4 @@
-"""Ends a hook of a class of the user's own that does not return, as it does those in Rust and BPF."""
+"""Ends a hook of a user's Python class that does not return, as the engine does for Rust and BPF."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from tailback import _core
 
 __all__ = ["Unreturned", "watch"]
 
-#: Of processor time: two seconds for what takes a microsecond.
+#: Limit of processor time in seconds; a hook normally takes a microsecond.
 MOST_S = 2.0
 LOOK_S = 0.25
 
 
 class Unreturned(SystemExit):
-    """Raised within a hook that does not return.
+    """Raised inside a hook that does not return.
 
-    A `SystemExit`, which no `except Exception` in the hook holds back, and which is the hook's fault and not the
-    program's end, as its own `sys.exit` would be.
+    A `SystemExit`, so that `except Exception` in the hook does not catch it. It counts as the hook's error, like the
+    hook's own `sys.exit`, and does not end the program.
     """
 
     def __init__(self) -> None:
-        # Its text, so that a program that it ends does not end as if all was well.
+        # With a text, so that a program that ends by it does not exit with status 0.
         super().__init__(f"the hook has used {MOST_S:g} s of processor time and does not return")
 
 
 def watch() -> None:
-    """Look at the hooks of this process from now on, from a thread of its own."""
+    """Start a thread that watches the hooks of this process."""
     _started(os.getpid())
 
 

@@ -1,4 +1,4 @@
-"""Runs in a process of their own: a natively compiled candidate may crash or never return, and others' runs go on."""
+"""Runs compiled candidates in a separate process: one that crashes or never returns does not affect other runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(
     sink: Callable[..., object] | None = None,
     most_wall_s: float | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """As `_core.run`; in a process of its own if the scenario names what is compiled natively."""
+    """`_core.run`, in a separate process if the scenario names natively compiled code."""
     declared = {name: made for name, made in factories.items() if name in sources and isinstance(made, native.Declared)}
     if not declared:
         return _core.run(text, cancel, progress, dict(factories), sink, None, most_wall_s)
@@ -59,18 +59,18 @@ def run(
 
 
 def demand_sound(name: str, libraries: list[tuple[str, str]]) -> None:
-    """Open compiled libraries with their parameters; raises what is wrong with one, or what it did."""
+    """Load compiled libraries with their parameters; raises the error of one that fails."""
     _done({"sound": libraries}, name)
 
 
 def about_queue(name: str, library: str, params: str, rate_bps: int | None) -> str:
-    """What the queue in a compiled library says of itself, made with these parameters; raises what is wrong."""
+    """Properties of the queue in a compiled library, constructed with these parameters; raises its errors."""
     about: str = _done({"about": (library, params, rate_bps)}, name)["about"]["text"]
     return about
 
 
 def about_stack(name: str, library: str) -> tuple[str, list[str]]:
-    """The version and congestion controls of a transport in a compiled library; raises what is wrong."""
+    """Version and congestion controls of a transport in a compiled library; raises its errors."""
     about: tuple[str, list[str]] = _done({"stack": (name, library)}, name)["about"]["stack"]
     return about
 
@@ -86,7 +86,7 @@ def _done(
     try:
         tables = worker.work(job, name, cancel, progress, sink)
     except _Failed as failed:
-        # Said by the engine: the process is sound.
+        # The engine reported it, so the process itself is intact.
         _give_back(worker)
         raise failed.error from None
     except BaseException:
@@ -118,20 +118,20 @@ def _end_all() -> None:
 
 
 class _Failed(Exception):
-    """What the engine raised in the worker."""
+    """An error that the engine raised in the worker."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
 
 
 class _Worker:
-    """A process that does one run after another."""
+    """A process that executes runs one after another."""
 
     def __init__(self) -> None:
         (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
-        # -I: without it the working folder comes first on the path, and a json.py in it is imported. Modules are found
-        # where this process finds them, except by an entry that means the folder the worker happens to be in.
+        # -I: otherwise the working folder comes first on the path, and a json.py in it would be imported. The worker
+        # gets this process's path without relative entries.
         root = str(Path(__file__).parents[1])
         path = [place for place in sys.path if Path(place).is_absolute()]
         path += [] if root in path else [root]
@@ -155,7 +155,7 @@ class _Worker:
         progress: Callable[[float], object] | None,
         sink: Callable[..., object] | None,
     ) -> dict[str, dict[str, Any]]:
-        """Do a run."""
+        """Execute a run."""
         try:
             self._out.send(job)
             while True:
@@ -175,14 +175,14 @@ class _Worker:
                 elif kind == "error":
                     error, arguments = what
                     if error == "AlgorithmError":
-                        # Of C's own there is no exception to name.
+                        # C code has no exception type to name.
                         arguments = (*arguments[:3], str(arguments[3]).removeprefix("ValueError: "))
                     raise _Failed(getattr(_core, error, TailbackError)(*arguments))
         except (EOFError, ConnectionError):
             raise self._fault(name) from None
 
     def _fault(self, name: str) -> Exception:
-        """What ended the process."""
+        """The reason that the process ended."""
         status = self.process.wait()
         self._said.seek(0)
         lines = self._said.read().decode(errors="replace").splitlines()
@@ -193,7 +193,7 @@ class _Worker:
         return _core.AlgorithmError(name, "its process", 0.0, f"the process ended with {how}: {' '.join(lines[-3:])}")
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         self.process.kill()
         self.process.wait()
         for each in (self._in, self._out, self._said):
@@ -201,8 +201,8 @@ class _Worker:
 
 
 def serve(incoming: int, outgoing: int) -> None:
-    """Do runs until the pipe closes: the other side of `_Worker`."""
-    # Ctrl-C is for who asked; the end of the pipe ends this.
+    """The worker's loop: execute runs until the pipe closes."""
+    # Ctrl-C is for the parent; the worker ends when the pipe closes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _core.bpf_guard()
     jobs, answers = Connection(incoming, writable=False), Connection(outgoing, readable=False)

@@ -1,4 +1,4 @@
-"""Imports that wait for the first use of what they name: start-up is most of a short run.
+"""Imports delayed until the first use of a name: start-up takes most of a short run.
 
 >>> with lazy():
 ...     from fractions import Fraction
@@ -7,8 +7,8 @@
 >>> str(Fraction(6, 4))
 '3/2'
 
-Type checkers, editors and the test of the layers see the imports as they stand. A name so imported can be called, and
-its attributes read; a class to be caught by `except` is read from its module: `except store.QueryError`.
+Type checkers, editors and the test of the layers see ordinary imports. A lazily imported name can be called, and its
+attributes read. A class in an `except` clause must be read from its module: `except store.QueryError`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["lazy"]
 
 
 class _Later:
-    """A module, or a name in one, that is imported at its first use."""
+    """A module, or a name in one, that is imported on first use."""
 
     def __init__(self, module: str, name: str | None = None) -> None:
         self._module, self._name = module, name
@@ -53,7 +53,7 @@ class _Later:
 
 
 class _Names:
-    """What a `from` import takes its names from."""
+    """The module object from which a `from` import takes lazy names."""
 
     def __init__(self, module: str) -> None:
         self._module = module
@@ -64,7 +64,7 @@ class _Names:
 
 @contextmanager
 def lazy() -> Iterator[None]:
-    """Imports by the module that has the block wait until what they name is used."""
+    """Delay the imports of the module that contains the block until they are used."""
     here, plain = sys._getframe(2).f_globals, builtins.__import__
 
     def wait(

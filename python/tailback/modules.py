@@ -19,25 +19,25 @@ from tailback.errors import TailbackError
 __all__ = ["PREFIX", "Declared", "files", "is_queue", "is_source", "read", "registers"]
 
 PREFIX = "module:"
-#: Of a folder: what kbuild reads.
+#: Files of a folder that kbuild reads.
 _SUFFIXES = (".c", ".h", ".S")
 _MAKEFILES = ("Makefile", "Kbuild")
-#: A module's source is some kilobytes; more is a folder named by mistake.
+#: Size limit: a module's source has some kilobytes; more is probably the wrong folder.
 _MOST_BYTES = 4_000_000
 _BUILT = "base64 "
 
 
 def is_source(name: str) -> bool:
-    """Is this "module:tcp_mine.c"?"""
+    """Whether it is like "module:tcp_mine.c"."""
     return name.startswith(PREFIX)
 
 
 def read(name: str, folder: Path | None = None) -> str:
-    """The files of a module as one text, in `folder` or here; a built one in base64."""
+    """The files of a module as one text, from `folder` or here; a built module in base64."""
     place = compiled.place(name.removeprefix(PREFIX), folder)
     if place.is_dir():
         found = sorted(path for path in place.rglob("*") if path.name in _MAKEFILES or path.suffix in _SUFFIXES)
-        # kbuild writes these beside the sources.
+        # kbuild writes generated files beside the sources.
         found = [path for path in found if not path.name.endswith(".mod.c")]
         if not any(path.parent == place and path.name in _MAKEFILES for path in found):
             raise TailbackError(
@@ -66,7 +66,7 @@ def read(name: str, folder: Path | None = None) -> str:
 
 
 def files(text: str) -> dict[str, bytes]:
-    """What `read` put together, by name again."""
+    """Undo `read`: the files by name."""
     return {
         name: base64.b64decode(content.removeprefix(_BUILT)) if name.endswith(".ko") else content.encode()
         for name, content in crates.split(text).items()
@@ -80,13 +80,13 @@ def registers(text: str) -> str:
 
 
 def is_queue(text: str) -> bool:
-    """Does a source bring a queue discipline, and no congestion control?"""
+    """Whether a source registers a queue discipline and no congestion control."""
     return "Qdisc_ops" in text and "tcp_congestion_ops" not in text
 
 
 class Declared(compiled.Declared):
-    """A module. No simulator runs it."""
+    """A kernel module, which the simulator cannot run."""
 
     def library(self, params: Mapping[str, Any]) -> Path:
-        """Always refuses."""
+        """Always raises an error."""
         raise ValueError("a kernel module runs in a guest's kernel only: tailback run --engine vm")

@@ -1,4 +1,4 @@
-"""Candidates that are compiled and run in a process of their own: BPF sources, Rust crates, transports in C."""
+"""Candidates compiled and run in a separate process: BPF sources, Rust crates, transports in C."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _KINDS: tuple[Any, ...] = (bpf, crates, modules, stacks)
 
 
 def is_source(name: str) -> bool:
-    """Is this "bpf:mine.bpf.c", "rust:path/to/crate", "module:tcp_mine.c" or "c:stack.c"?"""
+    """Whether it is like "bpf:mine.bpf.c", "rust:path/to/crate", "module:tcp_mine.c" or "c:stack.c"."""
     return any(kind.is_source(name) for kind in _KINDS)
 
 
 def read(name: str, folder: Path | None = None) -> str:
-    """The text that is run, from `folder` or here."""
+    """The source text of such a name, from `folder` or here."""
     text: str = _kind(name).read(name, folder)
     return text
 
 
 def declared(name: str, text: str) -> Declared:
-    """What the engine's check takes for it."""
+    """The stand-in for it in the engine's check."""
     made: Declared = _kind(name).Declared(name, text)
     return made
 
@@ -50,7 +50,7 @@ def _kind(name: str) -> Any:
 
 
 def has_queue(name: str) -> bool:
-    """Is "bpf:mine.bpf.c" or "rust:path/to/crate" a queue? A crate is compiled, which runs its build.rs."""
+    """Whether "bpf:mine.bpf.c" or "rust:path/to/crate" is a queue. Compiles a crate, which runs its build.rs."""
     try:
         return _may_be_queue(name).has_queue()
     except ValueError as error:
@@ -58,7 +58,7 @@ def has_queue(name: str) -> bool:
 
 
 def about_queue(name: str, params: Mapping[str, Any], rate_bps: int | None) -> QueueAbout:
-    """What the queue of this name says of itself. Runs its code; `TailbackError` says what is wrong."""
+    """The properties that a queue declares. Runs its code; `TailbackError` if it fails."""
     try:
         return _may_be_queue(name).about_queue(params, rate_bps)
     except ValueError as error:
@@ -72,14 +72,14 @@ def _may_be_queue(name: str) -> MayBeQueue:
 
 
 def written(name: str) -> str | None:
-    """As a scenario says it, of a file or reference that is compiled for the simulator; None of anything else."""
+    """The name in a scenario of a file or reference compiled for the simulator; None for anything else."""
     if crates.is_source(name) or name.endswith(crates.MANIFEST):
         return name if crates.is_source(name) else crates.written(name)
     return bpf.written(name) if bpf.is_source(name) or name.endswith(bpf.ENDING) else None
 
 
 def queues(resolved: Mapping[str, Any], declared: Mapping[str, Declared]) -> dict[str, list[tuple[str, str]]]:
-    """By name: the libraries of the queues that a run needs, each with the parameters (JSON) that it is run with."""
+    """By name: the libraries of a run's queues, each with its parameters as JSON."""
     rows = (row for link in resolved.get("links", ()) for row in _within(link.get("queue") or {}))
     chosen = [(str(row.get("discipline", "")), dict(row.get("params") or {})) for row in rows]
     queues = {name: made for name, made in declared.items() if isinstance(made, MayBeQueue)}
@@ -87,7 +87,7 @@ def queues(resolved: Mapping[str, Any], declared: Mapping[str, Declared]) -> dic
 
 
 def _within(queue: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """A queue, and those inside it: of a token bucket, and of bands."""
+    """A queue, and the queues inside it: in a token bucket or in bands."""
     yield queue
     for inside in (queue.get("inner"), *(band.get("queue") for band in queue.get("bands") or ())):
         if inside:
@@ -95,7 +95,7 @@ def _within(queue: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def libraries(resolved: Mapping[str, Any], declared: Mapping[str, Declared]) -> dict[str, list[tuple[str, str]]]:
-    """By name: the libraries a run needs, each with the parameters (JSON) that it is run with."""
+    """By name: the libraries of a run's congestion controls, each with its parameters as JSON."""
     tcps = [flow.get("tcp") or {} for flow in resolved.get("flows", ())]
     rows = [row for tcp in tcps for row in (tcp, *(tcp.get("cc_turns") or ()))]
     chosen = [(str(row.get("cc", "")), dict(row.get("cc_params") or {})) for row in rows]

@@ -1,4 +1,4 @@
-"""One way to write a number for people, in tables, tiles and pages."""
+"""The number format of tables, tiles and pages."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["jsonable", "signed", "written"]
 def written(value: Any, digits: int = 4, missing: str = "–") -> str:
     """A number in `digits` significant digits with commas between thousands, never with an exponent.
 
-    Whole numbers keep all digits; what is missing (None, NaN) is `missing`; infinity is ∞; text stays. Less
-    than 1e-12 is what arithmetic on floats leaves of nothing, and is 0.
+    Whole numbers keep all digits; None and NaN become `missing`; infinity becomes ∞; text is unchanged. Values below
+    1e-12 count as rounding errors of 0.
 
     >>> written(45831), written(50583.2), written(0.00082913), written(9.5), written(None), written(6.7e-16)
     ('45,831', '50,583', '0.0008291', '9.5', '–', '0')
@@ -37,7 +37,7 @@ def written(value: Any, digits: int = 4, missing: str = "–") -> str:
 
 
 def signed(value: float) -> str:
-    """A difference, as `written` has it, with its sign.
+    """A difference with its sign, in the format of `written`.
 
     >>> signed(1234.5), signed(-0.25), signed(0.0)
     ('+1,234', '-0.25', '0')
@@ -46,7 +46,7 @@ def signed(value: float) -> str:
 
 
 def jsonable(value: Any) -> Any:
-    """NaN and infinity have no JSON: null."""
+    """The value for JSON: null for NaN and infinity."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Web pages: how long a run's loads took, and pages made up by published distributions, as HAR files.
+"""Web pages: load times of a run, and synthetic pages from published distributions, as HAR files.
 
 >>> from tailback import pages
 >>> len(pages.generate(1)["log"]["entries"])
@@ -22,13 +22,13 @@ from tailback.metrics import page_loads as loads
 
 __all__ = ["ABOUT", "MOST", "PageLoad", "generate", "loads", "write"]
 
-#: Pages that `generate` knows, from the lightest to the heaviest.
+#: Number of pages that `generate` can make, from the lightest to the heaviest.
 MOST = 20
 
 
 # -- generator
 
-#: What the generated pages stand on.
+#: Sources and assumptions of the generated pages.
 ABOUT = f"""\
 {MOST} made-up pages, from the lightest to the heaviest. Requests and kilobytes follow desktop pages of October 2024
 (HTTP Archive, Web Almanac 2024, chapter Page Weight). Percentiles 10, 25, 50, 75 and 90: 24, 42, 71, 115 and 176
@@ -41,7 +41,7 @@ requests (chapter Third Parties: sites of the top million); who asks for whom; a
 
 _AT = (0.10, 0.25, 0.50, 0.75, 0.90)
 _REQUESTS = (24, 42, 71, 115, 176)
-#: Requests and kilobytes of each type at these percentiles; of fonts and documents in proportion to their median.
+#: Requests and kilobytes of each type at these percentiles; fonts and documents are scaled by their median.
 _TYPES: dict[str, tuple[Sequence[float], Sequence[float]]] = {
     "css": ((2, 4, 8, 16, 26), (10, 36, 80, 152, 269)),
     "js": ((5, 12, 24, 43, 69), (101, 270, 620, 1172, 1834)),
@@ -66,7 +66,7 @@ def generate(number: int, seed: int = 1) -> dict[str, Any]:
         for weight in weights:
             size = max(200, round(1000 * _quantile(kilobytes, share) * weight / sum(weights)))
             objects.append(_object(type_, size, 0, None))
-    # What is left are answers to scripts.
+    # The rest are responses to scripts.
     objects += [_object("json", 2_000, 0, None) for _ in range(max(0, total - len(objects)))]
     parties = max(1, round(_THIRD_PARTIES * total))
     by_type: dict[str, list[int]] = {}
@@ -89,14 +89,14 @@ def _object(type_: str, size: int, host: int, parent: int | None) -> dict[str, A
 
 
 def _parent(type_: str, by_type: dict[str, list[int]], draw: Any) -> int:
-    """Fonts come from style sheets, data and a fifth of scripts and images from scripts, the rest from the page."""
+    """The initiator: style sheets load fonts, scripts load data and 20 % of scripts and images, the page all others."""
     asks = {"woff2": "css", "json": "js"}.get(type_) or ("js" if type_ in ("js", "png") and draw() < 0.2 else "")
     found = by_type.get(asks, [])
     return found[int(draw() * len(found))] if found else 0
 
 
 def _har(number: int, objects: Sequence[dict[str, Any]], draw: Any) -> dict[str, Any]:
-    """Entries with initiators, and times as a fast network would give them."""
+    """Entries with initiators, and with the times of a fast network."""
 
     def url(place: int) -> str:
         each = objects[place]
@@ -127,7 +127,7 @@ def _har(number: int, objects: Sequence[dict[str, Any]], draw: Any) -> dict[str,
 
 
 def _quantile(values: Sequence[float], share: float) -> float:
-    """Between the published percentiles by logarithm, and beyond them as between the last two."""
+    """Logarithmic interpolation between the published percentiles, extended beyond the last two."""
     logs = [math.log(value) for value in values]
     low = min(max(sum(at <= share for at in _AT) - 1, 0), len(_AT) - 2)
     slope = (logs[low + 1] - logs[low]) / (_AT[low + 1] - _AT[low])

@@ -1,4 +1,4 @@
-"""The networks of the papers, ready made: links, queues and competing flows under one name.
+"""The papers' networks as presets: links, queues and competing flows under one name.
 
 A scenario uses one with `[path]` and `preset = "adsl1"`, or in Python:
 
@@ -26,7 +26,7 @@ __all__ = ["CARDS", "Option", "PresetCard", "names", "scenario"]
 
 @dataclass(frozen=True)
 class Option:
-    """Something a preset lets you choose."""
+    """An option of a preset."""
 
     name: str
     default: bool | int | float | str
@@ -35,7 +35,7 @@ class Option:
 
 @dataclass(frozen=True)
 class PresetCard:
-    """A network: where it comes from, what the paper measured there, what can be chosen."""
+    """A network: its source, what the paper measured there, and its options."""
 
     name: str
     title: str

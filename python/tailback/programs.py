@@ -1,6 +1,6 @@
-"""Programs as candidates: "program:mine.toml" as a flow's `cc` puts two command lines in the place of its transport.
+"""Programs as candidates: a flow's `cc = "program:mine.toml"` replaces its transport by two command lines.
 
-The file says what a server, a client and, for transfers of a given size, another client are called:
+The file has the command lines of a server, a client and, for transfers of a given size, another client:
 
     server = "{here}/quic serve {server_addr} {port}"
     client = "{here}/quic get {server_addr}:{port} {seconds}"
@@ -30,19 +30,19 @@ __all__ = ["PREFIX", "Program", "in_place", "is_source", "over_kernel", "read", 
 
 PREFIX = "program:"
 CLIENT, SERVER = "client", "server"
-#: What a file may say, beside what it must.
+#: Optional fields of a file, besides the required ones.
 _OWN = ("server", "client", "transfer", "sends", "cc")
-#: Parameters of `app = "exec"` that are the program's to say.
+#: Parameters of `app = "exec"` that a program's file may set.
 _PASSED = ("files", "needs", "collect", "parse", "pattern", "port", "ready", "ready_by", "grace")
 _EXAMPLE = "See docs/candidates.md"
-#: Of metrics: what only the kernel's TCP knows, or a flow that is watched from inside.
+#: Metrics that need the kernel's TCP, or a flow's internal state.
 _OF_TCP = ("retransmitted", "timeouts", "rtt_min_ms", "srtt_ms", "slow_start_cwnd_bytes", "in_flight_max_bytes")
 _OF_TCP_BEGIN = ("cwnd_", "window_", "own_")
 
 
 @dataclass(frozen=True)
 class Program:
-    """What a file says of a program."""
+    """A program, as its file describes it."""
 
     file: Path
     text: str
@@ -51,14 +51,14 @@ class Program:
     transfer: str
     #: The end that sends the data: "client" or "server".
     sends: str
-    #: The kernel's congestion control of its connections, if they are of TCP.
+    #: Congestion control for its TCP connections; empty if it does not use the kernel's TCP.
     cc: str
     params: Mapping[str, Any]
 
     def flow(self, row: Mapping[str, Any], at: str, until: Any) -> dict[str, Any]:
-        """The flow `row` of a scenario that ends at `until`, at the place `at`, with the program in it.
+        """The flow `row` (field `at`) of a scenario that ends at `until`, with the program as its application.
 
-        Raises `ScenarioError` for a flow that the program cannot stand for.
+        Raises `ScenarioError` for a flow that the program cannot replace.
         """
         cc = row["cc"] if isinstance(row["cc"], Mapping) else {}
         for key in cc:
@@ -84,18 +84,18 @@ class Program:
         if "parse" in self.params:
             out["parse"] = self.params["parse"]
         if self.sends == SERVER:
-            # Clients run at `from`, and the flow's data go from there.
+            # Clients run at `from`, where the flow's data start.
             out |= {"from": row.get("to", "right"), "to": row.get("from", "left")}
         return out
 
 
 def is_source(name: str) -> bool:
-    """Is this "program:mine.toml"?"""
+    """Whether it is like "program:mine.toml"."""
     return name.startswith(PREFIX)
 
 
 def read(name: str, folder: Path | None = None) -> Program:
-    """The program of "program:mine.toml", in `folder` or here; `TailbackError` with what is wrong in the file."""
+    """The program of "program:mine.toml", from `folder` or here; `TailbackError` with the fault of the file."""
     file = place(name.removeprefix(PREFIX), folder)
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -131,12 +131,12 @@ def read(name: str, folder: Path | None = None) -> Program:
 
 
 def written_in(flows: Any) -> list[str]:
-    """The programs that flows, as `Scenario` holds them, name."""
+    """The programs that flows name, in the form that `Scenario` holds."""
     return list(dict.fromkeys(cc["name"] for row in flows if (cc := row["cc"]) and is_source(str(cc["name"]))))
 
 
 def in_place(fields: dict[str, Any], names: list[str], folder: Path | None) -> dict[str, Any]:
-    """The fields of a scenario with command lines where flows name programs; `names` are those of all flows."""
+    """A scenario's fields with command lines in place of flows' programs; `names` are the names of all flows."""
     flows = []
     for number, (row, name) in enumerate(zip(fields["flow"], names, strict=True)):
         cc = row.get("cc") or ""
@@ -154,7 +154,7 @@ def in_place(fields: dict[str, Any], names: list[str], folder: Path | None) -> d
 
 
 def over_kernel(metric: str) -> bool:
-    """Does this metric of a flow ask the kernel's TCP for what only it knows? A program need not use it."""
+    """Whether a flow's metric needs the kernel's TCP, which a program may not use."""
     key = metric.rpartition(".")[2]
     return key in _OF_TCP or key.startswith(_OF_TCP_BEGIN)
 

@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar on a terminal, and of long work a line a minute elsewhere."""
+"""Progress on standard error: a bar on a terminal; elsewhere a line per minute for long work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPORT_EVERY_S = 60.0
 
 
 class Bar:
-    """A bar from 0 to 1 that draws nothing unless `shown` and standard error is a terminal.
+    """A bar from 0 to 1; draws only if `shown` and if standard error is a terminal.
 
     >>> with Bar("counting", shown=False) as bar:
     ...     bar.update(0.5)
@@ -42,7 +42,7 @@ class Bar:
             )
 
     def update(self, fraction: float, title: str | None = None) -> None:
-        """Draw at `fraction`; may be called from any thread."""
+        """Draw the bar at `fraction`; thread-safe."""
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=fraction, description=title or self._title)
 
@@ -60,7 +60,7 @@ class Bar:
 
 
 class Runs:
-    """Progress of many runs: a bar on a terminal; elsewhere, in a log, a line a minute; or a function.
+    """Progress of many runs: a bar on a terminal, a line per minute elsewhere, or calls of a function.
 
     >>> with Runs("counting", shown=False) as progress:
     ...     progress.update(1, 2, spent=1.0, cost=4.0)
@@ -77,7 +77,7 @@ class Runs:
         self._finished, self._total, self._failed = 0, 0, 0
         self._spent, self._cost, self._found = 0.0, 0.0, 0.0
         self._over = threading.Event()
-        # A run may take longer than a minute: the thread that finishes runs cannot keep the time.
+        # A separate timer thread, since a run may take longer than a minute.
         self._reporter = threading.Thread(target=self._report, name="progress", daemon=True)
 
     def __enter__(self) -> Self:
@@ -98,7 +98,7 @@ class Runs:
     def update(
         self, finished: int, total: int, *, spent: float, cost: float, found: float = 0.0, failed: int = 0
     ) -> None:
-        """`finished` runs are done, at `spent` of the `cost` of all; `found` of that was in the store already."""
+        """Report `finished` runs, with `spent` of the total `cost`, of which `found` was already in the store."""
         news = finished != self._finished
         self._finished, self._total, self._failed = finished, total, failed
         self._spent, self._cost, self._found = spent, cost, found

@@ -1,11 +1,11 @@
-"""qlog of flows over QUIC: what the stacks reported of themselves, in the form that their own tools read.
+"""qlog of QUIC flows: what the stacks reported, in the format of their own tools.
 
-A file a connection and side, a record a line (draft-ietf-quic-qlog-main-schema: JSON text sequences). It is made of the
-rows: datagrams sent and received (table `packets`), metrics at each change and losses
-(table `stack_states`). What is inside the packets is missing: no table keeps it.
+One file per connection and side, one record per line (draft-ietf-quic-qlog-main-schema: JSON text sequences). The
+records are made from rows: datagrams sent and received (table `packets`), changes of metrics, and losses (table
+`stack_states`). Packets' contents are missing, as no table keeps them.
 
-The drafts' own form is one; the other is what the viewer qvis reads, version 0.3. There a datagram stands as a packet
-of unknown type, for qvis draws nothing else.
+There are two formats: the drafts', and version 0.3 for the viewer qvis. In the latter a datagram is written as a packet
+of unknown type, since qvis draws only packets.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _METRICS = {
     "ssthresh": ("ssthresh", 1),
     "pacing_rate": ("pacing_bps", 1),
 }
-"""qlog's name of each metric, the column, and its unit in that of qlog."""
+"""qlog's name of each metric, the column, and the column's unit in qlog's unit."""
 _EVENTS: Mapping[Form, Mapping[str, str]] = {
     "qlog": {
         "sent": "quic:udp_datagrams_sent",
@@ -57,9 +57,9 @@ _EVENTS: Mapping[Form, Mapping[str, str]] = {
 
 
 def write(result: Result, folder: Path, form: Form = "qlog") -> dict[Path, int]:
-    """Write the files of every flow over QUIC, `FLOW-CONNECTION-SIDE.sqlog`; how many events each has.
+    """Write the files of every QUIC flow, `FLOW-CONNECTION-SIDE.sqlog`; returns the number of events in each.
 
-    `ResultError` if the run had no such flow, or recorded nothing of it (`[instruments] segments`).
+    Raises `ResultError` if the run had no such flow, or did not record it (`[instruments] segments`).
     """
     theirs = {
         index: spec["tcp"]["transport"]
@@ -144,9 +144,9 @@ def _number(value: float | None, unit: float) -> float | int | None:
 
 
 def _datagrams(result: Result, flow: int, connection: int, is_server: bool, form: Form) -> Sequence[dict[str, Any]]:
-    """Those of the flow's own direction, which are all that table `packets` has."""
+    """Datagrams in the flow's own direction; table `packets` has no others."""
     column, kind = ("received_s", "received") if is_server else ("sent_s", "sent")
-    # A connection is a stream of its flow, counted in 16 bits.
+    # A connection is a stream of its flow, with a 16-bit number.
     mine = result.polars("packets").filter(flow=flow, stream=connection & 0xFFFF)
     rows = mine.select(column, "bytes").drop_nulls().drop_nans()
     return [_event(form, time_s, kind, _datagram(size - UDP_HEADERS, form)) for time_s, size in rows.iter_rows()]

@@ -1,4 +1,4 @@
-"""A queue under examination: what its user wrote, what it declares, and how it takes a cell's limit.
+"""A queue to examine: what its user wrote, what it declares, and the unit of its limit.
 
 What `candidate` distinguishes:
 
@@ -39,15 +39,15 @@ __all__ = [
     "names_a_queue",
 ]
 
-#: Of a queue that declares no target: PIE's (RFC 8033), the longest of the IETF's AQMs.
+#: Default target of a queue that declares none: PIE's (RFC 8033), the longest of the IETF's AQMs.
 DEFAULT_TARGET_MS = 15.0
-#: Of a queue that declares no burst allowance: a worst-case round trip, CoDel's interval (RFC 8289).
+#: Default burst allowance of a queue that declares none: a worst-case round trip, CoDel's interval (RFC 8289).
 DEFAULT_BURST_MS = 100.0
-#: A FIFO by what its limit counts.
+#: FIFOs by the unit of their limit.
 DROP_TAILS = {"drop-tail-bytes": "bytes", "drop-tail-packets": "packets"}
 _KERNEL = "kernel:"
 _NUMBER = re.compile(r"[0-9.]+")
-#: What a kernel's queue counts a cell's limit in, where its model counts another.
+#: Unit of a kernel queue's limit, where its model uses another unit.
 _KERNEL_LIMITS = {"bfifo": "bytes", "red": "bytes"}
 #: Parameters that hold a target or a burst allowance, in milliseconds; CAKE's target is a twentieth of its `rtt`.
 _TARGETS = ("target_ms",)
@@ -56,18 +56,18 @@ _BURSTS = ("max_burst_ms", "interval_ms", "rtt_ms")
 
 @dataclass(frozen=True)
 class QueueCandidate(Candidate):
-    """A queue that can be run."""
+    """A queue that can be assessed."""
 
-    #: The delay it promises to hold, and the burst it promises to let through, in milliseconds.
+    #: Declared target delay, and declared burst allowance, in milliseconds.
     target_ms: float = DEFAULT_TARGET_MS
     burst_ms: float = DEFAULT_BURST_MS
-    #: What has a queue of its own: "flows", "hosts" or nothing.
+    #: What it isolates: "flows", "hosts", or "" for nothing.
     isolates: str = ""
-    #: Does its law drop the packet that has waited longest?
+    #: Whether it drops at the head: the packet that has waited longest.
     drops_at_head: bool = False
-    #: How it takes a cell's limit: "packets", "bytes", "memory" or not at all.
+    #: Unit of its limit: "packets", "bytes", "memory", or "" if it takes none.
     limits: str = "packets"
-    #: Has it a parameter `ecn` that must be switched on?
+    #: Whether it marks only if its parameter `ecn` is on.
     takes_ecn: bool = False
 
     @property
@@ -77,7 +77,7 @@ class QueueCandidate(Candidate):
 
     @property
     def table(self) -> dict[str, Any]:
-        """As a scenario's `queue` has it, without the cell's limit."""
+        """The `queue` of a scenario, without the cell's limit."""
         return {"discipline": self.cc} if isinstance(self.cc, str) else dict(self.cc)
 
     @property
@@ -87,7 +87,7 @@ class QueueCandidate(Candidate):
 
 
 def names_a_queue(what: Any, *, allow_code: bool = False) -> bool:
-    """Is this a queue? A class in a file is looked at only with `allow_code`."""
+    """Whether this names a queue. A class in a file is loaded only with `allow_code`."""
     if isinstance(what, QueueCandidate):
         return True
     if callable(what):
@@ -111,7 +111,7 @@ def names_a_queue(what: Any, *, allow_code: bool = False) -> bool:
 
 
 def means_a_queue(what: Any) -> bool:
-    """Is this an unknown word, nearer to a queue's name than to any congestion control's?"""
+    """Whether this is an unknown name, more similar to a queue's than to any congestion control's."""
     if not isinstance(what, str):
         return False
     word = what.partition(",")[0].strip()
@@ -127,7 +127,7 @@ def _names() -> list[str]:
 def candidate(
     what: str | Mapping[str, Any] | Callable[..., Any] | Candidate, *, allow_code: bool = False
 ) -> QueueCandidate:
-    """What `what` names, checked: it can be run with the parameters given.
+    """The queue that `what` names, checked: it can be run with these parameters.
 
     >>> found = candidate("pie,target=20ms")
     >>> found.target_ms, found.burst_ms, found.limits
@@ -156,7 +156,7 @@ def candidate(
 
 
 def _of_kernel(label: str, table: dict[str, Any]) -> QueueCandidate:
-    """A kernel's own: it declares what its model does."""
+    """A kernel's queue, which declares the same as its model."""
     _demand_sound(label, table, allow_code=False)
     name = str(table["discipline"]).removeprefix(_KERNEL)
     model = registry.load().kernel_queues[name]
@@ -177,7 +177,7 @@ def _built_in(label: str, table: dict[str, Any], limits: str) -> QueueCandidate:
 
 
 def _declared(name: str, table: dict[str, Any], limits: str) -> dict[str, Any]:
-    """What a discipline declares by its card, with these parameters."""
+    """The properties that a discipline declares by its card, with these parameters."""
     card = registry.card("queues", name)
     limits = "" if any(key.startswith("limit") or key == "memory_limit" for key in table) else limits
     declared = {_in_ms_named(param): _default(param, table) for param in card.params}
@@ -196,12 +196,12 @@ def _declared(name: str, table: dict[str, Any], limits: str) -> dict[str, Any]:
 
 
 def _in_ms_named(param: registry.Param) -> str:
-    """As what users write declares the like: a time's name says that it is in milliseconds."""
+    """A parameter's name in the spelling of users' queues: `name_ms` for a time."""
     return f"{param.name}_{param.unit}" if param.kind == "time" else param.name
 
 
 def _default(param: registry.Param, table: Mapping[str, Any]) -> float | None:
-    """Of a parameter in numbers; where the variant decides, as its card has it: "150; ns-3.27 100"."""
+    """Default of a numeric parameter; if it depends on the variant, from the card: "150; ns-3.27 100"."""
     if param.depends is not None:
         words = [part.split() for part in param.depends.replace(",", ";").split(";")]
         mine = [each for each in words if len(each) == 2 and each[0] == table.get("variant")]
@@ -211,7 +211,7 @@ def _default(param: registry.Param, table: Mapping[str, Any]) -> float | None:
 
 
 def _compiled(label: str, table: dict[str, Any]) -> QueueCandidate:
-    """A crate declares what its `ABOUT` says, a BPF source its parameters alone."""
+    """A crate declares the properties in its `ABOUT`, a BPF source only its parameters."""
     name = str(table["discipline"])
     _demand_sound(label, table, allow_code=True)
     resolved = _resolved(table, True)
@@ -340,17 +340,17 @@ def _table(text: str) -> dict[str, Any]:
 
 
 def _label(table: Mapping[str, Any]) -> str:
-    """Short, and without folders."""
+    """A short label without folders."""
     name = str(table["discipline"])
-    # A kernel's queue stands beside the model of that name.
+    # Distinguishes a kernel's queue from the model of the same name.
     name = name if name.startswith(_KERNEL) else name.rpartition(":")[2].rpartition("/")[2].removesuffix(bpf.ENDING)
-    # As TOML writes it, so that it can be pasted.
+    # In TOML's spelling, so that it can be pasted.
     given = (f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in table.items())
     return " ".join([name, *(each for each in given if not each.startswith("discipline="))])
 
 
 def _demand_sound(label: str, table: Mapping[str, Any], *, allow_code: bool) -> None:
-    """Raise what the engine would of the discipline and its parameters, by their names."""
+    """Raise the engine's errors for the discipline and its parameters, with their names."""
     try:
         _resolved(table, allow_code)
     except ScenarioError as error:

@@ -1,7 +1,7 @@
 """Queue disciplines of your own, in Python: a class with `enqueue` and `dequeue`; see docs/tutorials/own-queue.md.
 
-A scenario names one as it names a congestion control of your own: by what it was registered as, or as
-`queue = "python:my.py:MyQueue"`. The engine keeps the packets; the class decides about them, and its deeds are checked.
+A scenario uses the registered name, or `queue = "python:my.py:MyQueue"`. The engine keeps the packets; the class
+decides about them, and the engine checks its decisions.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["OwnQueue", "Packet", "clock_read", "is_queue", "limit_of", "paramete
 
 
 class OwnQueue:
-    """A first-in first-out queue, without limit unless given one, to build one's own on.
+    """A FIFO queue as a base class for your own; unlimited unless given a limit.
 
-    `reorders = True` allows packets of one flow to leave in another order than they came; `holds_back = True` allows
-    `dequeue` to return the time in seconds to wait until, although the link is free.
+    `reorders = True` allows packets of one flow to leave in another order than they arrived. `holds_back = True` allows
+    `dequeue` to return a time in seconds until which it holds packets back, although the link is free.
 
     >>> import tailback as tb
     >>> class Short(tb.OwnQueue):
@@ -41,35 +41,38 @@ class OwnQueue:
     holds_back: bool = False
 
     def __init__(self, limit_packets: int | None = None, limit_bytes: int | None = None) -> None:
-        #: What waits, the oldest first.
+        #: Waiting packets, oldest first.
         self.packets: deque[Packet] = deque()
         self.limit_packets, self.limit_bytes = limit_packets, limit_bytes
 
     def has_room(self, packet: Packet) -> bool:
-        """Does the packet that `enqueue` is given fit within the limits?"""
+        """Whether the packet passed to `enqueue` fits within the limits."""
         if self.limit_packets is not None and len(self.packets) >= self.limit_packets:
             return False
         return self.limit_bytes is None or packet.waiting_bytes + packet.bytes <= self.limit_bytes
 
     def enqueue(self, packet: Packet, now: float) -> str | None:
-        """A packet comes at `now` seconds. None or "keep": it is held; "drop": no room; "mark": held and marked."""
+        """A packet arrives at `now` seconds.
+
+        Return None or "keep" to hold it, "mark" to mark and hold it, "drop" else.
+        """
         if not self.has_room(packet):
             return "drop"
         self.packets.append(packet)
         return None
 
     def dequeue(self, now: float) -> Packet | float | None:
-        """The link is free at `now` seconds: the next packet, None if there is none, or the time to wait until."""
+        """The link is free at `now` seconds. Return the next packet, None, or a time in seconds to wait until."""
         return self.packets.popleft() if self.packets else None
 
 
 def is_queue(made_by: object) -> bool:
-    """Does a class have what a queue has?"""
+    """Whether a class has the hooks of a queue."""
     return all(callable(getattr(made_by, hook, None)) for hook in ("enqueue", "dequeue"))
 
 
 def parameters(made_by: Any) -> dict[str, Any]:
-    """Of a class's `__init__`: each parameter with its default; empty if it has none that can be read."""
+    """Parameters of a class's `__init__` with their defaults; empty if the signature is unknown."""
     try:
         found = inspect.signature(made_by).parameters.values()
     except (TypeError, ValueError):
@@ -78,7 +81,7 @@ def parameters(made_by: Any) -> dict[str, Any]:
 
 
 def limit_of(made_by: Any) -> str:
-    """What a class takes as its limit: "packets", "bytes", or "" if none.
+    """Unit of a class's limit parameter: "packets", "bytes", or "" if it has none.
 
     >>> class Bare:
     ...     def enqueue(self, packet, now): ...
@@ -90,12 +93,12 @@ def limit_of(made_by: Any) -> str:
     for counted in ("packets", "bytes"):
         if f"limit_{counted}" in named:
             return counted
-    # `**limits` of a class on OwnQueue are handed on.
+    # A subclass of OwnQueue may pass `**limits` on.
     return "packets" if takes_any(made_by) and isinstance(made_by, type) and issubclass(made_by, OwnQueue) else ""
 
 
 def takes_any(made_by: Any) -> bool:
-    """Does a class take keyword arguments that it does not name?"""
+    """Whether a class takes arbitrary keyword arguments."""
     try:
         found = inspect.signature(made_by).parameters.values()
     except (TypeError, ValueError):
@@ -103,7 +106,7 @@ def takes_any(made_by: Any) -> bool:
     return any(each.kind is inspect.Parameter.VAR_KEYWORD for each in found)
 
 
-#: Functions whose result depends on the machine and the moment, by module.
+#: Functions whose result depends on the machine or the time, by module.
 _CLOCKS = {
     "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time"}
     | {"process_time_ns", "thread_time", "clock_gettime", "localtime", "gmtime", "sleep"},
@@ -115,7 +118,7 @@ _CLOCKS = {
 
 
 def clock_read(made_by: type) -> str | None:
-    """Where a class reads the machine's clock or draws unseeded chance, as "time.time in MyQueue.enqueue"."""
+    """Where a class reads the clock or unseeded random numbers, such as "time.time in MyQueue.enqueue"."""
     for name, function in _functions(made_by):
         found = _read_in(function)
         if found:
@@ -147,7 +150,7 @@ def _functions(made_by: type) -> Iterator[tuple[str, types.FunctionType]]:
 
 
 def _read_in(function: types.FunctionType) -> str | None:
-    """The first clock that the function's code names: by a module and its attribute, or imported by name."""
+    """The first clock function that a function's code names, as a module's attribute or by an imported name."""
     for code in _codes(function.__code__):
         imported: dict[str, str] = {}
         module = ""
@@ -173,7 +176,7 @@ def _read_in(function: types.FunctionType) -> str | None:
             if step.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME"):
                 found = function.__globals__.get(word)
                 module = getattr(found, "__name__", "") if isinstance(found, types.ModuleType) else ""
-                # datetime.datetime.now, and time.time under its own name.
+                # datetime.datetime.now, and a function such as time.time imported by name.
                 home = getattr(found, "__module__", None) or ""
                 is_generator = found is random.Random
                 if isinstance(found, type) and home == "datetime":
@@ -199,7 +202,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def factory_of(make: Any) -> Any:
-    """What the engine calls for each link: `made(params, seed, rate_bps)`; `make(wanted, params)` calls the class."""
+    """The engine's constructor per link, `made(params, seed, rate_bps)`; `make(wanted, params)` calls the class."""
 
     def made(params: dict[str, Any], seed: int, rate_bps: int | None) -> Any:
         return make({"seed": seed, "rate_bps": rate_bps}, params)

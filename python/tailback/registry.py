@@ -1,4 +1,4 @@
-"""What the engine knows by name: congestion controls, queue disciplines, stacks, applications, media.
+"""The engine's registry by name: congestion controls, queue disciplines, stacks, applications, media.
 
 >>> from tailback import registry
 >>> "cubic" in registry.names("algorithms")
@@ -31,27 +31,27 @@ class Param:
     name: str
     #: Unit of a plain number, and of `default`, `min` and `max`; empty for ratios, counts, switches and names.
     unit: str
-    #: Value unless given; `None` if another parameter decides it.
+    #: Default value; `None` if another parameter determines it.
     default: bool | float | str | None
-    #: Smallest number allowed, `None` if it is not a number.
+    #: Smallest value allowed; `None` if it is not a number.
     min: float | None
-    #: Largest number allowed.
+    #: Largest value allowed; `None` if it is not a number.
     max: float | None
-    #: Names allowed; empty unless it is a choice.
+    #: Allowed names of a choice; else empty.
     choices: tuple[str, ...]
     #: Meaning, in one sentence.
     doc: str
-    #: How another parameter decides the default, if one does.
+    #: How another parameter determines the default; None if none does.
     depends: str | None = None
     #: "time", "rate", "size", "share", "count", "number", "flag", "choice" or "text".
     kind: str = "number"
-    #: Key of its value in a resolved description; a time there is in picoseconds.
+    #: Key of its value in a resolved scenario, where times are in picoseconds.
     key: str = ""
 
 
 @dataclass(frozen=True)
 class Card:
-    """An algorithm, queue discipline or application: what it does and where that comes from."""
+    """An algorithm, queue discipline or application: its law, and the source of the law."""
 
     name: str
     title: str
@@ -59,35 +59,35 @@ class Card:
     law: str
     #: Paper, RFC or kernel, with section.
     source: str
-    #: What to compare it with on a live machine.
+    #: Its counterpart on a live machine.
     live_twin: str | None
-    #: Where the model leaves its source.
+    #: How the model differs from its source.
     differs: tuple[str, ...]
     params: tuple[Param, ...]
-    #: How an application's bytes travel: "tcp" or "udp".
+    #: Transport of an application: "tcp" or "udp".
     transport: str | None = None
-    #: The table an application leaves rows in: "requests" or "echoes".
+    #: The table in which an application records rows: "requests" or "echoes".
     rows: str | None = None
-    #: Why an acknowledgement costs an algorithm more than three times NewReno's; empty where it does not.
+    #: Why an ACK costs an algorithm more than three times NewReno's; empty if it does not.
     cost: str = ""
-    #: What an application's datagrams are: "voice", whose quality can be judged, "echo", or "updates" of a game.
+    #: Kind of an application's datagrams: "voice", whose quality can be rated, "echo", or "updates" of a game.
     datagrams: str | None = None
-    #: Links send their packets through the application's connection.
+    #: Whether links send their packets through the application's connection.
     carries_packets: bool = False
-    #: The application is programs of the machine's, which only a kernel runs.
+    #: Whether the application runs the machine's programs, which needs a kernel.
     runs_programs: bool = False
-    #: Its requests are for segments of a film.
+    #: Whether its requests are for segments of a film.
     plays_film: bool = False
-    #: Its requests are for the objects of pages.
+    #: Whether its requests are for objects of web pages.
     loads_pages: bool = False
-    #: A queue discipline that holds packets back although the link is free.
+    #: Whether a queue discipline holds packets back although the link is free.
     is_shaper: bool = False
-    #: What has a queue of its own in a discipline: "flows", "hosts" or nothing.
+    #: What a discipline isolates: "flows", "hosts", or nothing.
     isolates: str = ""
-    #: A discipline's law drops the packet that has waited longest.
+    #: Whether a discipline drops at the head: the packet that has waited longest.
     drops_at_head: bool = False
-    #: Who uses a medium: "private", one direction alone; "shared", stations that contend for it; "carried", packets
-    #: inside another flow's connection.
+    #: Use of a medium: "private" to one direction; "shared" by contending stations; "carried", packets inside another
+    #: flow's connection.
     use: str | None = None
 
     def param(self, name: str) -> Param | None:
@@ -106,7 +106,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Stack:
-    """An operating system's TCP: a profile of the one sender and receiver."""
+    """An operating system's TCP: a profile for the common sender and receiver."""
 
     name: str
     title: str
@@ -115,7 +115,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Transport:
-    """Another project's transport, whole and as published."""
+    """Another project's complete transport, as published."""
 
     name: str
     #: Its congestion controls; the first is its default.
@@ -126,18 +126,18 @@ class Transport:
 
 @dataclass(frozen=True)
 class Registry:
-    """Everything the engine knows by name."""
+    """Everything that the engine can name."""
 
     algorithms: tuple[Card, ...]
     queues: tuple[Card, ...]
     stacks: tuple[Stack, ...]
     apps: tuple[Card, ...]
     media: tuple[Card, ...] = ()
-    #: Congestion controllers of other stacks alone, by the names that `cc` takes.
+    #: Congestion controllers of other stacks, without the stack, by their names for `cc`.
     controllers: tuple[str, ...] = ()
-    #: Transports that a flow can have in place of TCP.
+    #: Transports that can replace a flow's TCP.
     transports: tuple[Transport, ...] = ()
-    #: A kernel's own queues by their names there, each with the model whose parameters it takes.
+    #: Kernel queues by the kernel's name, each with the model whose parameters it takes.
     kernel_queues: Mapping[str, str] = field(default_factory=dict)
 
     def names(self, kind: Kind) -> list[str]:
@@ -210,14 +210,14 @@ def names(kind: Kind) -> list[str]:
 
 
 def application(flow: Mapping[str, Any]) -> Card:
-    """The card of a resolved flow's application; an empty one if this version knows none of that name."""
+    """The card of a resolved flow's application; an empty card if this version does not have it."""
     name = flow["app"]["kind"]
     known = (row for row in load().apps if row.name == name)
     return next(known, Card(name, name, law="", source="", live_twin=None, differs=(), params=()))
 
 
 def in_units(queue: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """A queue's resolved parameters by the names and in the units of their rows.
+    """A queue's resolved parameters, in the names and units of their registry rows.
 
     >>> in_units("codel", {"target_ps": 2_500_000_000, "ecn": True})
     {'target': 2.5, 'ecn': True}
@@ -230,12 +230,12 @@ def in_units(queue: str, params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-#: Picoseconds in the units of rows.
+#: Picoseconds per unit of the rows.
 _PS = {"ms": 10**9, "s": 10**12}
 
 
 def card(kind: Literal["algorithms", "queues", "apps", "media"], name: str) -> Card:
-    """The card of one entry; `TailbackError` proposes the nearest name if there is none."""
+    """The card of one entry; `TailbackError`, with the nearest name, if it does not exist."""
     rows: tuple[Card, ...] = getattr(load(), kind)
     for row in rows:
         if row.name == name:

@@ -1,7 +1,7 @@
-"""Does code of the user's own give one result for one seed? What is kept, compared, judged or searched must.
+"""Checks that a user's code gives the same result for the same seed, before results are kept or compared.
 
-A stack in a Rust crate may read the clock or draw entropy of the machine's, and nothing in its text need say so: two
-runs with one seed then differ. `demand_repeatable` makes them before a command makes many.
+A stack in a Rust crate may read the clock or the machine's entropy without a sign in its source, so that two runs with
+one seed differ. `demand_repeatable` makes two such runs before a command starts many.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from tailback.scenario import Scenario
 
 __all__ = ["TRIAL_S", "UnfitCandidate", "demand_repeatable", "twice"]
 
-#: So much of a scenario is run twice, beyond the start of its last flow.
+#: Seconds of a scenario to run twice, counted from the start of its last flow.
 TRIAL_S = 4.0
 _PS = 1e12
-#: Code that gave one result, by its digest: a command asks once for each.
+#: Digests of code that passed, so that a command checks each only once.
 _sound: set[str] = set()
 
 
 class UnfitCandidate(TailbackError):
-    """A candidate that cannot be examined: it crashes, sends nothing, does not come back, or repeats no run."""
+    """A candidate that cannot be assessed: it crashes, sends nothing, does not return, or is not repeatable."""
 
 
 def twice(
     scenario: Scenario, label: str, words: str, *, undone: str, algorithms: Algorithms | None = None, allow_code: bool
 ) -> Result:
-    """The result of a run; `UnfitCandidate` if a second one with its seed differs: then it is not `undone`."""
+    """The result of a run; `UnfitCandidate` if a second run with the same seed differs. `undone` is for its message."""
     first, second = (run(scenario, algorithms=algorithms, allow_code=allow_code) for _ in range(2))
     if first.differing(second):
         raise UnfitCandidate(
@@ -47,7 +47,7 @@ def twice(
 def demand_repeatable(
     scenario: Scenario, *, undone: str, algorithms: Algorithms | None = None, allow_code: bool = False
 ) -> None:
-    """Raise `UnfitCandidate` if code that the scenario names does not repeat a run; built-in names cost nothing.
+    """Raise `UnfitCandidate` if code that the scenario names is not repeatable; no cost for built-in names.
 
     >>> import tailback as tb
     >>> demand_repeatable(tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk()], duration="1s"), undone="run")
@@ -55,10 +55,10 @@ def demand_repeatable(
     try:
         resolved = scenario.resolve(algorithms=factories(algorithms), allow_code=allow_code)
         if not allow_code and asked_for(resolved):
-            return  # What is not allowed is not even imported: the caller refuses it.
+            return  # Code without consent is not even imported: the caller refuses it.
         own = sources(resolved, algorithms, scenario.folder)
     except ScenarioError:
-        return  # Its run says what is wrong with it.
+        return  # The run reports the error.
     texts = {name: source.text for name, source in own.items()}
     key = digest(json.dumps(texts, sort_keys=True).encode())
     if not own or key in _sound:
@@ -70,12 +70,12 @@ def demand_repeatable(
     except UnfitCandidate:
         raise
     except TailbackError:
-        return  # Its runs fail, and say so.
+        return  # The scenario's runs report the failure.
     _sound.add(key)
 
 
 def _cut(scenario: Scenario, resolved: Mapping[str, Any]) -> tuple[Scenario, float]:
-    """The scenario until all its flows have been on for a while, and how long that is."""
+    """The scenario, ended a while after its last flow has started, and its duration in seconds."""
     whole_s = resolved["duration_ps"] / _PS
     length_s = max(flow["start_ps"] for flow in resolved["flows"]) / _PS + TRIAL_S
     changes: dict[str, Any] = {"instruments.packets": "all"}

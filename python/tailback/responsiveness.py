@@ -1,4 +1,4 @@
-"""A responsiveness test on a scenario's path: the numbers that operators know, from one run.
+"""A responsiveness test on a scenario's path: the numbers of several operators' tests, from one run.
 
 >>> import tailback as tb
 >>> from tailback import responsiveness
@@ -28,34 +28,35 @@ from tailback.scenario import Scenario
 
 __all__ = ["NotATest", "Numbers", "numbers", "scenario"]
 
-#: Seconds of the parts: idle, loaded down, loaded up, both; loaded parts count from `SETTLE_S` after their start on.
+#: Start and end in seconds of the parts: idle, loaded down, loaded up, both; measurements in loaded parts start after
+#: `SETTLE_S`.
 IDLE = (0.0, 10.0)
 DOWN = (10.0, 25.0)
 UP = (30.0, 45.0)
 BOTH_S = 50.0
 SETTLE_S = 5.0
-#: ID and MNP of draft-ietf-ippm-responsiveness-09, and how many intervals the test lasts at most.
+#: ID and MNP of draft-ietf-ippm-responsiveness-09, and the maximum number of intervals.
 INTERVAL_S = 5.0
 MOST_CONNECTIONS = 16
 INTERVALS = 16
-#: Connections that load one direction alone, of other tests: chosen.
+#: Connections that load a single direction, as in other tests; the number is chosen.
 CONNECTIONS = 8
-#: Bytes of a pair of probes, and the share of the capacity that they may take (PTC), of the same draft.
+#: Bytes of a pair of probes, and the share of capacity for probes (PTC), from the same draft.
 PAIR_BYTES, PROBE_SHARE = 6000, 0.05
-#: Fields of a flow over TCP that the load takes over.
+#: Fields that the load copies from a TCP flow.
 _OF_TCP = ("cc", "stack", "receiver_stack", "send_buffer", "receive_buffer", "mtu", "ip")
 
 
 class NotATest(TailbackError, ValueError):
-    """A result that is of no responsiveness test."""
+    """A result that is not of a responsiveness test."""
 
 
 def scenario(base: Scenario, *, client: str | None = None, most: int = MOST_CONNECTIONS) -> Scenario:
     """The test on the path of `base`, in place of its flows.
 
     Ten seconds idle; eight connections load the path down, then up, for 15 s each; then one more in each direction
-    every five seconds, up to `most`, for 80 s. The load is like the first flow over TCP.
-    `client` is the node whose line is tested, default: where that flow's data go.
+    every five seconds, up to `most`, for 80 s. The load copies the first TCP flow. `client` is the node whose access
+    line is tested, by default the receiver of that flow.
     """
     if not 1 <= most <= MOST_CONNECTIONS:
         fix = f"Give 1 to {MOST_CONNECTIONS}"
@@ -96,7 +97,7 @@ def _numbers(most: int) -> range:
 
 
 def _load(flow: Mapping[str, Any], name: str, number: int, alone: tuple[float, float], most: int) -> dict[str, Any]:
-    """A connection of the load: beside the first seven in one direction alone, and from its interval on in both."""
+    """A connection of the load: the first eight load a single direction, and all load both from their interval on."""
     both = f"{BOTH_S + (number - 1) * INTERVAL_S:g}s"
     if number > min(CONNECTIONS, most):
         return {**flow, "name": name, "start": both}
@@ -107,17 +108,17 @@ def _load(flow: Mapping[str, Any], name: str, number: int, alone: tuple[float, f
 def _model(
     flows: list[dict[str, Any]], resolved: Mapping[str, Any], client: str | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The flow that the load is like, and the ends and routes of a download."""
+    """The flow that the load copies, and the ends and routes of a download."""
 
     def is_tcp(flow: Mapping[str, Any]) -> bool:
         card = registry.card("apps", flow.get("app", "bulk"))
         return flow.get("transport", "tcp") == "tcp" and card.transport == "tcp"
 
-    # Resolved, flows stand in the order of their entries.
+    # Resolved flows keep the order of their entries.
     over_tcp = [spec for spec in resolved["flows"] if not (spec.get("tcp") or {"transport": "udp"}).get("transport")]
     spec = over_tcp[0] if over_tcp else resolved["flows"][0]
     model = next(filter(is_tcp, flows), {}) if over_tcp else {}
-    # With a delay of its own a flow has a node of its own, in front of the one that its scenario names.
+    # A flow with an access delay has its own node, in front of the one that the scenario names.
     ends = {"from": str(spec["from"]), "to": str(spec["to"])}
     if "access_delay" in model:
         ends["from"] = model.get("from", "right" if ends["to"] == "left" else "left")
@@ -127,7 +128,7 @@ def _model(
     if "access_delay" in model:
         ends["access_delay"] = model["access_delay"]
     card = registry.application(spec)
-    # Readers fetch: what they wait for comes back.
+    # Requesting applications receive their data in the reverse direction.
     fetches = card.rows == "requests" and card.name not in ("transfers",)
     wanted = client or ends["from" if fetches else "to"]
     if wanted not in (ends["from"], ends["to"]):
@@ -142,7 +143,7 @@ def _turned(ends: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _probe_interval_ms(resolved: Mapping[str, Any]) -> float:
-    """As many probes as a twentieth of the slowest link carries, at most 50 a second."""
+    """Probe interval in ms: probes use a twentieth of the slowest link, at most 50 per second."""
     rates = [link["rate_bps"] for link in resolved["links"] if link.get("rate_bps")]
     share_s = 8 * PAIR_BYTES / (PROBE_SHARE * min(rates)) if rates else 0.1
     return round(1e3 * max(share_s, 0.02), 3)
@@ -150,29 +151,29 @@ def _probe_interval_ms(resolved: Mapping[str, Any]) -> float:
 
 @dataclass(frozen=True)
 class Numbers:
-    """What tests of several operators would say of one path, from one run."""
+    """The numbers that several operators' tests would report for a path, from one run."""
 
     #: The node that was tested.
     client: str
-    #: Round trips a minute with both directions loaded, by draft-ietf-ippm-responsiveness, and how sure it is.
+    #: Round trips per minute with both directions loaded, and the confidence (draft-ietf-ippm-responsiveness).
     rpm: float
     confidence: str
-    #: Its halves: probes on connections of their own, round trips of the loaded ones.
+    #: Its two parts: probes on separate connections, and round trips of the loaded connections.
     rpm_separate: float
     rpm_loaded: float
-    #: Of probes on connections of their own while idle.
+    #: Round trips per minute of probes on separate connections, while idle.
     rpm_idle: float
-    #: As Waveform grades.
+    #: Grade by Waveform's scale.
     bufferbloat_grade: str | None
-    #: Mean round trips that the grade rests on.
+    #: Mean round trips for that grade.
     idle_mean_ms: float
     download_mean_ms: float
     upload_mean_ms: float
-    #: As Ookla's Speedtest prints them.
+    #: Latencies as in Ookla's Speedtest.
     idle_ms: float
     download_ms: float
     upload_ms: float
-    #: As LibreQoS grades, and the mean round trip with both directions loaded that it knows besides.
+    #: Grade by LibreQoS's scale, and the mean round trip with both directions loaded, which that scale also uses.
     libreqos_grade: str | None
     both_mean_ms: float
     #: Goodput of the loaded parts.
@@ -180,12 +181,12 @@ class Numbers:
     upload_mbps: float
 
     def as_dict(self) -> dict[str, Any]:
-        """All of them, for JSON."""
+        """All numbers, for JSON."""
         return dataclasses.asdict(self)
 
 
 def numbers(result: Result) -> Numbers:
-    """The numbers of a result of `scenario`; `NotATest` of any other."""
+    """The numbers of a result of `scenario`; `NotATest` for any other result."""
     rows = Rows.of(result)
     if not {"probes", "round-trips", "down-1", "up-1"} <= set(rows.flow_names):
         raise NotATest(f"{result.name} is no responsiveness test. Run it with --as responsiveness")
@@ -224,17 +225,17 @@ def numbers(result: Result) -> Numbers:
     )
 
 
-#: MAD: intervals that the result is of, and that must agree.
+#: MAD: number of intervals that must agree, over which the result is computed.
 _AVERAGED = 4
 
 
 def _separate(rows: Rows, start_s: float, end_s: float) -> list[metrics.rows.Floats]:
-    """Handshakes, TLS and fetches of the probes begun in a window that were answered, in seconds."""
+    """Seconds for handshake, TLS and fetch of the answered probes that began in a window."""
     return [metrics.probe_times(rows, "probes", kind, start_s, end_s) for kind in ("handshake", "tls", "probe")]
 
 
 def _per_minute(*of: metrics.rows.Floats) -> float:
-    """Round trips a minute of several kinds, each with the same weight."""
+    """Round trips per minute, from several kinds of round trips with equal weight."""
     means = [_core.trimmed_mean(each) for each in of if len(each)]
     return 60.0 * len(means) / sum(means) if means else math.nan
 
@@ -245,7 +246,7 @@ def _goodput_bps(rows: Rows, flows: list[str], start_s: float, end_s: float) -> 
 
 
 def _measured_until(rows: Rows, down: list[str], up: list[str]) -> tuple[float, str]:
-    """The end of the interval at which the draft's algorithm reports, and its confidence.
+    """End of the interval at which the draft's algorithm reports, and its confidence.
 
     It waits until the moving averages of both directions' goodput agree, then until the responsiveness does.
     """

@@ -1,4 +1,4 @@
-"""Run scenarios: one, or many on all cores. The engine works outside the interpreter lock, so threads suffice."""
+"""Runs scenarios, one or many, in threads on all cores: the engine does not hold the interpreter lock."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ __all__ = ["Cancel", "as_scenario", "run", "run_each", "run_many"]
 T = TypeVar("T")
 #: What can be run: a scenario, its resolved form, or the path of a scenario file.
 Runnable = Scenario | Mapping[str, Any] | str | os.PathLike[str]
-#: Algorithms of your own, by name: classes, or whatever makes an instance.
+#: Your own algorithms by name: classes, or other callables that return an instance.
 Algorithms = Mapping[str, Callable[..., Algorithm]]
 
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A scenario that was checked: nothing about it can fail any more except the engine."""
+    """A checked scenario: only the engine can still fail."""
 
     resolved: dict[str, Any]
     toml: str
     written: str
     factories: dict[str, Factory]
-    #: Of those of the user's own that it names.
+    #: Sources of the user's algorithms that it names.
     sources: dict[str, Source]
 
     @property
@@ -56,7 +56,7 @@ class _Prepared:
 
 
 def as_scenario(what: Runnable) -> Scenario:
-    """The scenario that is to be run."""
+    """Convert to a scenario to run."""
     if isinstance(what, Mapping):
         return Scenario.from_resolved(what)
     return what if isinstance(what, Scenario) else Scenario.from_toml(what)
@@ -85,7 +85,7 @@ def _prepare(what: Runnable, algorithms: Algorithms | None, allow_code: bool) ->
 def _with_references(
     own: dict[str, Factory], resolved: Mapping[str, Any], folder: Path | None = None
 ) -> dict[str, Factory]:
-    """Also those that the description names by module and class, or by file."""
+    """Algorithms, including those that the scenario names by module and class, or by file."""
     return own | {name: referenced(name, folder) for name in named(resolved) if is_reference(name)}
 
 
@@ -110,7 +110,7 @@ def _tables(
         text = json.dumps(prepared.resolved)
         return isolated.run(text, cancel, progress, prepared.factories, prepared.sources, sink)
     except _core.ScenarioError as error:
-        # A limit that only the run can meet: on rows, or on what may be done in next to no simulated time.
+        # A limit that only a run can exceed: on rows, or on events in almost no simulated time.
         raise Scenario.parse_toml(prepared.toml).complaint(*map(str, error.args)) from None
     except _core.Cancelled:
         raise Cancelled(f"{prepared.name} was cancelled") from None
@@ -130,19 +130,17 @@ def run(
     out: str | os.PathLike[str] | None = None,
     command: str = "tailback.run",
 ) -> Result:
-    """Simulate `scenario` and return what was measured.
+    """Simulate `scenario` and return the result.
 
-    With `out` the result is saved to that folder, as by `Result.save`, while the run goes on. Rows are written as they
-    come and take little memory, and the tables of the result are read when they are asked for. `command` is what its
-    `meta.json` then says it was made by.
+    With `out` the result is saved to that folder during the run, as by `Result.save`. Rows are written at once, which
+    saves memory, and the result's tables are read on demand. `command` is recorded in its `meta.json`.
 
-    `progress` is True for a bar on a terminal, or a function that gets the fraction of the simulated time that is done.
-    `cancel` stops the run from another thread. `algorithms` are congestion controls of your own by the name that the
-    scenario uses, beside those that `algorithm` registered. `allow_code` allows classes that the scenario names by
-    module, whose code is then run: read it first. Raises `ScenarioError` before anything is simulated, or once more
-    rows are recorded than `instruments.most_rows`. Raises `Cancelled`, `AlgorithmError` if an algorithm of yours
-    raised, `ResultError` if `out` cannot be written, or `EngineError`, which is a bug in tailback; Ctrl-C raises
-    `KeyboardInterrupt`.
+    `progress` is True for a bar on a terminal, or a function called with the fraction of simulated time done. `cancel`
+    stops the run from another thread. `algorithms` are your own congestion controls by the scenario's name, in addition
+    to those that `algorithm` registered. `allow_code` allows classes that the scenario names by module, whose code is
+    then run: read it first. Raises `ScenarioError` before simulating, or if more rows are recorded than
+    `instruments.most_rows`. Raises `Cancelled`, `AlgorithmError` if an algorithm of yours raised, `ResultError` if
+    `out` cannot be written, or `EngineError`, which is a bug in tailback; Ctrl-C raises `KeyboardInterrupt`.
 
     >>> import tailback as tb
     >>> scenario = tb.dumbbell(rate="10mbit", rtt="80ms", flows=[tb.bulk("reno"), tb.voip()], duration="5s")
@@ -162,7 +160,7 @@ def simulate_again(
     out: str | os.PathLike[str] | None = None,
     command: str = "tailback.repeat",
 ) -> Result:
-    """Simulate what `result` says it was made from, as `tailback.repeat` does."""
+    """Simulate again what `result` was made from, as `tailback.repeat` does."""
     kept = result.algorithms
     demand_kept_allowed(kept, allow_code)
     made = {name: kept_as(name, source) for name, source in kept.items()}
@@ -189,7 +187,7 @@ def _run(
 
 
 class _Crew:
-    """Threads that take scenarios in order and hand results back as they finish."""
+    """Threads that run scenarios in order and deliver results as they finish."""
 
     def __init__(self, work: list[_Prepared], then: Callable[[Result], Any] | None, workers: int) -> None:
         self.fractions = [0.0] * len(work)
@@ -199,14 +197,14 @@ class _Crew:
         self._lock = threading.Lock()
         self._cancel = Cancel()
         self._stopped = threading.Event()
-        # A slow reader holds the threads up instead of filling the memory.
+        # A slow consumer blocks the threads, so that results do not fill the memory.
         self.finished: queue.Queue[tuple[int, Any, BaseException | None]] = queue.Queue(maxsize=workers + 1)
         self._threads = [threading.Thread(target=self._main, daemon=True) for _ in range(workers)]
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Cancel what runs and wait for the threads."""
+        """Cancel running scenarios and wait for the threads."""
         self._stopped.set()
         self._cancel.set()
         for thread in self._threads:
@@ -227,7 +225,7 @@ class _Crew:
                 value = _simulate(self._work[index], self._cancel, functools.partial(self._note, index))
                 if self._then is not None:
                     value = self._then(value)
-            except BaseException as error:  # whatever it is, the caller's thread must see it
+            except BaseException as error:  # the caller's thread raises it
                 failure = error
             self._note(index, 1.0)
             self._hand_over((index, value, failure))
@@ -243,7 +241,7 @@ class _Crew:
 
 
 def cores() -> int:
-    """Cores this process may use."""
+    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -283,10 +281,10 @@ def run_each(
 ) -> Generator[tuple[int, Any], None, None]:
     """Simulate `scenarios` on `workers` threads (default: the cores) and yield (number, result) as they finish.
 
-    With `then`, its value takes the result's place; it is called in the thread that ran the scenario, so that
-    large tables can be let go at once. Every scenario is checked before the first is run. Closing the generator
-    cancels what runs. The first failure cancels the rest and is raised. `progress` is True for a bar on a
-    terminal, or a function of (finished, total).
+    With `then`, its value replaces the result; it is called in the thread that ran the scenario, so that large tables
+    can be freed at once. Every scenario is checked before the first is run. Closing the generator cancels running
+    scenarios. The first failure cancels the rest and is raised. `progress` is True for a bar on a terminal, or a
+    function of (finished, total).
 
     >>> import tailback as tb
     >>> base = tb.dumbbell(rate="1mbit", rtt="16ms", flows=[tb.bulk("reno")], duration="2s")
@@ -294,9 +292,7 @@ def run_each(
     [0, 1]
     """
     if workers is not None and workers < 1:
-        raise TailbackError(
-            f"workers is {workers}, but someone must do the work. Give 1 or more, or None for all cores."
-        )
+        raise TailbackError(f"workers must be at least 1, got {workers}. Give None to use all cores.")
     work = [_prepare(scenario, algorithms, allow_code) for scenario in scenarios]
     return _run_each(work, min(workers or cores(), max(len(work), 1)), progress, cancel, then)
 
@@ -352,7 +348,7 @@ def run_outcomes(
     algorithms: Algorithms | None = None,
     allow_code: bool = False,
 ) -> Generator[tuple[int, Result | TailbackError], None, None]:
-    """As `run_each`, but a run that fails gives its error, and the others go on."""
+    """`run_each`, but a failed run yields its error, and the others continue."""
     work = [_prepare(scenario, algorithms, allow_code) for scenario in scenarios]
     count = min(workers or cores(), max(len(work), 1))
     with contextlib.closing(_outcomes(work, count, False, cancel, None)) as outcomes:
@@ -397,10 +393,10 @@ def run_many(
     algorithms: Algorithms | None = None,
     allow_code: bool = False,
 ) -> list[Any]:
-    """As `run_each`, but a list in the order given.
+    """Like `run_each`, but returns a list in the order given.
 
-    `on_result(number, value)` is called in this thread as each finishes. Ctrl-C raises `Interrupted`, whose
-    `results` keep what was finished; the same results come out whatever `workers` is.
+    `on_result(number, value)` is called in this thread as each finishes. Ctrl-C raises `Interrupted`, whose `results`
+    have the finished runs. `workers` does not change results.
 
     >>> import tailback as tb
     >>> base = tb.dumbbell(rate="1mbit", rtt="16ms", flows=[tb.bulk("reno")], duration="2s")

@@ -1,6 +1,6 @@
-"""`tailback bisect`: the first version of a QUIC stack's crate with which a condition fails.
+"""`tailback bisect`: finds the first version of a QUIC stack's crate on which a condition fails.
 
-Each is compiled and judged by `[expect]` over seeds; a version whose interface the adapter does not fit is skipped.
+Each version is compiled and judged by `[expect]` over seeds; a version that the adapter does not fit is skipped.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tailback.vm.bisected import Bisected, Seen, bisect
 
 __all__ = ["search", "tried_with"]
 
-#: Seconds that a version's runs may take.
+#: Time limit for a version's runs, in seconds.
 _PATIENCE_S = 900
 
 
 def tried_with(crate: str, scenario: Scenario, cc: str, expect: str) -> Callable[[str], Seen | str]:
-    """What `vm.bisected.bisect` calls for a version: compile it, run `scenario`, and judge `expect` over its seeds."""
+    """The `attempt` argument of `vm.bisected.bisect`: compile a version, run `scenario`, judge `expect` over seeds."""
     versions.demand_adapter(crate)
     given = scenario.to_dict()
     given["expect"] = {**given.get("expect", {}), "conditions": [expect]}
@@ -65,7 +65,7 @@ def search(
     *,
     known: Iterable[str] | None = None,
 ) -> Bisected:
-    """The last good and the first bad version between two, of those `known` or of all that are published."""
+    """The last good and first bad version between two, among `known` or all published versions."""
     names = versions.between(good, bad, versions.versions(crate) if known is None else known)
     say(f"{len(names)} versions from {names[0]} to {names[-1]}: at most {len(names).bit_length() + 2} builds")
     return bisect(names, attempt, say, cannot="cannot be judged")

@@ -1,4 +1,4 @@
-"""Tables on a terminal too narrow for them."""
+"""Tables for a terminal that is too narrow for them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _BETWEEN = 2
 
 
 class Unbroken:
-    """A table whose cells are never cut: what does not fit goes into a further table, below it.
+    """A table that never truncates cells: columns that do not fit go into a further table below.
 
-    Each part repeats the first `repeated` columns, which say what a row is of. The columns keep their order. A heading
-    breaks between its words before a part ends early.
+    Each part repeats the first `repeated` columns, which identify a row. Columns keep their order. Headings are wrapped
+    between words before a column moves to the next part.
     """
 
     def __init__(self, table: Table, repeated: int = 1) -> None:
@@ -40,7 +40,7 @@ class Unbroken:
                 yield Text("")
             shown = Table(box=None, pad_edge=False)
             for at in part:
-                # A cell wider than the terminal is the only one that is folded.
+                # Only a cell wider than the terminal is wrapped.
                 width = min(least[at], options.max_width)
                 shown.add_column(columns[at].header, justify=columns[at].justify, width=width, overflow="fold")
             cells = [list(columns[at].cells) for at in part]
@@ -49,7 +49,7 @@ class Unbroken:
             yield shown
 
     def _parts(self, least: list[int], most: int) -> Iterator[list[int]]:
-        """The columns of each part, by number."""
+        """Column numbers of each part."""
         first = list(range(self.repeated))
         part = list(first)
         for at in range(self.repeated, len(least)):
@@ -66,11 +66,11 @@ def _width(columns: Iterable[int]) -> int:
 
 
 def _natural(console: Console, column: Column) -> int:
-    """Letters that a column takes on one line."""
+    """Width of a column on one line, in characters."""
     return max((console.measure(each).maximum for each in [column.header, *column.cells]), default=0)
 
 
 def _least(console: Console, column: Column) -> int:
-    """Letters that it takes with its heading broken between words, and its cells whole."""
+    """Width of a column, in characters, with its heading wrapped and its cells whole."""
     cells = max((console.measure(each).maximum for each in column.cells), default=0)
     return max(cells, console.measure(column.header).minimum)

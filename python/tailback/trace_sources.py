@@ -1,8 +1,8 @@
-"""Measurements of a path as changes of a link: what `irtt`, `iperf3 --json` and Flent write.
+"""Reads path measurements of `irtt`, `iperf3 --json` and Flent as changes of a link.
 
-Each reader returns steps for a link's `schedule`; `steps` finds the reader by what the file holds. A path's delay is
-half its round trip, so the way back has as much. A rate is what the measuring transport carried, which is below the
-link's; a round trip under load has the queues' wait in it.
+Each reader returns steps for a link's `schedule`; `steps` selects the reader by the file's contents. A path's delay is
+half its round trip, so the reverse path needs the same delay. A rate is the measuring transport's throughput, which is
+below the link rate. A round trip under load includes queueing delay.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tailback.traces import LONGEST, Steps, TraceError, read_text
 
 __all__ = ["flent", "iperf3", "irtt", "read", "steps"]
 
-#: A hole of more than this many usual steps is a gap.
+#: A pause longer than this many usual steps is a gap.
 _HOLE = 3.0
 _NS = 1e9
 
 
 def read(path: str | os.PathLike[str], *, upload: bool = False, window_s: float = 1.0) -> Steps:
-    """The steps in a file of one of these programs; Flent's may be compressed."""
+    """The steps in a file of one of these programs; a Flent file may be compressed."""
     name = os.fspath(path)
     if name.endswith(".gz"):
         try:
@@ -44,7 +44,7 @@ def read(path: str | os.PathLike[str], *, upload: bool = False, window_s: float 
 
 
 def steps(text: str, *, name: str = "the file", upload: bool = False, window_s: float = 1.0) -> Steps:
-    """The steps in such a text."""
+    """The steps in the text of one of these programs."""
     if text.lstrip().startswith("<"):
         raise TraceError(f"{name} is a web page, not a measurement", "Download the file itself")
     try:
@@ -94,7 +94,7 @@ def irtt(data: Mapping[str, Any], *, name: str = "the file", window_s: float = 1
 
 
 def iperf3(data: Mapping[str, Any], *, name: str = "the file") -> Steps:
-    """The rate of each interval, and of UDP at its receiver the loss too.
+    """The rate of each interval, and for UDP also the loss at the receiver.
 
     >>> iperf3({"intervals": [{"sum": {"start": 0, "end": 1, "bits_per_second": 5e6, "lost_percent": 2}}]})
     [{'at': '0s', 'rate': '5mbit', 'loss': 0.02}]
@@ -127,7 +127,7 @@ def iperf3(data: Mapping[str, Any], *, name: str = "the file") -> Steps:
 
 
 def flent(data: Mapping[str, Any], *, name: str = "the file", upload: bool = False) -> Steps:
-    """Rate and delay of each instant: the sum of the TCP flows of one direction, and half the ping.
+    """Rate and delay at each instant: the sum over one direction's TCP flows, and half the ping.
 
     >>> flent({"x_values": [0, 1], "results": {"TCP download": [8, 9], "Ping (ms) ICMP": [30, None]}})
     [{'at': '0s', 'rate': '8mbit', 'delay': '15ms'}, {'at': '1s', 'rate': '9mbit'}]

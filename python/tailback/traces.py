@@ -1,12 +1,12 @@
 r"""Links that change: mahimahi's trace files, CSV files of time and rate, and generators of both.
 
-A line of mahimahi's is an opportunity to deliver one full packet, in whole milliseconds:
+A line of a mahimahi trace is the time, in whole milliseconds, of an opportunity to deliver one full packet:
 
 >>> from tailback import traces
 >>> traces.parse("2\n5\n5\n10\n")
 [2, 5, 5, 10]
 
-`lte` and `low_orbit` make the changes of such links by figures that others have published, the same for the same seed:
+`lte` and `low_orbit` generate changes of such links from published statistics, repeatable by seed:
 
 >>> traces.lte(60, seed=1)[0]
 {'at': '0s', 'rate': '4.46mbit'}
@@ -41,17 +41,17 @@ __all__ = [
     "write_csv",
 ]
 
-#: Changes of a link, as its `schedule` takes them: {"at": "1s", "rate": "5mbit", "delay": "9ms", "loss": 0.1}.
+#: Changes of a link, in the form of its `schedule`: {"at": "1s", "rate": "5mbit", "delay": "9ms", "loss": 0.1}.
 Steps = list[dict[str, Any]]
 
-#: Bytes of a trace file at most.
+#: Maximum size of a trace file in bytes.
 LONGEST = 16 << 20
-#: What an opportunity carries: a 1500-byte packet and the four bytes of a tunnel device's header.
+#: Bytes per opportunity: a 1500-byte packet and the four-byte header of a tunnel device.
 OPPORTUNITY_BITS = 8 * 1504
 
 
 class TraceError(TailbackError):
-    """A trace that cannot be replayed: what is wrong, on which line, and how to fix it."""
+    """A trace that cannot be replayed, with the problem, the line, and the fix."""
 
     def __init__(self, problem: str, fix: str) -> None:
         super().__init__(f"{problem}. {fix}.")
@@ -60,7 +60,7 @@ class TraceError(TailbackError):
 
 
 def parse(text: str, *, name: str = "the trace") -> list[int]:
-    """The instants of a trace in mahimahi's format; `TraceError` names the first line that is wrong."""
+    """The delivery times in a trace in mahimahi's format; `TraceError` names the first invalid line."""
     out: list[int] = []
     for number, line in enumerate(text.splitlines(), 1):
         where = f"line {number} of {name}"
@@ -81,14 +81,14 @@ def parse(text: str, *, name: str = "the trace") -> list[int]:
 
 
 def read(path: str | os.PathLike[str]) -> list[int]:
-    """The instants of a trace file: an ordinary file of at most 16 MiB, some hours of a fast link."""
+    """The delivery times in a trace file: a regular file of at most 16 MiB, some hours of a fast link."""
     return parse(read_text(path), name=os.fspath(path))
 
 
 def read_text(path: str | os.PathLike[str], what: str = "a trace file") -> str:
-    """The text of an ordinary file of at most 16 MiB; `TraceError` if it is none."""
+    """The text of a regular file of at most 16 MiB; `TraceError` if it is not one."""
     try:
-        # A pipe is refused, so opening one must not wait for its writer.
+        # Pipes are refused, so opening one must not block until it has a writer.
         with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise TraceError(f"{path} is no ordinary file", f"Give the path of {what}")
@@ -103,7 +103,7 @@ def read_text(path: str | os.PathLike[str], what: str = "a trace file") -> str:
 
 
 def write(path: str | os.PathLike[str], deliveries_ms: Iterable[int]) -> Path:
-    """Write a trace file that `mm-link` takes; refuses what `read` would."""
+    """Write a trace file for `mm-link`; refuses a trace that `read` would refuse."""
     times = list(deliveries_ms)
     for before, after in pairwise(times):
         if after < before:
@@ -135,7 +135,7 @@ def _check(times: list[int], name: str) -> None:
 
 # -- generators
 
-#: What each generator stands on; it goes with what it makes.
+#: Sources and assumptions of each generator, written into its output.
 ABOUT = {
     "lte": """\
 A made-up LTE downlink of a moving phone, no measurement. Fitted to one recorded trace, ATT-LTE-driving.down of
@@ -158,7 +158,7 @@ _SLOT_S = 15
 def lte(seconds: float, seed: int = 1) -> Steps:
     """The rate of an LTE-like downlink every 0.1 s; `ABOUT["lte"]` says what it was fitted to.
 
-    Two first-order processes, of 35 and 4 s, and noise; spells of nothing come every 8.6 s on average.
+    Two first-order processes, of 35 and 4 s, and noise; outages occur every 8.6 s on average.
     """
     draw = _Draw(seconds, seed)
     slow, fast, silent_until = draw.normal() * 2.85, draw.normal() * 1.1, 0.0
@@ -177,7 +177,7 @@ def lte(seconds: float, seed: int = 1) -> Steps:
 def low_orbit(seconds: float, seed: int = 1) -> Steps:
     """Rate and delay of a low-orbit path; `ABOUT["low-orbit"]` says what it was fitted to.
 
-    The delay is that of the whole round trip: let the way back have none.
+    The delay is the whole round trip, so give the reverse path none.
     """
     draw = _Draw(seconds, seed)
     out: Steps = []
@@ -197,7 +197,7 @@ def low_orbit(seconds: float, seed: int = 1) -> Steps:
 
 
 def opportunities(steps: Iterable[Mapping[str, Any]], seconds: float) -> list[int]:
-    """The same for `write`: when a full packet could have been delivered, until `seconds`. Delays have no place in it.
+    """Times for `write` at which a full packet could be delivered, until `seconds`. Delays are left out.
 
     >>> opportunities([{"at": "0s", "rate": "12.032mbit"}, {"at": "2ms", "rate": "6.016mbit"}], 0.006)
     [1, 2, 4, 6]
@@ -215,7 +215,7 @@ def opportunities(steps: Iterable[Mapping[str, Any]], seconds: float) -> list[in
 
 
 def write_csv(path: str | os.PathLike[str], steps: Sequence[Mapping[str, Any]], about: str = "") -> Path:
-    """Write a CSV file that a link's `schedule` takes, under comments that say `about` what it is."""
+    """Write a CSV file for a link's `schedule`, with `about` as comments on top."""
     has_delay, has_loss = (any(key in step for step in steps) for key in ("delay", "loss"))
     lines = [f"# {line}".rstrip() for line in about.splitlines()]
     lines.append("time (s),rate (Mbit/s)" + (",delay (ms)" if has_delay else "") + (",loss (%)" if has_loss else ""))
@@ -235,20 +235,20 @@ def write_csv(path: str | os.PathLike[str], steps: Sequence[Mapping[str, Any]], 
 
 
 class _Draw:
-    """Random numbers that are the same on every machine and in every version of Python."""
+    """Random numbers that are the same on every machine and in every Python version."""
 
     def __init__(self, seconds: float, seed: int) -> None:
         if not 0 < seconds <= 86_400:
             raise TraceError(f"{seconds:g} s is no length for a trace", "Give more than 0 and at most 86400 seconds")
-        #: From 0 to below 1; Python promises that this sequence stays what it is.
+        #: Uniform in [0, 1); Python guarantees this sequence.
         self.uniform = random.Random(seed).random
 
     def normal(self) -> float:
-        """Nearly normal, of mean 0 and deviation 1: a sum of twelve needs no logarithm, which machines may round."""
+        """Approximately standard normal: a sum of twelve needs no logarithm, which machines may round differently."""
         return sum(self.uniform() for _ in range(12)) - 6
 
     def towards(self, value: float, deviation: float, seconds: float) -> float:
-        """The next value of a first-order process of this deviation and time constant."""
+        """The next value of a first-order process with this deviation and time constant."""
         kept = 1 - _TICK_S / seconds
         return kept * value + deviation * math.sqrt(1 - kept * kept) * self.normal()
 

@@ -1,8 +1,8 @@
 """Quantities with units, read exactly: "80ms", "10mbit", "64KiB", "1bdp".
 
-Whatever is read becomes an integer (picoseconds, bits per second, bytes) without passing through a float,
-and is written back in a human form that reads as the same integer. A number without a unit is refused: it is
-the commonest mistake in an experiment's description, and the costliest.
+A quantity becomes an integer (picoseconds, bits per second, bytes) without passing through a float, and is printed in a
+form that parses to the same integer. A number without a unit is refused: it is the most common mistake in an
+experiment's description, and the most costly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Bytes", "Duration", "Rate", "Size"]
 
 
 class _Quantity(int):
-    """An integer that remembers what it counts; plain integer arithmetic gives plain integers."""
+    """An integer with a unit; integer arithmetic on it gives plain integers."""
 
     _kind: ClassVar[str]
 
@@ -46,7 +46,7 @@ class Duration(_Quantity):
 
     @property
     def seconds(self) -> float:
-        """Seconds, as near as a float comes."""
+        """Seconds as the nearest float."""
         return int(self) / 10**12
 
 
@@ -76,10 +76,9 @@ class Bytes(_Quantity):
 
 
 class Size:
-    """How much a queue holds: bytes, packets, a time at the link's rate, or multiples of the BDP. Immutable.
+    """The size of a queue: bytes, packets, a time at the link's rate, or multiples of the BDP. Immutable.
 
-    "1bdp" limits bytes; with a word behind it, as "1bdp packets", the queue counts packets: as many of the largest that
-    cross the link as the size holds.
+    "1bdp" limits bytes. "1bdp packets" limits packets: the number of the link's largest packets that fit into the size.
 
     >>> Size("0.25bdp").in_bytes(rate=Rate("10mbit"), rtt=Duration("80ms"))
     25000
@@ -90,7 +89,7 @@ class Size:
     amount: Fraction
     #: "bytes", "packets", "time" (in picoseconds) or "bdp".
     unit: str
-    #: As people write it.
+    #: The size as written.
     _kind: str
 
     def __init__(self, text: str) -> None:
@@ -102,7 +101,7 @@ class Size:
     def in_bytes(self, *, rate: int, rtt: int) -> int:
         """Bytes at `rate` (bit/s) and `rtt` (ps); `UnitError` for a number of packets.
 
-        Of multiples of the BDP rounded down, of a time rounded up.
+        Multiples of the BDP are rounded down, a time is rounded up.
         """
         return _core.size_in_bytes(self._kind, int(rate), int(rtt))
 
@@ -126,10 +125,10 @@ class Size:
 
 
 def to_unit(text: str, unit: str) -> float:
-    """A quantity as the plain number of `unit` that an algorithm's parameter wants.
+    """A quantity as a plain number in `unit`, for an algorithm's parameter.
 
-    `unit` is what the registry says of the parameter: a unit of time, rate or size, "packets", or empty for a
-    plain number (then a percentage is read too).
+    `unit` is the parameter's unit in the registry: of time, rate or size, "packets", or empty for a plain number, which
+    may also be a percentage.
 
     >>> to_unit("5ms", "us"), to_unit("2%", "")
     (5000.0, 0.02)

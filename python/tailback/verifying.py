@@ -1,4 +1,4 @@
-"""Check what is kept, a result or a store, against its checksums."""
+"""Verifies a stored result or store against its checksums."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["verify"]
 def verify(folder: str | os.PathLike[str], *, tables_at: str | None = None) -> Verified:
     """Read every file of a result or a store and compare it with its checksum.
 
-    `tables_at` is the bucket in which the store keeps its tables, if it does. Raises `ResultError` if `folder` is
-    neither, or if the store names a bucket that the caller does not.
+    `tables_at` is the address of the bucket with the store's tables, if it uses one. Raises `ResultError` if `folder`
+    is neither, or if the store names a bucket that the caller has not named.
 
     >>> import tailback as tb, tempfile
     >>> result = tb.run(tb.dumbbell(rate="1mbit", rtt="16ms", flows=[tb.bulk()], duration="1s"))

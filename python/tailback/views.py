@@ -1,7 +1,7 @@
-"""Views: what a higher layer makes of an object of a lower one, such as the figure or the report of a result.
+"""Views: functions of a higher layer on an object of a lower one, such as the figure or report of a result.
 
-A result has the method `plot`, and figures are drawn from results: imported, each would need the other. So the lower
-layer asks for a view by its name, and the package, which stands above all layers, says where it is made.
+`Result.plot` needs the plots, and the plots need results, so direct imports would be circular. The lower layer requests
+a view by name, and the package, above all layers, registers where it is implemented.
 
 >>> import tailback
 >>> view("result.report").__name__
@@ -20,12 +20,12 @@ _places: dict[str, str] = {}
 
 
 def offer(places: Mapping[str, str]) -> None:
-    """Say where views are made: "module:function" by name. A module is imported when its view is first asked for."""
+    """Register views: "module:function" by name. A module is imported when its view is first used."""
     _places.update(places)
 
 
 def view(name: str) -> Callable[..., Any]:
-    """The function that makes a view."""
+    """The function that implements a view."""
     module, _, function = _places[name].partition(":")
     made: Callable[..., Any] = getattr(importlib.import_module(module), function)
     return made

@@ -26,7 +26,7 @@ from tailback.scenario.whole import toml_read
 
 __all__ = ["Against", "Compared", "Runner", "against_base", "compared", "given_scenarios"]
 
-#: tailback's own modules, which both sides share.
+#: Folder of tailback's own modules, which both sides share.
 _OURS = Path(suites.__file__).resolve().parents[1]
 
 

@@ -128,10 +128,10 @@ class Data:
         Factors that change together are one axis: `**{"rate,rtt": [(1, 16), (10, 80)]}`.
 
         Parameters ---------- what A path in the summary, such as "www/64/mean", or a function of the summary. Factors
-        fill in names in braces, which select no cells: "jitter_ms/{algorithm}". take Turns the value there, such as a
-        list of quantiles, into a number. strict Raise `NotRun` for a cell of the grid that was not run. Otherwise it is
-        NaN, as is a cell without a value or one that is not in the grid. whole Also raise `NotRun` for cells without a
-        value and for those outside the grid.
+        fill in names in braces, which select no cells: "jitter_ms/{cc}". take Converts the value, such as a list, to a
+        number. strict Raise `NotRun` for a cell of the grid that was not run. Otherwise it is NaN, as is a cell without
+        a value or one that is not in the grid. whole Also raise `NotRun` for cells without a value and for those
+        outside the grid.
         """
         inner = set(re.findall(r"{(\w+)}", what)) if isinstance(what, str) else set()
         axes = [value if isinstance(value, list | tuple) else (value,) for value in factors.values()]
