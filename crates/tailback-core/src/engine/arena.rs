@@ -1,13 +1,13 @@
-//! Where the segments in flight live: a slab with a free list.
+//! Storage of the segments in flight: a slab with a free list.
 //!
-//! Segments are written and read in their slots. A slot is two cache lines, of which the second holds SACK blocks; a
-//! segment without any never touches it.
+//! Segments are written and read in their slots. A slot is two cache lines. The second holds SACK blocks; a segment
+//! without SACK blocks never touches it.
 
 use prefetch_index::prefetch_index;
 
 use crate::tcp::segment::Segment;
 
-/// Segments by slot. If asked to, it gives each a number unique in the run.
+/// Slab of segments. `is_numbered` gives each packet a number that is unique in the run.
 #[derive(Debug, Default)]
 pub struct Arena {
     slots: Vec<Segment>,
@@ -21,17 +21,17 @@ pub struct Arena {
 /// No payload.
 const NONE: u32 = u32::MAX;
 
-/// What foreign stacks' datagrams carry, byte by byte. A wire's copy shares it.
+/// Payload bytes of foreign stacks' datagrams. A copy that a wire makes shares its original's payload.
 #[derive(Debug, Default)]
 struct Payloads {
-    /// By slot; shorter if no slot so high carries any.
+    /// Index into `held` for each slot; shorter than the slab if the highest slots carry no payload.
     of: Vec<u32>,
     /// Payloads, each with the number of slots that share it.
     held: Vec<(Vec<u8>, u32)>,
     free: Vec<u32>,
-    /// Buffers to use again.
+    /// Buffers for reuse.
     spare: Vec<Vec<u8>>,
-    /// Bytes in `held`, and the most there were.
+    /// Bytes in `held`, and their peak.
     bytes: u64,
     most_bytes: u64,
 }
@@ -42,7 +42,8 @@ impl Arena {
         Arena { is_numbered, ..Arena::default() }
     }
 
-    /// The slot that [`Self::take`] takes next: a segment may be written there before it is known to be one.
+    /// The slot that [`Self::take`] takes next. A caller may write there before it knows whether there is a segment to
+    /// send.
     #[inline]
     pub fn next(&mut self) -> u32 {
         match self.free.last() {
@@ -51,7 +52,7 @@ impl Arena {
         }
     }
 
-    /// The segment in `slot`, the next one, leaves now.
+    /// Takes `slot`, which [`Self::next`] returned: its segment leaves now.
     #[inline]
     pub fn take(&mut self, slot: u32) {
         let next = self.free.pop();
@@ -59,7 +60,7 @@ impl Arena {
         self.take_at_once(slot);
     }
 
-    /// The segment in `slot` was taken out, and another one, which stands there now, leaves.
+    /// Reuses a slot whose segment has been consumed: the segment written there since leaves now.
     #[inline]
     pub fn take_at_once(&mut self, slot: u32) {
         if self.is_numbered {
@@ -68,8 +69,8 @@ impl Arena {
         self.ever += 1;
     }
 
-    /// Take a slot for the segment that comes after the one in slot `before`, in nothing else different from it, and
-    /// without SACK blocks. Nothing was written since in the slot of that one, though it may be free again.
+    /// Takes a slot for a copy of the segment in slot `before`, without SACK blocks; the caller then advances its
+    /// sequence number. `before` may have been released, but must not have been overwritten.
     #[inline]
     pub fn take_alike(&mut self, before: u32) -> u32 {
         let slot = self.next();
@@ -82,7 +83,7 @@ impl Arena {
         (next.to, next.row, next.len, next.flags, next.is_repeated) = (to, row, len, flags, is_repeated);
         (next.ce, next.window_scale, next.sack_count, next.is_dsack) =
             (ce, window_scale, sack_count, is_dsack);
-        // A link without rate may have damaged that one already; a free slot never holds damage.
+        // A link without rate may have damaged the copied segment already; a free slot never holds damage.
         debug_assert!(!next.is_damaged, "repaired when it became free");
         next.seq += u64::from(len);
         self.take(slot);
@@ -108,7 +109,7 @@ impl Arena {
         slot
     }
 
-    /// Of a slot about to become free: what is next written there, field by field, is not damaged.
+    /// Clears the damage flag of a slot that is about to become free: the next segment is written field by field.
     pub fn repair(&mut self, slot: u32) {
         self.at_mut(slot).is_damaged = false;
     }
@@ -123,7 +124,7 @@ impl Arena {
     pub fn at_mut(&mut self, slot: u32) -> &mut Segment {
         &mut self.slots[slot as usize]
     }
-    /// Have a slot's first line in the cache soon.
+    /// Prefetches a slot's first cache line.
     #[inline]
     pub fn fetch(&self, slot: u32) {
         prefetch_index(&self.slots, slot as usize);
@@ -133,7 +134,7 @@ impl Arena {
     pub fn number(&self, slot: u32) -> u64 {
         self.numbers[slot as usize]
     }
-    /// The slot may be used again.
+    /// Frees a slot.
     #[inline]
     pub fn release(&mut self, slot: u32) {
         self.free.push(slot);
@@ -142,12 +143,12 @@ impl Arena {
     pub fn spare_payload(&mut self) -> Vec<u8> {
         self.payloads.spare.pop().unwrap_or_default()
     }
-    /// The buffer is not needed any more.
+    /// Returns a buffer for reuse.
     pub fn recycle(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
         self.payloads.spare.push(buffer);
     }
-    /// The segment in a slot carries these bytes.
+    /// Attaches payload bytes to the segment in a slot.
     pub fn carry(&mut self, slot: u32, bytes: Vec<u8>) {
         let Payloads { of, held, free, bytes: sum, most_bytes, .. } = &mut self.payloads;
         *sum += bytes.len() as u64;
@@ -161,7 +162,7 @@ impl Arena {
         });
         held[of[slot as usize] as usize] = (bytes, 1);
     }
-    /// What the segment in one slot carries, if anything, the one in the other carries too.
+    /// Shares the payload of slot `from`, if it has one, with slot `to`.
     pub fn share_payload(&mut self, from: u32, to: u32) {
         let Payloads { of, held, .. } = &mut self.payloads;
         let Some(&payload) = of.get(from as usize).filter(|payload| **payload != NONE) else { return };
@@ -171,7 +172,7 @@ impl Arena {
         of[to as usize] = payload;
         held[payload as usize].1 += 1;
     }
-    /// Take from a slot what its segment carries, which is something.
+    /// Takes the payload of a slot, which must have one.
     pub fn take_payload(&mut self, slot: u32) -> Vec<u8> {
         let Payloads { of, held, free, spare, bytes: sum, .. } = &mut self.payloads;
         let payload = std::mem::replace(&mut of[slot as usize], NONE);
@@ -186,11 +187,11 @@ impl Arena {
         free.push(payload);
         std::mem::take(bytes)
     }
-    /// The most slots taken at once, and the most bytes of payloads.
+    /// Peak number of slots in use, and peak bytes of payloads.
     pub fn held(&self) -> (u64, u64) {
         (self.slots.len() as u64, self.payloads.most_bytes)
     }
-    /// Packets ever kept.
+    /// Number of packets ever stored.
     pub fn ever(&self) -> u64 {
         self.ever
     }

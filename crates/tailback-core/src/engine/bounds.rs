@@ -1,4 +1,4 @@
-//! What would never end, or would fill the machine, is refused before time zero.
+//! Refuses runs that would never end or would exhaust the machine's memory, before time zero.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use crate::link::Link;
 use crate::scenario::{FlowSpec, LinkSpec, Scenario, ScenarioError};
 use crate::traffic::Application;
 
-/// Rows a run may record unless the scenario says otherwise: 3 GB of the widest table.
+/// Default limit on the rows that a run may record: 3 GB of the widest table.
 pub const MOST_ROWS: u64 = 20_000_000;
-/// Bytes of packets and connections together, unless the scenario says otherwise. A million TCP connections fit.
+/// Default limit on the bytes of packets and connections together. A million TCP connections fit.
 pub const MOST_MEMORY: u64 = 8_000_000_000;
-/// Connections of foreign stacks open at once in a run. One of s2n-quic reserves 6.3 MB of addresses for its queues,
-/// and a process that has no more is ended by the allocator.
+/// Limit on the foreign stacks' connections open at once. A connection of s2n-quic reserves 6.3 MB of address space for
+/// its queues; the allocator aborts a process that runs out of it.
 pub const MOST_FOREIGN: usize = 10_000;
-/// Rows have numbers of 32 bits, of which the last means none.
+/// Row numbers have 32 bits; the highest value means "none".
 const MOST_ROWS_EVER: u64 = u32::MAX as u64 - 1;
 /// Bytes of the packets that the estimate counts in.
 const PACKET: f64 = 1500.0;
-/// Rows of table `segments` a packet of data: it leaves, it arrives, and every second one's acknowledgement does.
+/// Rows of table `segments` per data packet: its departure, its arrival, and half of two rows for an ACK.
 const SEGMENT_ROWS: f64 = 3.0;
-/// Rows of table `queue` a packet: it joins, and it leaves.
+/// Rows of table `queue` per packet: enqueue and dequeue.
 const QUEUE_ROWS: f64 = 2.0;
-/// Quantities an algorithm shows at a poll, about.
+/// Approximate number of quantities that an algorithm shows at a poll.
 const INTERNALS: f64 = 5.0;
 
-/// An error if a connection of `flow` would take no time from its sender and back: no time would ever pass.
+/// An error if a round trip of a connection of `flow` would take no time: simulated time would never advance.
 pub fn refuse_timeless(
     number: usize,
     spec: &FlowSpec,
@@ -39,7 +39,7 @@ pub fn refuse_timeless(
         return Ok(());
     }
     let takes_time = |link: &u32| links[*link as usize].takes_time();
-    // A connection's path takes the place of the first link each way.
+    // A connection's own path replaces the first link in each direction.
     let skip = usize::from(!flow.paths.is_empty());
     if flow.route[skip..].iter().chain(&flow.back[skip..]).any(takes_time) {
         return Ok(());
@@ -64,7 +64,7 @@ pub fn refuse_timeless(
     ))
 }
 
-/// The most rows that the run may record, or an error if it is likely to record more.
+/// The limit on recorded rows, or an error if the run will probably exceed it.
 pub fn most_rows(scenario: &Scenario, parts: &Parts) -> Result<u64, ScenarioError> {
     let wanted = &scenario.instruments;
     let most = wanted.most_rows.unwrap_or(MOST_ROWS);
@@ -101,10 +101,10 @@ pub fn most_rows(scenario: &Scenario, parts: &Parts) -> Result<u64, ScenarioErro
     ))
 }
 
-/// What a run will come to, before it is run.
+/// Estimated size of a run, before it starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
-    /// Full packets of data, at most.
+    /// Upper bound on full data packets.
     pub packets: f64,
     /// Rows of all tables together.
     pub rows: f64,
@@ -116,7 +116,7 @@ pub fn expected(scenario: &Scenario, parts: &Parts) -> Expected {
     Expected { packets: crossing(scenario, parts, scenario.duration_ps as f64, |_| true), rows }
 }
 
-/// Rows expected by field; what is unknown before the run (drops, requests, echoes) counts nothing here.
+/// Expected rows by scenario field. Rows that cannot be known before the run (drops, requests, echoes) count as zero.
 fn estimates(scenario: &Scenario, parts: &Parts) -> [(&'static str, f64); 5] {
     let wanted = &scenario.instruments;
     let until = wanted.until_ps.map_or(scenario.duration_ps, |until| until.min(scenario.duration_ps));
@@ -146,7 +146,7 @@ fn estimates(scenario: &Scenario, parts: &Parts) -> [(&'static str, f64); 5] {
     ]
 }
 
-/// Full packets that fit through a link in so long; none, if it has no rate of its own.
+/// Full packets that a link can carry in `span_ps`; zero if it has no rate of its own.
 fn packets(parts: &Parts, link: usize, span_ps: f64) -> f64 {
     match parts.links[link].nominal() {
         Some(rate) => rate.as_bps() as f64 / (8.0 * PACKET) * span_ps / 1e12,
@@ -154,8 +154,8 @@ fn packets(parts: &Parts, link: usize, span_ps: f64) -> f64 {
     }
 }
 
-/// Full packets that these flows can send in so long. Flows that share their slowest link share its packets; a flow with a
-/// rate of its own sends no more than that.
+/// Full packets that the counted flows can send in `span_ps`. Flows with the same slowest link share its packets; a
+/// flow with a rate of its own sends no more than that.
 fn crossing(scenario: &Scenario, parts: &Parts, span_ps: f64, is_counted: impl Fn(&str) -> bool) -> f64 {
     let mut sums: BTreeMap<usize, f64> = BTreeMap::new();
     for (spec, flow) in scenario.flows.iter().zip(&parts.flows) {

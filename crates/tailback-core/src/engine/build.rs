@@ -1,4 +1,4 @@
-//! From a description to a network: names resolved, routes followed, every value checked before time zero.
+//! Builds a network from a scenario: resolves names, follows routes and checks every value before time zero.
 
 mod stacks;
 
@@ -31,10 +31,10 @@ use crate::traffic::registry as apps;
 use crate::traffic::{Application, Needs, Transport};
 use stacks::{agreed_stacks, check_l4s, check_sizes, preferred_variants, receiver_stack};
 
-/// Runs longer than this are a mistake of units.
+/// A longer run is treated as a mistake of units.
 const LONGEST_RUN_PS: u64 = 30 * 86_400 * 1_000_000_000_000;
 
-/// Names to numbers, refusing a name given twice.
+/// Maps names to numbers. A name given twice is an error.
 fn index<'a>(
     what: &str,
     names: impl Iterator<Item = &'a str>,
@@ -73,7 +73,7 @@ fn lookup(
     })
 }
 
-/// Where the flow of a number stands in the description: written out only where something is wrong.
+/// Path of a flow in the scenario, by its number. It is formatted only for an error.
 #[derive(Clone, Copy)]
 struct At(usize);
 
@@ -123,7 +123,7 @@ pub fn build(
     Ok(Parts { links, channels, named_links, flows, foreign, end, warnings })
 }
 
-/// What every flow is built from.
+/// Shared input for building every flow.
 struct Building<'a> {
     scenario: &'a Scenario,
     makers: &'a Makers,
@@ -132,28 +132,28 @@ struct Building<'a> {
     graph: Graph<'a>,
 }
 
-/// What flows add to.
+/// Output that every flow adds to.
 struct Made {
-    /// The scenario's links, then those of single flows.
+    /// The scenario's links, then the links of single flows.
     links: Vec<Link>,
     /// Offered load of each named link, in bit/s.
     loads: Vec<f64>,
-    /// The MTU that each named link was last asked about, and takes.
+    /// For each named link, the last MTU that it was checked against and accepted.
     taken: Vec<Option<u32>>,
     known: Known,
     foreign: Vec<Foreign>,
 }
 
-/// What flows have alike, once.
+/// Stacks and recipes that several flows share, each stored once.
 #[derive(Default)]
 struct Known {
-    /// It then stays in the cache, however many flows there are.
+    /// Shared, a stack stays in the cache however many flows there are.
     stacks: Vec<Arc<Stack>>,
-    /// To check one takes longer than all else about a flow.
+    /// Shared, because checking a recipe takes longer than the rest of a flow.
     recipes: Vec<Rc<Recipe>>,
 }
 
-/// Among this many of the latest an equal one is looked for: flows that are all different do not look at all before them.
+/// Number of recent entries searched for an equal one, so that building many different flows stays linear.
 const LATEST: usize = 16;
 
 impl Known {
@@ -184,7 +184,7 @@ impl Known {
 }
 
 impl Building<'_> {
-    /// One flow: its route, its application, its connections' blueprints and its own links.
+    /// Builds one flow: its route, its application, its connections' blueprints and its own links.
     fn flow(&self, number: usize, spec: &FlowSpec, made: &mut Made) -> Result<Flow, ScenarioError> {
         let (scenario, path) = (self.scenario, At(number));
         let [from, to] = self.hosts(spec, path)?;
@@ -220,7 +220,7 @@ impl Building<'_> {
         let plan = tcp.map(|tcp| self.connection(tcp, spec, &needs, path, &mut made.known));
         let plan = plan.transpose()?.map(Box::new);
         let paths = own_paths(spec, &needs, scenario.seed, &mut made.links)?;
-        // A connection's path stands before everything else, in the place of the first link.
+        // A connection's own path comes first and replaces the first link.
         if let Some(&[there, home]) = paths.first() {
             route.insert(0, there);
             back.insert(0, home);
@@ -242,7 +242,7 @@ impl Building<'_> {
         Ok(flow)
     }
 
-    /// The nodes that a flow joins.
+    /// The client's and the server's node of a flow.
     fn hosts(&self, spec: &FlowSpec, path: At) -> Result<[usize; 2], ScenarioError> {
         let from = lookup(self.nodes, "node", &spec.from, format_args!("{path}.from"))?;
         let to = lookup(self.nodes, "node", &spec.to, format_args!("{path}.to"))?;
@@ -257,7 +257,7 @@ impl Building<'_> {
         Ok([from, to])
     }
 
-    /// How a flow's connections are made, after everything about them was checked.
+    /// Checks the connections of a flow and returns how to make them.
     fn connection(
         &self,
         tcp: &TcpSpec,
@@ -282,19 +282,19 @@ impl Building<'_> {
             let algorithms = self.algorithms(tcp, name, path, known)?;
             let (mut send_buffer, mut receive_buffer) = (stack.send_buffer, stack.receive_buffer);
             if let Some(window) = needs.window {
-                // The receiver offers its stack's share of the buffer: twice the window is enough for all of them.
+                // The receiver offers its stack's share of the buffer: twice the window suffices for every stack.
                 (send_buffer, receive_buffer) = (window, receive_buffer.max(2 * window));
             }
             if tcp.receive_buffer.is_some() || needs.window.is_some() {
-                // A buffer that the scenario sets does not grow (SO_RCVBUF).
+                // A receive buffer that the scenario sets (SO_RCVBUF) does not grow.
                 stack.initial_receive_buffer = None;
             }
             if tcp.send_buffer.is_some() || needs.window.is_some() {
-                // A send buffer that is set (SO_SNDBUF) does not grow.
+                // A send buffer that the scenario sets (SO_SNDBUF) does not grow.
                 stack.send_buffer_grows = false;
             }
             if needs.window.is_some() {
-                // An application's limit is one of payload.
+                // An application's limit counts payload only.
                 stack.send_bookkeeping = 0;
             }
             Ok(Blueprint {
@@ -311,7 +311,7 @@ impl Building<'_> {
         Ok([make(client, &tcp.stack, "client")?, make(server, receiver_stack(tcp), "server")?])
     }
 
-    /// A flow whose connections are a foreign stack's, after everything about them was checked.
+    /// Checks a flow of a foreign stack and builds it.
     fn foreign(
         &self,
         number: usize,
@@ -355,7 +355,7 @@ impl Building<'_> {
                 "Remove receiver_stack.",
             ));
         }
-        // What an application asks of TCP's buffers, segments or access paths, a foreign stack cannot be asked.
+        // A foreign stack does not support what an application needs of TCP's buffers, segments or access paths.
         let plain = Needs { load_bps: needs.load_bps, crowd: needs.crowd, ..Needs::default() };
         if *needs != plain || apps::traits(&spec.app.kind).carries_packets {
             return Err(refuse(
@@ -404,7 +404,7 @@ impl Building<'_> {
         })
     }
 
-    /// The algorithms that the connections of an end take in turn.
+    /// The algorithms that the connections at an end use in turn.
     fn algorithms(
         &self,
         tcp: &TcpSpec,
@@ -424,7 +424,7 @@ impl Building<'_> {
     }
 }
 
-/// An error if the run as a whole cannot be.
+/// An error if a setting of the whole run is invalid.
 fn check_run(scenario: &Scenario, makers: &Makers) -> Result<(), ScenarioError> {
     if let Some(name) = makers.keys().find(|name| cards().iter().any(|card| card.name == *name)) {
         return Err(refuse(
@@ -448,10 +448,10 @@ fn check_run(scenario: &Scenario, makers: &Makers) -> Result<(), ScenarioError> 
     Ok(())
 }
 
-/// The node a link leaves and the one it reaches, by index.
+/// Node indices of a link's two ends: where it begins and where it leads.
 type Ends = (usize, usize);
 
-/// The links that the scenario names, and the nodes each joins.
+/// The links that the scenario names, with the nodes that each joins.
 fn named_links_of(
     scenario: &Scenario,
     nodes: &BTreeMap<&str, usize>,
@@ -477,8 +477,8 @@ fn named_links_of(
     Ok((links, ends))
 }
 
-/// The link that holds a flow's packets for the processing jitter of this end's host, and for the flow's own access delay, if
-/// there is any.
+/// The link that delays a flow's packets by the processing jitter of this end's host and by the flow's own access
+/// delay; `None` if both are zero.
 fn jitter(spec: &FlowSpec, direction: &str, scenario: &Scenario) -> Result<Option<Link>, ScenarioError> {
     let jitter_ps = scenario.randomness.processing_jitter_ps;
     if !scenario.holds_at_hosts() {
@@ -493,7 +493,7 @@ fn jitter(spec: &FlowSpec, direction: &str, scenario: &Scenario) -> Result<Optio
         .map_err(|error| ScenarioError { field: "randomness.processing_jitter_ps".into(), ..error })
 }
 
-/// A flow's TCP settings, which its application must need, or must not.
+/// A flow's TCP settings. An error if its application needs them and they are missing, or the other way round.
 fn settings(transport: Transport, spec: &FlowSpec, path: At) -> Result<Option<&TcpSpec>, ScenarioError> {
     match (transport, &spec.tcp) {
         (Transport::Udp, None) => Ok(None),
@@ -513,7 +513,7 @@ fn settings(transport: Transport, spec: &FlowSpec, path: At) -> Result<Option<&T
     }
 }
 
-/// The paths, there and back, that an application's connections have of their own.
+/// The forward and the reverse links that an application's connections have to themselves.
 fn own_paths(
     spec: &FlowSpec,
     needs: &Needs,
@@ -531,7 +531,7 @@ fn own_paths(
     Ok(paths)
 }
 
-/// When a flow starts and stops, in turn; errors name its times below `path`, such as `flows[0]`.
+/// The times at which a flow starts and stops, alternating. Errors name times below `path`, such as `flows[0]`.
 pub fn switches(
     spec: &FlowSpec,
     scenario: &Scenario,
@@ -572,7 +572,7 @@ pub fn switches(
                 "Start it earlier or run longer.",
             ));
         }
-        // The spread may carry a start beyond its stop, which then follows at once.
+        // The spread may move a start beyond its stop; the stop then follows at once.
         let start = Time::from_ps(start) + shift;
         let start = switches.back().map_or(start, |stop: &Time| start.max(*stop));
         switches.push_back(start);
@@ -594,7 +594,7 @@ struct Graph<'a> {
 }
 
 impl Graph<'_> {
-    /// The links of these names, which must lead from one node to the other.
+    /// The numbers of the named links. An error if they do not lead from the one node to the other.
     fn route(
         &self,
         names: &[String],

@@ -1,8 +1,8 @@
-//! Where the ends of connections live: a slab of pairs with a free list.
+//! Storage of connections: a slab of pairs of ends with a free list.
 //!
-//! A connection takes two neighbouring places, the client's at an even index. Segments are addressed to an index and
-//! its generation, so that one still under way when its connection closes finds no end, not the place's next
-//! owner. A free place is a null pointer; the memory of some ends that are over is kept for the next ones.
+//! A connection takes two neighbouring entries, the client at an even index. Segments are addressed to an index and its
+//! generation, so a segment that arrives after its connection has closed finds no end, rather than the entry's next
+//! owner. A free entry is a null pointer. Some closed ends keep their memory for reuse.
 
 use std::rc::Rc;
 use std::slice::from_ref;
@@ -20,10 +20,10 @@ use crate::tcp::stack::Stack;
 use crate::time::{Bytes, Duration, Rate, Time};
 use crate::traffic::{Connection, Side};
 
-/// Bits of an address that hold the index, as many as the schedule has for elements; the rest is the generation.
+/// Bits of an address that hold the index, as many as the schedule uses for elements; the rest is the generation.
 const INDEX_BITS: u32 = 22;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
-/// Connections alive at once in a run; beyond that they are turned away.
+/// Limit on open connections in a run; further ones are refused.
 pub const MOST_PAIRS: usize = 1_000_000;
 
 /// The index of an address.
@@ -32,33 +32,33 @@ pub fn index_of(address: u32) -> usize {
     (address & INDEX_MASK) as usize
 }
 
-/// One end of a connection, and what its application waits for there. It begins with a cache line, so that what every
-/// segment touches is as few lines as it can be.
+/// One end of a connection, and what its application waits for there. Aligned to a cache line, so that a segment
+/// touches as few lines as possible.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct End {
-    /// Index and generation.
+    /// Index and generation of this end.
     pub address: u32,
     pub flow: u32,
-    /// The link its segments leave by.
+    /// The first link that its segments enter.
     pub first: u32,
     pub side: Side,
-    /// The state its application was last notified of.
+    /// The state last reported to its application.
     pub state: State,
     /// `receive_mark` or `wants_drained` is set.
     pub listens: bool,
-    /// Its stream carries a tunnel's packets; then it listens for good.
+    /// Its stream carries a tunnel's packets; `listens` then stays set.
     pub carries: bool,
     pub wants_drained: bool,
     pub call_at: Time,
-    /// When the schedule wakes it, which need not be asked then.
+    /// The time at which the schedule wakes it. By then the end itself may no longer need it.
     pub armed: Time,
     pub end: Endpoint,
     pub receive_mark: Bytes,
     pub connection: Connection,
-    /// Its place in the order of the flow's openings, modulo 2³²: tables count so.
+    /// Number of this connection in the flow's order of opening, modulo 2³², as tables store it.
     pub opening: u32,
-    /// The row of the requests table that waits for an answer.
+    /// Row of the requests table that waits for a response.
     pub row: u32,
 }
 
@@ -69,7 +69,7 @@ impl End {
     pub fn next_wake(&self) -> Time {
         self.end.next_wake().min(self.call_at)
     }
-    /// Has its application something to hear of what it listens for?
+    /// Whether something that the application listens for has happened.
     #[inline(always)]
     pub fn is_awaited(&self) -> bool {
         self.listens
@@ -77,7 +77,7 @@ impl End {
                 || self.end.receiver.delivered() >= self.receive_mark
                 || self.wants_drained && self.end.sender.is_drained())
     }
-    /// When it has to be woken, if that is before the schedule does.
+    /// The next wake, if it is earlier than the one armed in the schedule.
     #[inline(always)]
     pub fn earlier_wake(&self) -> Option<Time> {
         if self.end.next_wake_at_least().min(self.call_at) >= self.armed {
@@ -94,22 +94,22 @@ impl End {
     }
 }
 
-/// This many ends that are over keep their memory for others: connections come and go in turns.
+/// Number of closed ends whose memory is kept for reuse.
 const MOST_SPARE: usize = 32;
 
-/// The slab.
+/// Slab of connection ends.
 #[derive(Debug, Default)]
 pub struct Connections {
     ends: Vec<Option<Box<End>>>,
-    /// The clients' addresses of free pairs, one generation on.
+    /// Client addresses of free pairs, with the next generation.
     free: Vec<u32>,
-    /// Ends that are over: asking for their memory again costs more than a handshake.
+    /// Closed ends: allocating their memory again costs more than a handshake.
     #[allow(clippy::vec_box, reason = "the boxes are what is kept: `ends` holds such")]
     spare: Vec<Box<End>>,
 }
 
 impl Connections {
-    /// The end at this index, which is open.
+    /// The open end at this index.
     #[inline]
     pub fn at(&mut self, index: usize) -> &mut End {
         self.ends[index].as_mut().expect("an open connection")
@@ -125,12 +125,12 @@ impl Connections {
         let end = self.ends.get_mut(index_of(address))?.as_deref_mut()?;
         (end.address == address).then_some(end)
     }
-    /// More than the inner caches hold.
+    /// Whether there are more connections than the inner caches hold.
     #[inline]
     pub fn are_many(&self) -> bool {
         self.ends.len() > 256
     }
-    /// Have the end of an address in the cache soon.
+    /// Prefetches the end of an address.
     #[inline]
     pub fn fetch(&self, address: u32) {
         if let Some(Some(it)) = self.ends.get(index_of(address)) {
@@ -138,7 +138,7 @@ impl Connections {
             it.end.fetch();
         }
     }
-    /// As [`Self::fetch`], of an end that probably only receives.
+    /// As [`Self::fetch`], for an end that probably only receives.
     #[inline]
     pub fn fetch_receiving(&self, address: u32) {
         if let Some(Some(it)) = self.ends.get(index_of(address)) {
@@ -146,22 +146,22 @@ impl Connections {
             it.end.fetch_receiving();
         }
     }
-    /// Have the ends of its flight in the cache soon.
+    /// Prefetches the head and the tail of the flight of the end at this address.
     #[inline]
     pub fn fetch_flight(&self, address: u32) {
         if let Some(Some(it)) = self.ends.get(index_of(address)) {
             it.end.sender.fetch_flight();
         }
     }
-    /// Pairs taken at once, at most.
+    /// Peak number of pairs in use.
     pub fn places(&self) -> usize {
         self.ends.len() / 2
     }
-    /// Pairs taken.
+    /// Number of pairs in use.
     pub fn pairs(&self) -> usize {
         self.ends.len() / 2 - self.free.len()
     }
-    /// The client's address of a pair that is free now.
+    /// Reserves a free pair and returns its client's address.
     pub fn reserve(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             let address = self.ends.len() as u32;
@@ -169,7 +169,7 @@ impl Connections {
             address
         })
     }
-    /// A new end, in the memory of one that is over if there is any.
+    /// Allocates a new end, if possible in the memory of a closed one.
     #[inline(always)]
     pub fn place(&mut self, end: impl FnOnce() -> End) -> Box<End> {
         let Some(mut place) = self.spare.pop() else { return Box::new(end()) };
@@ -185,13 +185,13 @@ impl Connections {
             self.spare.push(end);
         }
     }
-    /// Open a connection in a reserved pair.
+    /// Opens a connection in a reserved pair.
     pub fn open(&mut self, client: Box<End>, server: Box<End>) {
         let at = index_of(client.address);
         self.ends[at] = Some(client);
         self.ends[at + 1] = Some(server);
     }
-    /// Close a connection; nothing of it is left.
+    /// Closes a connection and returns its two ends.
     pub fn close(&mut self, client: u32) -> [Box<End>; 2] {
         let at = index_of(client);
         // The generation wraps after 1024 connections; no segment stays under way for that long.
@@ -200,7 +200,7 @@ impl Connections {
     }
 }
 
-/// How one end of a flow's connections is made.
+/// Recipe for one end of a flow's connections.
 #[derive(Debug)]
 pub struct Blueprint {
     pub stack: Arc<Stack>,
@@ -208,14 +208,14 @@ pub struct Blueprint {
     pub send_buffer: Bytes,
     pub receive_buffer: Bytes,
     pub read_rate: Option<Rate>,
-    /// The flow's congestion controls, in turn.
+    /// The flow's congestion controls; connections take them in turn.
     pub algorithms: Vec<Rc<Recipe>>,
     /// Seeds of the connections' algorithms, in order of opening.
     pub seeds: Stream,
 }
 
 impl Blueprint {
-    /// The end of a new connection.
+    /// Builds the end of a new connection.
     pub fn endpoint(&mut self, turn: u32, peer: u32) -> Endpoint {
         let seed = self.seeds.bits();
         let recipe = &self.algorithms[turn as usize % self.algorithms.len()];
@@ -231,7 +231,7 @@ impl Blueprint {
     }
 }
 
-/// How an algorithm is made, checked when the network is built.
+/// A checked recipe for an algorithm, made when the network is built.
 #[derive(Debug)]
 pub struct Recipe {
     name: String,
@@ -242,9 +242,9 @@ pub struct Recipe {
 
 #[derive(Debug)]
 enum How {
-    /// From the registry, with the connection's seed.
+    /// Built from the registry with the connection's seed.
     Seeded,
-    /// It makes nothing of its seed: looking up its parameters again costs more than a handshake.
+    /// Copied: the algorithm ignores its seed, and looking up its parameters again costs more than a handshake.
     Copied(Algorithm),
     /// From a maker that the engine's user passes in.
     External(Arc<dyn Maker>),
@@ -281,7 +281,7 @@ impl Recipe {
         Ok(Recipe { name: name.into(), params: params.clone(), variants, how })
     }
 
-    /// Would one of these be the same?
+    /// Whether this recipe was made from the same name, parameters and variants.
     pub fn is_of(&self, name: &str, params: &Params, variants: &[&str]) -> bool {
         self.name == name && self.params == *params && self.variants == variants
     }
@@ -298,7 +298,7 @@ impl Recipe {
     }
 }
 
-/// What a flow's connections have done together.
+/// Totals over a flow's connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Tally {
     pub bytes_acked: Bytes,
@@ -307,10 +307,10 @@ pub struct Tally {
     pub bytes_returned: Bytes,
     pub sent: SenderCount,
     pub back_sent: SenderCount,
-    /// Of the first connection established.
+    /// When the first connection was established.
     pub established_at: Time,
     pub rtt_min: Duration,
-    /// Of the last connection.
+    /// Smoothed RTT of the last connection.
     pub srtt: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! What is kept of a flow whose connections are a foreign stack's, in the simulator and live, and how far its ends are
-//! trusted.
+//! State of a flow whose connections belong to a foreign stack, in the simulator and live, and the checks on what its
+//! ends do.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -18,12 +18,12 @@ use crate::tcp::segment::NO_ROW;
 use crate::time::{Bytes, Duration, Time};
 use crate::traffic::{Action, Connection, Cue, Side};
 
-/// Datagrams and wakes of a flow without any time passing; more, and none ever will.
+/// Limit on the datagrams and wakes of a flow at one instant; beyond it, time would probably never advance.
 pub const MOST_AT_AN_INSTANT: u32 = 200_000;
-/// Writes in a row that a stack takes bytes of; a send buffer is full after some.
+/// Limit on consecutive writes that a stack accepts; a send buffer is full long before.
 const MOST_WRITES: u32 = 100_000;
-/// Datagrams in a row that a sender may add to a full window. Probes after a timeout may (RFC 9002 section 7.5), two each
-/// time, and no path is silent for sixteen timeouts of a connection that lives.
+/// Limit on consecutive datagrams that a sender sends although its window is full. Probes after a timeout may exceed
+/// the window (RFC 9002 section 7.5), two per timeout, and no connection survives sixteen timeouts without an answer.
 pub const MOST_BEYOND_WINDOW: u32 = 32;
 
 /// A flow's foreign connections.
@@ -37,9 +37,9 @@ pub struct Foreign {
     pub name: String,
     /// The stack.
     pub stack: Arc<dyn Stack>,
-    /// The flow's congestion controls, in turn.
+    /// The flow's congestion controls; connections take them in turn.
     pub algorithms: Vec<(String, Params)>,
-    /// Largest IP packet, less what its header is longer than IPv4's: the stack counts that one.
+    /// Largest IP packet, less the bytes by which its IP header is longer than IPv4's: the stack counts an IPv4 header.
     pub mtu: u32,
     /// See [`Setup`].
     pub send_buffer: Option<Bytes>,
@@ -47,32 +47,32 @@ pub struct Foreign {
     pub receive_buffer: Option<Bytes>,
     /// Seeds of the connections, in order of opening.
     pub seeds: Stream,
-    /// The scenario's name and seed, for complaints.
+    /// The scenario's name and seed, for error messages.
     pub scenario: (String, u64),
     /// Its connections, in order of opening.
     pub live: Vec<Live>,
-    /// Connections so far.
+    /// Number of connections opened so far.
     pub opened: u32,
-    /// Datagrams in the network.
+    /// Number of datagrams in the network.
     pub under_way: u64,
-    /// What was last done, and how often at that instant.
+    /// Instant of the latest call to the stack.
     pub busy_at: Time,
     /// Number of calls at `busy_at`.
     pub busy: u32,
-    /// Its stack did what no stack may: the flow is over.
+    /// The stack had a fault: the flow is over.
     pub is_faulty: bool,
 }
 
 /// A connection.
 #[derive(Debug)]
 pub struct Live {
-    /// Unique in the flow.
+    /// Serial number, unique in the flow.
     pub serial: u32,
-    /// Number of the connection; a later one may have it again.
+    /// The application's number for the connection; a later connection may reuse it.
     pub connection: Connection,
     /// The client's end and the server's.
     pub halves: [Half; 2],
-    /// The row of the requests table that waits for an answer.
+    /// Row of the requests table that waits for a response.
     pub row: u32,
 }
 
@@ -81,35 +81,35 @@ pub struct Live {
 pub struct Half {
     /// The stack's end.
     pub endpoint: Box<dyn Endpoint>,
-    /// Bytes that the application has written and the stack has not taken; [`Bytes::MAX`]: always some.
+    /// Bytes that the application has written and the stack has not yet accepted; [`Bytes::MAX`]: an endless supply.
     pub to_write: Bytes,
-    /// The application writes no more.
+    /// The application will write no more.
     pub is_finishing: bool,
-    /// The stack knows that it finishes.
+    /// The stack has been asked to finish.
     pub has_finished: bool,
-    /// Both directions are done, and the application knows.
+    /// Both directions are done, and the application has been notified.
     pub is_done: bool,
     /// The progress last reported to the application.
     pub reported: Progress,
-    /// Bytes read.
+    /// Number of bytes read.
     pub read: Bytes,
-    /// The application wants to hear once this many have arrived.
+    /// Bytes read at which the application wants a cue.
     pub receive_mark: Bytes,
-    /// The application wants to be called.
+    /// When the application wants a cue.
     pub call_at: Time,
-    /// The stack wants to be woken.
+    /// When the stack wants to be woken.
     pub timeout: Time,
-    /// When data could flow.
+    /// When the connection was established.
     pub established_at: Time,
-    /// The last state of its sender that the stack reported.
+    /// The sender state that the stack reported last.
     pub state: State,
-    /// Datagrams in a row beyond the window.
+    /// Number of consecutive datagrams beyond the window.
     pub beyond: u32,
-    /// The application has given the connection up here.
+    /// The application has given up the connection at this end.
     pub is_given_up: bool,
 }
 
-/// What a stack did that no stack may do.
+/// A fault of a stack, in words and by kind.
 pub type Wrong = (String, StackFaultKind);
 
 impl Half {
@@ -132,12 +132,12 @@ impl Half {
         }
     }
 
-    /// When the end is to be woken.
+    /// The next time to wake this end.
     pub fn next_wake(&self) -> Time {
         self.timeout.min(self.call_at)
     }
 
-    /// Read what has arrived, and give the stack what it takes.
+    /// Reads what has arrived, and gives the stack as many bytes as it accepts.
     pub fn move_bytes(&mut self, now: Time) {
         self.read += self.endpoint.read(now);
         for round in 0.. {
@@ -164,7 +164,7 @@ impl Half {
         }
     }
 
-    /// The next datagram to send over this MTU, if there is one; or what the stack does that none may.
+    /// The next datagram to send over this MTU, if any; an error if the stack breaks a rule.
     pub fn transmit(&mut self, now: Time, mtu: u32, datagram: &mut Vec<u8>) -> Result<Option<Ecn>, Wrong> {
         let before = self.endpoint.flight();
         let Some(ecn) = self.endpoint.poll_transmit(now, datagram) else { return Ok(None) };
@@ -188,14 +188,14 @@ impl Half {
         Ok(Some(ecn))
     }
 
-    /// Is it waiting for something that only the stack can bring about?
+    /// Whether the end waits for something that only the stack can do.
     pub fn waits(&self) -> bool {
         let unsent = self.to_write > 0 || self.is_finishing && !self.reported.is_acknowledged;
         !self.reported.is_closed && (!self.reported.is_established || unsent)
     }
 }
 
-/// How far the stack has come at one end since the last report to its application.
+/// Progress of the stack at one end since the last report to its application.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     reported: Progress,
@@ -203,32 +203,32 @@ pub struct Step {
 }
 
 impl Step {
-    /// The connection has failed: there is no other news.
+    /// Whether the connection has failed. If so, nothing else is reported.
     pub fn has_failed(&self) -> bool {
         self.now.has_failed
     }
 }
 
-/// What a step may be news of, in the order in which an application hears of it.
+/// Kinds of progress, in the order in which an application is notified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum News {
     /// Data may flow.
     Established,
     /// The bytes that the application waits for have arrived.
     Received,
-    /// The peer has finished.
+    /// The peer has finished sending.
     PeerFinished,
     /// Both directions are done.
     Closed,
 }
 
 impl News {
-    /// Every kind of news, in the order in which it is handed over.
+    /// Every kind of progress, in the order of notification.
     pub const IN_ORDER: [News; 4] = [News::Established, News::Received, News::PeerFinished, News::Closed];
 }
 
 impl Half {
-    /// Ask the stack how far it has come.
+    /// Reads the stack's progress.
     pub fn step(&mut self, at: Time) -> Step {
         let now = self.endpoint.progress();
         if now.is_established && !self.reported.is_established {
@@ -237,8 +237,8 @@ impl Half {
         Step { reported: std::mem::replace(&mut self.reported, now), now }
     }
 
-    /// The cue for the application, if a step is news of this. Asked just before the cue is given, as the application's
-    /// answer to an earlier cue counts.
+    /// The cue for the application, if the step brings this kind of progress. Evaluated just before the cue is given,
+    /// because the application may have reacted to an earlier cue.
     fn cue(&mut self, connection: Connection, news: News, Step { reported, now }: Step) -> Option<Cue> {
         match news {
             News::Established => {
@@ -262,7 +262,8 @@ impl Half {
 }
 
 impl Live {
-    /// Has the application of an end given it up? The other end may never hear of it, as before a handshake.
+    /// Whether the application has given up the connection at one end. The other end may never learn of it, for example
+    /// before a handshake.
     pub fn is_given_up(&self) -> bool {
         self.halves.iter().any(|half| half.is_given_up)
     }
@@ -272,7 +273,7 @@ impl Live {
         self.halves.iter().all(|half| half.reported.is_closed)
     }
 
-    /// What its stack says last; one that panics even then has said its last before.
+    /// Reads the final state of both ends. If the stack panics, the state read before stays.
     pub fn end(&mut self) {
         for half in &mut self.halves {
             if let Ok(state) = catch_unwind(AssertUnwindSafe(|| half.endpoint.state())) {
@@ -282,25 +283,25 @@ impl Live {
     }
 }
 
-/// What is to be done for an action of an application.
+/// What an action of an application requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
-    /// It concerns no connection: the flow's own code does it.
+    /// The flow itself must handle the action: it concerns no connection.
     Elsewhere,
-    /// Its connection is over.
+    /// Nothing: the connection is over.
     Nothing,
-    /// The end of the connection of this serial number is to be served: it knows what is wanted of it.
+    /// The end of the connection with this serial number must be served: the action is recorded there.
     Service(u32),
-    /// The stack is to close that end first: it has no way to take back what it holds.
+    /// The stack must first close that end: it cannot take back bytes that it holds.
     Closing(u32),
 }
 
-/// The scenario's flows of these stacks, nothing of them begun; an error as before a simulation.
+/// The flows of a scenario that use foreign stacks, without starting them; errors as before a simulation.
 pub fn flows(scenario: &Scenario, stacks: &Stacks) -> Result<Vec<Foreign>, ScenarioError> {
     Ok(build::build(scenario, &Makers::new(), stacks, &NO_MAKERS)?.foreign)
 }
 
-/// What a stack that unwound did wrong, for people.
+/// Message of a stack's panic, for display.
 pub fn what_unwound(payload: &(dyn Any + Send)) -> String {
     if let Some(Misuse(what)) = payload.downcast_ref() {
         return what.clone();
@@ -311,7 +312,7 @@ pub fn what_unwound(payload: &(dyn Any + Send)) -> String {
 }
 
 impl Foreign {
-    /// The stack did what no stack may.
+    /// A fault of this flow's stack.
     pub fn fault(&self, at: Time, what: String, kind: StackFaultKind) -> Box<StackFault> {
         let (scenario, seed) = self.scenario.clone();
         Box::new(StackFault {
@@ -326,7 +327,7 @@ impl Foreign {
         })
     }
 
-    /// Too much was done at once.
+    /// The fault of doing too much work at one instant.
     pub fn fault_of_haste(&self, at: Time) -> Box<StackFault> {
         let what = format!(
             "it sent or woke {MOST_AT_AN_INSTANT} times without letting time pass. If no link of its path has a rate, \
@@ -335,7 +336,7 @@ impl Foreign {
         self.fault(at, what, StackFaultKind::Haste)
     }
 
-    /// Open a connection, the flow's `turn`-th.
+    /// Opens the flow's `turn`-th connection; returns its serial number.
     pub fn open(&mut self, connection: Connection, turn: u32, now: Time) -> u32 {
         let seed = self.seeds.bits();
         let (cc, cc_params) = &self.algorithms[turn as usize % self.algorithms.len()];
@@ -355,24 +356,24 @@ impl Foreign {
         serial
     }
 
-    /// An end of a connection that is there.
+    /// An end of an open connection.
     pub fn half(&mut self, serial: u32, side: Side) -> Option<&mut Half> {
         let live = self.live.iter_mut().find(|live| live.serial == serial)?;
         Some(&mut live.halves[usize::from(side == Side::Server)])
     }
 
-    /// The cue for the application at an end, if a step is news of this.
+    /// The cue for the application at an end, if the step brings this kind of progress.
     pub fn cue(&mut self, serial: u32, side: Side, news: News, step: Step) -> Option<Cue> {
         let live = self.live.iter_mut().find(|live| live.serial == serial)?;
         live.halves[usize::from(side == Side::Server)].cue(live.connection, news, step)
     }
 
-    /// The connection of this number.
+    /// The open connection of this number.
     pub fn of(&mut self, connection: Connection) -> Option<&mut Live> {
         self.live.iter_mut().find(|live| live.connection == connection)
     }
 
-    /// Note at an end what its application wants of it.
+    /// Records at an end what its application requests.
     pub fn note(&mut self, side: Side, action: &Action) -> Wanted {
         let connection = match *action {
             Action::Write(connection, _)
@@ -408,13 +409,13 @@ impl Foreign {
         Wanted::Service(live.serial)
     }
 
-    /// When the first of its ends is to be woken.
+    /// The earliest wake of this flow's ends.
     pub fn next_wake(&self) -> Time {
         let halves = self.live.iter().flat_map(|live| &live.halves);
         halves.map(Half::next_wake).min().unwrap_or(Time::NEVER)
     }
 
-    /// Nothing will ever happen again, and an end waits for something.
+    /// Whether an end waits although no event can follow.
     pub fn is_stuck(&self) -> bool {
         self.under_way == 0
             && self.next_wake() == Time::NEVER
@@ -426,7 +427,7 @@ impl Foreign {
                 .any(Half::waits)
     }
 
-    /// Count something done at `now`; false if too much is done without time passing.
+    /// Counts a call at `now`; false if there are too many at one instant.
     pub fn is_advancing(&mut self, now: Time) -> bool {
         if self.busy_at != now {
             (self.busy_at, self.busy) = (now, 0);
@@ -437,8 +438,8 @@ impl Foreign {
 }
 
 impl Tally {
-    /// What a foreign connection has done. A packet its stack took for lost stands where TCP has a retransmission:
-    /// what was in it is sent again in another one.
+    /// Adds the counts of a foreign connection. A packet that its stack declared lost counts as a retransmission: its
+    /// content is sent again in another packet.
     pub fn add_foreign(&mut self, live: &Live) {
         let [client, server] = &live.halves;
         self.bytes_acked += client.state.bytes_acked;

@@ -1,7 +1,8 @@
-//! What is allowed but probably not meant: applications that do not adapt offering a link more than it carries.
+//! Warns about links that are allowed but probably unintended: unresponsive applications offer more load than the link
+//! carries.
 //!
-//! Payload only, so a link that is loaded to the brim by headers alone is not named. What a tunnel carries also loads
-//! the links beneath it; links of one channel share its air.
+//! Only payload counts, so a link that headers alone overload is not reported. Traffic in a tunnel also loads the links
+//! below it; links of one channel share its airtime.
 
 use std::collections::BTreeMap;
 
@@ -50,12 +51,12 @@ pub fn warnings(scenario: &Scenario, links: &[Link], flows: &[Flow], mut loads: 
     said
 }
 
-/// What a tunnel's link carries also goes over the route of its connection.
+/// Adds the load of a tunnel's link to the links on the route of its connection.
 fn spread(link: u32, load: f64, flows: &[Flow], loads: &mut [f64]) {
     for flow in flows {
         for (carried, route) in flow.carried.iter().zip([&flow.route, &flow.back]) {
             if *carried == Some(link) {
-                // Links that the scenario does not name have no rate.
+                // Hidden links, which the scenario does not name, have no rate.
                 for &below in route {
                     if let Some(sum) = loads.get_mut(below as usize) {
                         *sum += load;
@@ -67,7 +68,7 @@ fn spread(link: u32, load: f64, flows: &[Flow], loads: &mut [f64]) {
     }
 }
 
-/// bit/s of IP on average; `None`: without limit, or decided by what is beneath.
+/// Average capacity in bit/s of IP; `None`: unlimited, or determined by the links below.
 fn capacity(spec: &LinkSpec, link: &Link, duration_ps: u64) -> Option<f64> {
     let Some(first) = spec.rate_bps else { return link.nominal().map(|rate| rate.as_bps() as f64) };
     let (mut bits, mut rate, mut since) = (0.0, first, 0);
@@ -76,6 +77,6 @@ fn capacity(spec: &LinkSpec, link: &Link, duration_ps: u64) -> Option<f64> {
         (rate, since) = (step.rate_bps.unwrap_or(rate), step.at_ps);
     }
     let line = (bits + rate as f64 * (duration_ps - since) as f64) / duration_ps as f64;
-    // What the framing leaves of any rate.
+    // The fraction that the framing leaves of any rate.
     Some(spec.ip_rate_bps().map_or(line, |rate| line * (rate as f64 / first as f64)))
 }

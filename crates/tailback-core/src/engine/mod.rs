@@ -62,12 +62,12 @@ impl Simulation {
         Simulation::build_with(scenario, &Makers::new())
     }
 
-    /// As [`Simulation::build`], with algorithms of the caller's own that the scenario may name.
+    /// As [`Simulation::build`], with the caller's own algorithms, which the scenario may name.
     pub fn build_with(scenario: &Scenario, makers: &Makers) -> Result<Simulation, ScenarioError> {
         Simulation::build_hosting(scenario, makers, &Stacks::new())
     }
 
-    /// As [`Simulation::build_with`], with other people's stacks that flows may use instead of TCP.
+    /// As [`Simulation::build_with`], with foreign stacks that flows may use instead of TCP.
     pub fn build_hosting(
         scenario: &Scenario,
         makers: &Makers,
@@ -76,7 +76,7 @@ impl Simulation {
         Simulation::build_queueing(scenario, makers, stacks, &NO_MAKERS)
     }
 
-    /// As [`Simulation::build_hosting`], with queue disciplines of the caller's own that links may have.
+    /// As [`Simulation::build_hosting`], with the caller's own queue disciplines.
     pub fn build_queueing(
         scenario: &Scenario,
         makers: &Makers,
@@ -96,16 +96,16 @@ impl Simulation {
         Ok(Simulation { inner, most_rows, most_memory })
     }
 
-    /// What a run of the description will come to.
+    /// Estimated size of a run of the scenario.
     pub fn expected(scenario: &Scenario) -> Result<Expected, ScenarioError> {
         Ok(bounds::expected(scenario, &build::build(scenario, &Makers::new(), &Stacks::new(), &NO_MAKERS)?))
     }
 
-    /// Run until about `most` more events, packets and rows are done; between them a caller looks whether to go on,
-    /// however little simulated time they take. True when the run is over.
+    /// Runs for about `most` more units of work (events, packets and rows), so that the caller regularly regains
+    /// control, however little simulated time passes. Returns true when the run is over.
     ///
-    /// An error if so much was done in so little simulated time that the run would never end, or if the run holds more
-    /// than it may.
+    /// An error if the run does so much work in so little simulated time that it would never end, or if it exceeds its
+    /// limits on memory or connections.
     pub fn run_events(&mut self, most: u64) -> Result<bool, Box<ScenarioError>> {
         let (is_over, is_endless) =
             each!(&mut self.inner, network => (network.run(most), network.is_endless()));
@@ -172,12 +172,12 @@ impl Simulation {
         )
     }
 
-    /// What foreign stacks did that none may. Each ended its flow.
+    /// Faults of foreign stacks. Each ended its flow.
     pub fn faults(&self) -> impl Iterator<Item = &StackFault> {
         each!(&self.inner, network => network.faults.iter()).map(|(_, _, fault)| fault)
     }
 
-    /// Say where the panic was of which the latest fault speaks: who catches panics knows.
+    /// Adds the source location of a panic to the latest fault; only the panic handler knows the location.
     pub fn name_panic(&mut self, place: &str) {
         let faults = each!(&mut self.inner, network => &mut network.faults);
         if let Some((_, _, fault)) = faults.last_mut() {
@@ -187,7 +187,8 @@ impl Simulation {
         }
     }
 
-    /// An error once more rows are recorded than the scenario allows: estimates may be wrong.
+    /// An error once the run has recorded more rows than the scenario allows; the estimate before the run may be too
+    /// low.
     pub fn check_rows(&self) -> Result<(), ScenarioError> {
         let rows = self.recorder().map_or(0, Recorder::rows);
         if rows <= self.most_rows {
@@ -202,8 +203,8 @@ impl Simulation {
         ))
     }
 
-    /// Take rows that will not change any more, in whole groups of [`ROWS_A_GROUP`], first rows first; the tables at
-    /// the end then lack them. Who writes them down keeps the run in bounded memory.
+    /// Takes the oldest rows that will not change any more, in whole groups of [`ROWS_A_GROUP`]. The final tables then
+    /// lack them. A caller that writes them to disk keeps the memory of a run bounded.
     pub fn take_groups(&mut self) -> Vec<Table> {
         match &mut self.inner {
             Inner::Quiet(_) => Vec::new(),
@@ -212,12 +213,12 @@ impl Simulation {
         }
     }
 
-    /// What the polls have recorded so far, copied, for who draws while the run goes on.
+    /// A copy of the rows that polls have recorded so far, for plotting during the run.
     pub fn polled(&self) -> Vec<Table> {
         self.recorder().map_or_else(Vec::new, Recorder::polled)
     }
 
-    /// Names that the codes of `internals` stand for, so far: groups that were taken count in them.
+    /// The names behind the codes in table `internals` so far, including those of groups already taken.
     pub fn internals_names(&self) -> &[&'static str] {
         self.recorder().map_or(&[], Recorder::internals_names)
     }
@@ -230,23 +231,23 @@ impl Simulation {
         }
     }
 
-    /// Simulated time.
+    /// Current simulated time.
     pub fn now(&self) -> Time {
         each!(&self.inner, network => network.now)
     }
 
-    /// Events so far.
+    /// Number of events so far.
     pub fn events(&self) -> u64 {
         each!(&self.inner, network => network.events)
     }
 
-    /// The tables of what happened until now.
+    /// The tables of the run so far.
     pub fn finish(self) -> Tables {
         each!(self.inner, network => tables::collect(*network))
     }
 }
 
-/// The recorder that a scenario's instruments ask for, and what it polls; none if nothing is to be recorded.
+/// The recorder that a scenario's instruments need, and what it polls; `None` if they record nothing.
 fn instruments(scenario: &Scenario, parts: &Parts) -> Result<Option<(Recorder, Polling)>, ScenarioError> {
     let wanted = &scenario.instruments;
     let names = Names {
@@ -280,7 +281,7 @@ fn instruments(scenario: &Scenario, parts: &Parts) -> Result<Option<(Recorder, P
     Ok(Some((recorder, polling)))
 }
 
-/// What instruments may name.
+/// Names that instruments may refer to.
 struct Names<'a> {
     flows: Vec<&'a str>,
     links: Vec<&'a str>,
@@ -313,7 +314,7 @@ fn numbers(
     each.collect()
 }
 
-/// What is recorded of each flow, and whether its packets are.
+/// What to record of each flow, and whether that includes its packets.
 fn recorded_flows(
     wanted: &Instruments,
     names: &Names<'_>,
@@ -335,7 +336,7 @@ fn recorded_flows(
     Ok((flows, packets_of))
 }
 
-/// Which events of each link's queue are recorded. Who wants every event gets drops and marks too.
+/// Which events of each link's queue to record. A link with every event also has drops and marks.
 fn recorded_queues(wanted: &Instruments, names: &Names<'_>) -> Result<Vec<QueueEvents>, ScenarioError> {
     let mut queues = vec![QueueEvents::None; names.links.len()];
     let all_events = names.links("queues", &wanted.queues)?;
@@ -348,7 +349,7 @@ fn recorded_queues(wanted: &Instruments, names: &Names<'_>) -> Result<Vec<QueueE
     Ok(queues)
 }
 
-/// Which flows and links are polled, and when first.
+/// Which flows and links to poll, and when to begin.
 fn polling(wanted: &Instruments, names: &Names<'_>, window: &Window) -> Result<Polling, ScenarioError> {
     let flows = names.flows("polls", &wanted.polls)?;
     let links = names.links("queue_polls", &wanted.queue_polls)?;

@@ -1,13 +1,13 @@
 //! The network as arrays, and the run loop.
 //!
 //! Elements: links, applications, the poll, flows of foreign stacks, and the ends of connections, which come and go and
-//! so stand last. Each has one armed wake. A link wakes when a packet arrives at its far end. An end wakes when a timer
-//! is due (its wake may be early, never late) or its application asked to. An application wakes at its starts, its
-//! stops or when it asked to.
+//! therefore have the highest numbers. Each element has at most one armed wake. A link wakes when a packet arrives at
+//! its far end. An end wakes when a timer is due (possibly early, never late) or at the time that its application
+//! requested. An application wakes at its starts, its stops and the times that it requested.
 //!
-//! This file keeps the state and runs the loop; each kind of element has its module: `links`, `ends`, `applications` and
-//! `polls`. Links that others serve are in `shared` and `tunnelled`, what links borrow while they work in `link_host`,
-//! what is done once an event is over in `small_queue`.
+//! This file keeps the state and runs the loop; each kind of element has its module: `links`, `ends`, `applications`
+//! and `polls`. `shared` and `tunnelled` are for links that another element serves, `link_host` has what a link borrows
+//! while it works, `small_queue` is TCP small queues.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ use crate::tcp::sender::CongestionEvent;
 use crate::time::{Duration, Time};
 use crate::traffic::Actions;
 
-/// Polling, if any.
+/// Polling of windows and queues.
 #[derive(Debug, Default)]
 pub struct Polling {
     pub interval: Duration,
@@ -54,20 +54,20 @@ pub struct Polling {
     pub links: Vec<u32>,
 }
 
-/// What may be done in a span of simulated time. A path without rate and with next to no delay lets senders do so much
-/// at once that the run would never end: it is refused then, after a second or so.
+/// Limit on the work per span of simulated time. A path without rate and with almost no delay lets senders do so much
+/// work at one instant that the run would never end; the budget refuses such a run after about a second.
 struct Budget {
     /// When the span ends.
     until: Time,
-    /// The work at which the budget is used up.
+    /// The work count at which the budget is used up.
     stop: u64,
-    /// The most that may be saved up.
+    /// Limit on the budget saved from earlier spans.
     most: u64,
 }
 
 impl Budget {
     const SPAN: Duration = Duration::from_ps(100_000_000);
-    /// Two thousand million a simulated second: thrice what 1 Tbit/s of full packets takes.
+    /// 2·10⁹ per simulated second: three times what 1 Tbit/s of full packets takes.
     const A_SPAN: u64 = 200_000;
     /// For bursts: a flow may send a window of thousands of packets at once.
     const AT_ONCE: u64 = 2_000_000;
@@ -87,10 +87,10 @@ impl Budget {
     }
 }
 
-/// The most that a run has held at once.
+/// Peak use of memory by a run, by kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Held {
-    /// In queues and on links.
+    /// Packets in queues and on links.
     pub packets: u64,
     /// Connections of tailback's TCP.
     pub connections: u64,
@@ -101,14 +101,14 @@ pub struct Held {
 }
 
 impl Held {
-    /// A slot of the arena, and a place in a queue.
+    /// A slot of the arena and an entry in a queue.
     const PACKET: u64 = (size_of::<Segment>() + size_of::<Packet>()) as u64;
-    /// Both ends with their buffers: `tests/memory.rs` holds the engine to it.
+    /// Both ends with their buffers; `tests/memory.rs` checks it.
     const CONNECTION: u64 = 6_400;
-    /// Measured of a thousand at once that carried 20 kB each: quinn 13 kB, s2n-quic 51 kB.
+    /// Measured with a thousand at once that carried 20 kB each: quinn 13 kB, s2n-quic 51 kB.
     const FOREIGN: u64 = 64_000;
 
-    /// Memory taken, about.
+    /// Approximate bytes of memory.
     pub fn bytes(self) -> u64 {
         self.packets * Held::PACKET
             + self.connections * Held::CONNECTION
@@ -117,14 +117,14 @@ impl Held {
     }
 }
 
-/// A network under way.
+/// A running network.
 pub struct Network<P> {
     pub now: Time,
     pub end: Time,
     schedule: Schedule,
     pub links: Vec<Link>,
     channels: Vec<Channel>,
-    /// How arrivals of each link may be taken.
+    /// How the arrivals of each link may be batched.
     ways: Vec<ahead::Way>,
     pub named_links: usize,
     pub flows: Vec<Flow>,
@@ -133,23 +133,23 @@ pub struct Network<P> {
     pub connections: Connections,
     /// Flows of foreign stacks.
     pub foreign: Vec<Foreign>,
-    /// What their stacks did wrong: the flow, how many connections ended by it, and the fault.
+    /// Faults of foreign stacks: the flow, the number of connections that the fault ended, and the fault.
     pub faults: Vec<(u32, u64, StackFault)>,
-    /// What ends dropped on arrival.
+    /// Packets that ends dropped on arrival.
     pub receiver_drops: ReceiverDropCounts,
-    /// The flow that wanted more foreign connections at once than a run has.
+    /// The flow that exceeded the limit on foreign connections open at once.
     pub crowded: Option<u32>,
-    /// Foreign connections that are open.
+    /// Number of open foreign connections.
     foreign_open: usize,
-    /// The most there were at once.
+    /// Peak of `foreign_open`.
     foreign_peak: usize,
-    /// How much more may be done before time passes.
+    /// Work that may still be done before simulated time must advance.
     budget: Budget,
-    /// What finished connections have left for the next between the same hosts.
+    /// Metrics that closed connections have left for later ones between the same hosts.
     host_metrics: BTreeMap<host_metrics::Pair, Metrics>,
-    /// Addresses of ends that are done, to close after the event.
+    /// Addresses of ends that are done and are closed after the event.
     leaving: Vec<u32>,
-    /// What waits for the end of the event.
+    /// Work deferred to the end of the event.
     after_event: AfterEvent,
     pub arena: Arena,
     fate: Fate,
@@ -168,12 +168,12 @@ impl<P: Probe> Network<P> {
     pub fn new(parts: Parts, probe: P, polling: Polling) -> Self {
         let (links, flows) = (parts.links.len(), parts.flows.len());
         let elements = links + flows + 1 + parts.foreign.len();
-        // Rows of losses show the numbers of packets, which are in the order in which they leave.
+        // Rows of drops show packet numbers, which follow the order of departure.
         let shows_numbers =
             P::WANTS && (0..links as u32).any(|link| probe.wants_event(link, QueueEvent::Drop));
         let schedule = Schedule::new(links, elements);
-        // Where links wake among the timers, nothing is ever before the next of those.
-        // What is taken together is not asked whether a wire has damaged it.
+        // With links among the timers, `next_timer` is always due first, so batching would gain nothing. Batching does
+        // not check for packets that a wire has damaged.
         let may_damage = parts.links.iter().any(Link::may_damage);
         let ways = match P::EACH || !schedule.has_row() || may_damage {
             true => vec![ahead::Way::SINGLY; links],
@@ -235,30 +235,30 @@ impl<P: Probe> Network<P> {
         (self.links.len() + self.flows.len() + 1 + self.foreign.len() + index) as u32
     }
 
-    /// What the run has done: events, packets and rows. One event may send a window of packets, or poll many flows.
+    /// Work done by the run: events, packets and rows. One event may send a window of packets, or poll many flows.
     #[inline]
     pub fn work(&self) -> u64 {
         self.events + self.arena.ever() + self.probe.rows()
     }
 
-    /// The most held at once until now. What was given back stays for the next, so none of these numbers falls.
+    /// Peak use of memory so far. Freed memory is kept for reuse, so these numbers never fall.
     pub fn held(&self) -> Held {
         let (packets, payloads) = self.arena.held();
         let (connections, foreign) = (self.connections.places() as u64, self.foreign_peak as u64);
         Held { packets, connections, foreign, payloads }
     }
 
-    /// The foreign stack's side of a flow that has one.
+    /// The foreign stack of a flow that has one.
     pub fn foreign_of(&self, flow: usize) -> &Foreign {
         &self.foreign[self.flows[flow].foreign as usize]
     }
 
-    /// Whether so much was done in so little simulated time that the run would never end.
+    /// Whether the run does so much work in so little simulated time that it would never end.
     pub fn is_endless(&self) -> bool {
         self.work() >= self.budget.stop
     }
 
-    /// Run for about so much more work. True when the run is over, or [`Network::is_endless`].
+    /// Runs for about `most` more units of work. True when the run is over, or [`Network::is_endless`].
     pub fn run(&mut self, most: u64) -> bool {
         let stop = self.work().saturating_add(most);
         let mut pause = stop.min(self.budget.stop);

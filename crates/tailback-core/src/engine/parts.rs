@@ -1,4 +1,4 @@
-//! What a network is built of, and how a bad description is refused.
+//! The parts from which a network is built, and the errors for a bad scenario.
 
 use super::foreign::Foreign;
 use super::network::flow::Flow;
@@ -18,7 +18,7 @@ pub struct Parts {
     /// Flows of foreign stacks.
     pub foreign: Vec<Foreign>,
     pub end: Time,
-    /// What is allowed but probably not meant.
+    /// Settings that are allowed but probably unintended.
     pub warnings: Vec<String>,
 }
 

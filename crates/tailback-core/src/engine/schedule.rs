@@ -1,12 +1,12 @@
-//! Who wakes next: an indexed 4-ary min-heap with at most one armed wake an element.
+//! The schedule of wakes: an indexed 4-ary min-heap with at most one armed wake per element.
 //!
-//! An element (a link, a sender, an application) that has several things to wait for arms the earliest; what
-//! stands behind it in the element's own FIFO is armed when its turn comes. So the heap is as small as the
-//! network, not as large as the packets under way. Of equal times the element armed first wakes first.
+//! An element (a link, a sender, an application) that waits for several events arms the earliest; later ones stay in
+//! the element's own FIFO until their turn. So the size of the heap follows the size of the network, not the number of
+//! packets in flight. Of wakes at equal times, the one armed first comes first.
 //!
-//! A few links stand apart from the heap, in a row: they wake for every packet, and to look at all of them is
-//! quicker than to sift. The rest are timers, which are many and mostly wait. The earlier of the row's least and
-//! the heap's top is the next wake.
+//! A few links are kept outside the heap, in a row: they wake for every packet, and scanning the row is faster than
+//! sifting. All other elements are timers, which are many and mostly wait. The next wake is the earlier of the row's
+//! minimum and the heap's top.
 //!
 //! The heap (Williams 1964; d-ary: Johnson 1975) keeps 16-byte records: time, then arming number and element in
 //! one word, compared as one 128-bit number. Four children share a cache line.
@@ -16,10 +16,10 @@ use crate::time::Time;
 /// Bits of the low word that hold the element: 4 million elements, and 4·10¹² armings.
 const ELEMENT_BITS: u32 = 22;
 const ELEMENT_MASK: u64 = (1 << ELEMENT_BITS) - 1;
-/// Position of an element that is not armed.
+/// Heap position of an element that is not armed.
 const UNARMED: u32 = u32::MAX;
 const ARITY: usize = 4;
-/// More links than this go into the heap with the others.
+/// With more links than this, all links go into the heap.
 const LONGEST_ROW: usize = 8;
 
 /// An armed wake: (time, arming number, element) in one comparable number.
@@ -49,30 +49,30 @@ impl Wake {
 
 /// The pending wakes of a network.
 ///
-/// The loop it is made for: `peek`, let the element work, then `arm` it at its next wake or `disarm` it. That
-/// replaces the top of the heap in place; popping first would sift twice.
+/// Intended loop: `peek`, let the element work, then `arm` it at its next wake or `disarm` it. That replaces the top of
+/// the heap in place; popping first would sift twice.
 #[derive(Clone, Debug, Default)]
 pub struct Schedule {
     row: Row,
     heap: Heap,
-    /// Armings so far.
+    /// Number of armings so far.
     armed: u64,
 }
 
 impl Schedule {
-    /// An empty schedule for elements 0..n, of which the first `links` wake often; elements from n on may be armed
-    /// too and make it grow.
+    /// An empty schedule for elements 0..n, of which the first `links` wake often. Arming an element beyond n makes the
+    /// schedule grow.
     pub fn new(links: usize, elements: usize) -> Self {
         let links = if links <= LONGEST_ROW { links } else { 0 };
         Schedule { row: Row::new(links), heap: Heap::new(links as u32, elements - links), armed: 0 }
     }
 
-    /// Do links stand apart from the timers, so that [`Self::next_timer`] is of no link?
+    /// Whether links are kept in the row, so that [`Self::next_timer`] never concerns a link.
     pub fn has_row(&self) -> bool {
         !self.row.wakes.is_empty()
     }
 
-    /// How many elements are armed.
+    /// Number of armed elements.
     pub fn len(&self) -> usize {
         self.row.wakes.iter().filter(|wake| **wake != Wake::NEVER).count() + self.heap.wakes.len()
     }
@@ -82,7 +82,7 @@ impl Schedule {
         self.len() == 0
     }
 
-    /// The earliest wake and whose it is.
+    /// The earliest wake and its element.
     #[inline]
     pub fn peek(&self) -> Option<(Time, u32)> {
         let timer = self.heap.wakes.first().copied().unwrap_or(Wake::NEVER);
@@ -91,27 +91,27 @@ impl Schedule {
         (top.time != u64::MAX).then(|| (Time::from_ps(top.time), top.element()))
     }
 
-    /// The earliest wake of those that stand apart from the row.
+    /// The earliest wake in the heap.
     #[inline(always)]
     pub fn next_timer(&self) -> Time {
         self.heap.wakes.first().map_or(Time::NEVER, |wake| Time::from_ps(wake.time))
     }
 
-    /// The earliest wake of the others in the row.
+    /// The earliest wake in the row, except that of `link`.
     #[inline(always)]
     pub fn next_link_but(&self, link: u32) -> Time {
         let others = self.row.wakes.iter().enumerate().filter(|(other, _)| *other != link as usize);
         Time::from_ps(others.map(|(_, wake)| wake.time).min().unwrap_or(u64::MAX))
     }
 
-    /// A place among equals, behind all that are armed now: see [`Self::arm_in`].
+    /// Reserves an arming number, after all wakes armed now: see [`Self::arm_in`].
     #[inline(always)]
     pub fn take_place(&mut self) -> u64 {
         self.armed += 1;
         self.armed
     }
 
-    /// Arm an element of the row as if that had been done when `place` was taken.
+    /// Arms an element of the row as if it had been armed when `place` was reserved.
     pub fn arm_in(&mut self, place: u64, element: u32, time: Time) {
         assert!(place >> (64 - ELEMENT_BITS) == 0, "the schedule has run out of arming numbers");
         self.row.put(element as usize, Wake::new(time, place, element));
@@ -126,8 +126,8 @@ impl Schedule {
         self.heap.armed_at(element)
     }
 
-    /// Wake `element` at `time`, instead of whenever it was armed for. [`Time::NEVER`] disarms. Armed again at
-    /// the same time it keeps its place among equals; at another time it joins them last.
+    /// Arms `element` for `time`, replacing its armed wake. [`Time::NEVER`] disarms it. Rearmed for the same time, it
+    /// keeps its order among equal times; for another time, it comes last among equals.
     #[inline(always)]
     pub fn arm(&mut self, element: u32, time: Time) {
         match self.row.wakes.get(element as usize) {
@@ -152,7 +152,7 @@ impl Schedule {
         }
     }
 
-    /// A wake that comes after all armed for the same time before.
+    /// A wake that comes after all wakes armed earlier for the same time.
     #[inline]
     fn number(&mut self, time: Time, element: u32) -> Wake {
         self.armed += 1;
@@ -160,7 +160,7 @@ impl Schedule {
         Wake::new(time, self.armed, element)
     }
 
-    /// Forget `element`'s wake, if any.
+    /// Disarms `element`.
     pub fn disarm(&mut self, element: u32) {
         match (element as usize) < self.row.wakes.len() {
             true => self.row.put(element as usize, Wake::NEVER),
@@ -168,7 +168,7 @@ impl Schedule {
         }
     }
 
-    /// Take the earliest wake.
+    /// Removes and returns the earliest wake.
     pub fn pop(&mut self) -> Option<(Time, u32)> {
         let (time, element) = self.peek()?;
         self.disarm(element);
@@ -176,7 +176,7 @@ impl Schedule {
     }
 }
 
-/// The wakes of a few elements, each in its place.
+/// Wakes of a few elements, indexed by element.
 #[derive(Clone, Debug, Default)]
 struct Row {
     wakes: Vec<Wake>,
@@ -187,7 +187,7 @@ impl Row {
         Row { wakes: vec![Wake::NEVER; elements] }
     }
 
-    /// Looked for when it is asked for: most armings move the wake that was the least.
+    /// Computed on demand: most armings move the wake that was the minimum.
     #[inline(always)]
     fn least(&self) -> Wake {
         let Some((first, others)) = self.wakes.split_first() else { return Wake::NEVER };
@@ -206,13 +206,13 @@ impl Row {
     }
 }
 
-/// Wakes of all elements that are not links.
+/// The wakes of all elements outside the row.
 #[derive(Clone, Debug, Default)]
 struct Heap {
     wakes: Vec<Wake>,
-    /// The lowest element it may hold.
+    /// The lowest element that the heap may hold.
     first: u32,
-    /// Where each element's wake is among `wakes`, from `first` on.
+    /// Index into `wakes` for each element from `first` on.
     position: Vec<u32>,
 }
 
@@ -229,7 +229,7 @@ impl Heap {
         }
     }
 
-    /// Put a wake in the place of its element's present one.
+    /// Replaces the wake of an element, or adds one.
     #[inline]
     fn arm(&mut self, wake: Wake) {
         let place = (wake.element() - self.first) as usize;
@@ -332,7 +332,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// The plain twin: an ordered set of (time, arming number, element).
+    /// Reference model: an ordered set of (time, arming number, element).
     #[derive(Default)]
     struct Plain {
         wakes: BTreeSet<(Time, u64, u32)>,

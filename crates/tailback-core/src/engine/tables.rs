@@ -1,4 +1,4 @@
-//! The tables every run leaves, whatever was recorded.
+//! The tables that every run produces, with or without instruments.
 
 use std::collections::BTreeMap;
 
@@ -102,19 +102,19 @@ fn congestion<P: Probe>(network: &Network<P>) -> Table {
     network.congestion.iter().map(row).collect::<Congestion>().into_table()
 }
 
-/// What ends dropped on arrival, by flow and direction: packets and bytes.
+/// Packets and bytes that ends dropped on arrival, by flow and direction.
 #[derive(Clone, Debug, Default)]
 pub struct ReceiverDropCounts(BTreeMap<(u32, bool), (u64, Bytes)>);
 
 impl ReceiverDropCounts {
-    /// One more, which a wire had damaged.
+    /// Counts one more packet that a wire had damaged.
     pub fn add(&mut self, packet: &Packet) {
         let (packets, bytes) = self.0.entry((packet.flow.0, packet.is_reverse)).or_default();
         *packets += 1;
         *bytes += Bytes::from(packet.bytes);
     }
 
-    /// A row for each flow and direction that lost some.
+    /// A row for each flow and direction with drops.
     pub fn table(&self) -> Table {
         let row = |(&(flow, reverse), &(packets, bytes)): (&(u32, bool), &(u64, Bytes))| ReceiverDropRow {
             flow: FlowId(flow),
@@ -127,7 +127,7 @@ impl ReceiverDropCounts {
     }
 }
 
-/// What stacks did that none may: each with its flow's number, and how many connections ended by it.
+/// Faults of foreign stacks, each with its flow's number and the number of connections that it ended.
 pub fn stack_faults(faults: &[(u32, u64, StackFault)]) -> Table {
     let row = |(flow, connections, fault): &(u32, u64, StackFault)| StackFaultRow {
         t_s: fault.at.as_secs_f64(),

@@ -1,4 +1,4 @@
-//! Which connection carries the packets of which link, checked before time zero.
+//! Assigns each tunnel link to the connection that carries its packets, checked before time zero.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use crate::params::unknown_name;
 use crate::scenario::{FlowSpec, LinkSpec, Scenario, ScenarioError};
 use crate::traffic::registry as apps;
 
-/// Whether this link is a direction of a tunnel. Reads its medium's card, so that routes can be found first.
+/// Whether this link is a direction of a tunnel. Reads its medium's card, so it works before routes are known.
 pub fn is_tunnel(spec: &LinkSpec) -> bool {
     spec.medium.as_ref().is_some_and(|medium| is_carried(&medium.name))
 }
 
-/// Does this flow's connection carry the packets of links?
+/// Whether this flow's connection carries the packets of links.
 pub fn carries_packets(flow: &FlowSpec) -> bool {
     apps::traits(&flow.app.kind).carries_packets
 }
 
-/// Give each tunnel's connection its links.
+/// Assigns each tunnel's links to its connection.
 pub fn join(scenario: &Scenario, flows: &mut [Flow]) -> Result<(), ScenarioError> {
     let names: Vec<&str> = scenario.flows.iter().map(|flow| flow.name.as_str()).collect();
     let mut carriers = BTreeMap::new();
@@ -79,7 +79,7 @@ pub fn join(scenario: &Scenario, flows: &mut [Flow]) -> Result<(), ScenarioError
     Ok(())
 }
 
-/// Does the connection of flow `goal` carry flow `number`, through however many tunnels?
+/// Whether flow `number` travels in the connection of flow `goal`, directly or through further tunnels.
 fn is_inside(
     number: usize,
     goal: usize,

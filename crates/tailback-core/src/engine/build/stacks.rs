@@ -12,7 +12,7 @@ const MTU_RANGE: (u32, u32) = (68, 65_535);
 /// Every link that carries IPv6 carries packets of this many bytes (RFC 8200 section 5).
 const LEAST_V6_MTU: u32 = 1_280;
 
-/// An error if no packet, or no buffer, has the size that a connection asks for.
+/// An error if the MTU or a buffer of a connection is out of range.
 pub(super) fn check_sizes(flow: &FlowSpec, tcp: &TcpSpec, path: At) -> Result<(), ScenarioError> {
     let (least, high) = MTU_RANGE;
     let (low, packet) = match flow.ip {
@@ -70,8 +70,8 @@ pub(super) fn agreed_stacks(tcp: &TcpSpec, path: At) -> Result<[Stack; 2], Scena
     Ok(stacks)
 }
 
-/// Who marks data ECT(1) must respond to the share of marks, and so receive each one. An algorithm from outside is its
-/// maker's to judge.
+/// An algorithm that sends ECT(1) must respond to the fraction of marks, so its receiver must report each mark. For an
+/// algorithm from outside, its maker decides.
 pub(super) fn check_l4s(tcp: &TcpSpec, makers: &Makers, path: At) -> Result<(), ScenarioError> {
     if tcp.stack_params.get("accurate_echo") == Some(&Value::Flag(false)) {
         return Err(refuse(
@@ -99,7 +99,8 @@ pub(super) fn check_l4s(tcp: &TcpSpec, makers: &Makers, path: At) -> Result<(), 
     Ok(())
 }
 
-/// The variants of an algorithm that belong to a stack: its own name, then its system's.
+/// The variants of an algorithm that a stack prefers: the variant named after the stack, then that of its operating
+/// system.
 pub(super) fn preferred_variants(stack: &str) -> Vec<&str> {
     let system = stack.split('-').next().unwrap_or(stack);
     if system == stack { vec![stack] } else { vec![stack, system] }

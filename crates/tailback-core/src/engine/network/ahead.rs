@@ -1,14 +1,15 @@
-//! Arrivals of one link, taken one after another: as long as nothing else is due before the next of them, and those at
-//! ends that only receive also ahead of what else is to happen.
+//! Batches the arrivals of one link: as long as nothing else is due before the next arrival, and, at ends that only
+//! receive, even ahead of other events.
 //!
-//! Two links join the same two sides, and no other flow uses either: what one of them delivers makes ends send into the
-//! other, and only there. Then an arrival at an end that only receives changes nothing but this end and the back link,
-//! on which nothing arrives before its delay is over. So the run loop takes arrivals together, each at its own time,
-//! without visiting what happens elsewhere meanwhile. It stops at the next timer (perhaps of that end), and after the
-//! forward link's delay, within which no new arrival can come between them.
+//! Suppose two links join the same two sides and no other flow uses either: then a delivery by one of them makes ends
+//! send only into the other. An arrival at an end that only receives changes nothing but this end and the back link,
+//! where nothing arrives before its delay is over. So the run loop takes arrivals together, each at its own time,
+//! without visiting the events elsewhere in between. A batch ends at the next timer (which may be of that end), or
+//! after the forward link's delay, within which no new arrival can come in between.
 //!
-//! Each counts as the event it is, and links and timers are armed in the same order on each side, so that ties end as
-//! they do one by one. Runs that record each packet get them one by one: that is the plain twin (`tests/determinism.rs`).
+//! Each arrival counts as one event, and both sides arm links and timers in the same order, so that ties resolve as
+//! without batching. Runs that record each packet take arrivals one by one: they are the reference for the test in
+//! `tests/determinism.rs`.
 
 use super::Network;
 use super::flow::Flow;
@@ -21,31 +22,32 @@ use crate::probe::Probe;
 use crate::tcp::segment::ip_bytes;
 use crate::time::{Bytes, Time};
 
-/// No link.
+/// No such link.
 const ALONE: u32 = u32::MAX;
 
-/// How arrivals of a link may be taken.
+/// How the arrivals of a link may be batched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
-    /// Several together, in order.
+    /// Several arrivals may be taken together, in order.
     pub together: bool,
-    /// Ahead of others, where all that the link delivers is answered by this one; [`ALONE`]: by more than one.
+    /// The only link that carries responses to what this link delivers, so that arrivals may be taken ahead of other
+    /// events; [`ALONE`]: there are several such links.
     back: u32,
 }
 
 impl Way {
-    /// Each by itself.
+    /// No batching.
     pub(super) const SINGLY: Way = Way { together: false, back: ALONE };
 
-    /// Packets may come into this link ahead of others.
+    /// The back link, if this link's arrivals may be taken ahead of other events.
     pub(super) fn back(self) -> Option<u32> {
         (self.back != ALONE).then_some(self.back)
     }
 }
 
-/// That of each link. `keeps_order`: none are to be taken ahead.
+/// The mode of each link. `keeps_order`: no link may take arrivals ahead of other events.
 pub(super) fn ways(links: &[Link], flows: &[Flow], keeps_order: bool) -> Vec<Way> {
-    // Of each link those by which its flows come back, as far as there is one only.
+    // For each link, the link by which all its flows come back; `ALONE` if there are several.
     let mut backs: Vec<Option<u32>> = vec![None; links.len()];
     for flow in flows {
         let by_paths = flow.paths.iter().flatten();
@@ -74,27 +76,27 @@ pub(super) fn ways(links: &[Link], flows: &[Flow], keeps_order: bool) -> Vec<Way
     (0..links.len() as u32).map(way).collect()
 }
 
-/// How many arrivals ahead a segment is asked for, and the end it is for.
+/// How many arrivals ahead to prefetch the segment and its end.
 const FAR: usize = 8;
 const NEAR: usize = 4;
 
-/// Two different links.
+/// Borrows two different links.
 fn two_of(links: &mut [Link], one: usize, other: usize) -> [&mut Link; 2] {
     let (low, high) = links.split_at_mut(one.max(other));
     if one < other { [&mut low[one], &mut high[0]] } else { [&mut high[0], &mut low[other]] }
 }
 
 impl<P: Probe> Network<P> {
-    /// `link` has just delivered something: go on with what it delivers next, as long as nothing else is due before, or
-    /// nothing else depends on the order.
+    /// `link` has just delivered a packet: delivers its next ones, as long as nothing else is due before, or the order
+    /// does not matter.
     #[inline(never)]
     pub(super) fn run_on(&mut self, link: u32) {
         let back = self.ways[link as usize].back;
         let begun = self.now;
         let (mut reached, mut place) = (begun, None);
-        // What arrives until then has left the link's queue, and its wire will not lose it.
+        // Packets that arrive until then have left the link's queue, and its wire will not lose them.
         let departed = self.links[link as usize].departed_until(begun).min(self.end);
-        // Connections that are over are closed before anything else happens.
+        // Closed connections are removed before anything else happens.
         while !self.after_event.are_due {
             self.fetch_next(link);
             if back != ALONE && self.take_train(link, back, departed) {
@@ -117,7 +119,7 @@ impl<P: Probe> Network<P> {
             self.deliver(packet);
         }
         if let Some(place) = place {
-            // Whatever is not ahead of others has been done until then.
+            // Arrivals taken ahead of other events do not advance the clock.
             self.now = reached;
             let next = self.links[link as usize].next_wake();
             self.schedule.arm_in(place, link, next);
@@ -132,7 +134,7 @@ impl<P: Probe> Network<P> {
         !to.listens && to.end.only_receives(segment) && self.links[back as usize].is_busy_after(due)
     }
 
-    /// Have what the next arrivals need in the cache soon.
+    /// Prefetches what the next arrivals need.
     #[inline(always)]
     fn fetch_next(&self, link: u32) {
         if !self.connections.are_many() {
@@ -151,9 +153,9 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// As [`Self::run_on`], of full segments that come in order to one end, which arm no timer: what [`Self::deliver`] does
-    /// of each, without asking again what they do not change. An acknowledgement is written where the segment lay. True:
-    /// some were taken; perhaps the back link has dropped an acknowledgement.
+    /// As [`Self::run_on`], for a run of full segments that come in order to one end and arm no timer. Does what
+    /// [`Self::deliver`] does for each, without the checks that they cannot change, and writes each ACK in its
+    /// segment's slot. Returns true if it took any; the back link may then have dropped an ACK.
     #[inline(always)]
     fn take_train(&mut self, link: u32, back: u32, departed: Time) -> bool {
         let until = departed.min(self.schedule.next_timer());

@@ -1,4 +1,4 @@
-//! Applications: they receive cues, and their actions are carried out.
+//! Applications: passes them cues, and carries out their actions.
 
 use super::Network;
 use super::flow::NO_CONNECTION;
@@ -44,7 +44,7 @@ impl<P: Probe> Network<P> {
             self.actions = actions;
             return;
         }
-        // What was asked of one connection takes effect together, before the next one is looked at.
+        // All actions on one connection take effect together, before the next connection is examined.
         let mut touched = None;
         for action in actions.list.drain(..) {
             if let Some(index) = self.perform(number, side, action) {
@@ -65,9 +65,9 @@ impl<P: Probe> Network<P> {
         (address != NO_CONNECTION).then(|| index_of(address) + usize::from(side == Side::Server))
     }
 
-    /// Do what the application wants; the index of its end, if that may now have something to send or to report. Actions for
-    /// a connection that is over come to nothing. One arm an action, which is why it is long: split in two, it would
-    /// ask twice what the action is, at every response of a web server.
+    /// Carries out an action; returns the index of its end if that may now have something to send or to report. Actions
+    /// for a closed connection are ignored. The function is long because it has one arm per action: split in two, it
+    /// would match the action twice at every response of a web server.
     pub(super) fn perform(&mut self, number: usize, side: Side, action: Action) -> Option<usize> {
         match action {
             Action::WakeAt(time) => {

@@ -17,7 +17,7 @@ impl<P: Probe> Network<P> {
         let it = self.connections.at(index);
         let next = it.next_wake();
         if next > self.now && !it.listens {
-            // Its timers have moved on since it was armed, and time alone changes nothing before they are due.
+            // Its timers have moved since it was armed, and nothing happens at the end before they are due.
             it.armed = next;
             return self.schedule.arm(element, next);
         }
@@ -35,7 +35,7 @@ impl<P: Probe> Network<P> {
         self.schedule.arm(element, next);
     }
 
-    /// As [`Self::after`], for what happens less often than a segment arrives.
+    /// As [`Self::after`], out of line for events rarer than arriving segments.
     #[inline(never)]
     pub(super) fn after_apart(&mut self, index: usize) {
         self.after(index);
@@ -50,7 +50,7 @@ impl<P: Probe> Network<P> {
             it = self.connections.at(index);
         }
         loop {
-            // Written where it will lie; the slot is taken once there is a segment.
+            // The segment is composed in its slot, which is taken only if there is a segment.
             let slot = self.arena.next();
             let segment = self.arena.at_mut(slot);
             let composed = it.end.compose_next(self.now, segment);
@@ -72,7 +72,7 @@ impl<P: Probe> Network<P> {
                 self.note_queued(index, first, payload, bytes);
             }
             self.arena.take(slot);
-            // Unique among those open, as a port is.
+            // Unique among open connections, like a port.
             let conversation = (index >> 1) as u8;
             let packet = self.transmit(flow, is_server, conversation, first, 0, slot, bytes, ecn);
             if alike.number > 0 {
@@ -196,7 +196,7 @@ impl<P: Probe> Network<P> {
         packet
     }
 
-    /// Segments that differ from the one in `packet` by their place in the stream alone.
+    /// Sends copies of the segment in `packet` that differ only in their sequence number.
     #[inline(never)]
     fn transmit_alike(&mut self, mut packet: Packet, first: u32, alike: Alike) {
         for left in (0..alike.number).rev() {
@@ -227,7 +227,7 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// Take a pair of places for a new connection; false if there is none.
+    /// Allocates a pair for a new connection; false if no pair is free.
     pub(super) fn open(&mut self, number: usize, opening: Opening) -> bool {
         let flow = &mut self.flows[number];
         let count = &mut self.per_packet[number].count;
@@ -292,7 +292,7 @@ impl<P: Probe> Network<P> {
         self.close_finished();
     }
 
-    /// Free the pairs whose two ends are done, or one of whose ends gave up; no reset travels then.
+    /// Frees the pairs whose two ends are done, or one of whose ends gave up. No RST is sent then.
     pub(super) fn close_finished(&mut self) {
         let mut next = 0;
         while let Some(&address) = self.leaving.get(next) {
@@ -330,7 +330,7 @@ impl<P: Probe> Network<P> {
         self.leaving.clear();
     }
 
-    /// What a flow's connections have done until now.
+    /// Totals over a flow's connections until now.
     pub fn tally(&self, number: usize) -> Tally {
         let flow = &self.flows[number];
         let mut tally = flow.past;

@@ -1,4 +1,4 @@
-//! What the network knows of a flow.
+//! State that the network keeps for each flow.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::traffic::registry::App;
 /// Not an end's address: the highest generation of the last index.
 pub(super) const NO_CONNECTION: u32 = u32::MAX;
 
-/// What a flow counted.
+/// Packet counters of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FlowCount {
     pub packets_sent: u64,
@@ -23,12 +23,12 @@ pub struct FlowCount {
     pub connections_failed: u64,
 }
 
-/// What every packet of a flow touches, in one cache line.
+/// Fields of a flow that every packet touches, in one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub struct PerPacket {
     pub count: FlowCount,
-    /// Links of the route there and of the route back.
+    /// Number of links in the forward and in the reverse route.
     pub(super) hops: [u8; 2],
     pub(super) is_datagrams: bool,
 }
@@ -38,26 +38,26 @@ pub struct PerPacket {
 pub struct Flow {
     pub route: Vec<u32>,
     pub back: Vec<u32>,
-    /// Links that take the place of the first on the route there and back, by the connection's path.
+    /// Links that replace the first link of the forward and of the reverse route, by the connection's path.
     pub paths: Vec<[u32; 2]>,
     pub app: App,
-    /// The nodes of its client and its server.
+    /// Nodes of its client and its server.
     pub hosts: [u32; 2],
-    /// How its connections are made, client's end and server's; `None`: datagrams.
+    /// Blueprints of its connections' client and server ends; `None`: the flow sends datagrams.
     pub plan: Option<Box<[Blueprint; 2]>>,
     /// Its number among the flows of foreign stacks, or [`NOT_FOREIGN`].
     pub foreign: u32,
     pub start: Time,
-    /// Starts and stops to come, in turn.
+    /// Coming starts and stops, alternating.
     pub switches: VecDeque<Time>,
     pub wants_datagrams: bool,
-    /// What the datagrams of its client say of ECN.
+    /// ECN field of its client's datagrams.
     pub ecn: Ecn,
-    /// Bytes that each of its datagrams has more than its sender states, which counts an IPv4 header.
+    /// Bytes by which its datagrams are longer than the sender states: senders count an IPv4 header.
     pub beyond_v4: u32,
-    /// Its congestion events are not listed.
+    /// Congestion events of this flow are not listed.
     pub is_crowd: bool,
-    /// Of a tunnel's connection: the links whose packets its client's and its server's stream carry.
+    /// For a tunnel's flow: the links whose packets its client's and its server's stream carry.
     pub carried: [Option<u32>; 2],
     pub(super) is_on: bool,
     pub(super) wake: Time,
@@ -65,9 +65,9 @@ pub struct Flow {
     /// The client's address of each connection, by the number the application gave it.
     pub(super) connections: Vec<u32>,
     pub alive: u32,
-    /// The connection opened last.
+    /// The most recently opened connection.
     pub(super) latest: u32,
-    /// What the connections that are over have done.
+    /// Totals over the closed connections.
     pub past: Tally,
     pub finished: Time,
 }

@@ -1,7 +1,6 @@
-//! Flows of foreign stacks: datagrams go in and out, timers are kept, and the application hears of progress.
+//! Flows of foreign stacks: moves datagrams in and out, keeps timers, and reports progress to the application.
 //!
-//! A stack is not trusted. Whatever it does wrong ends its flow, with a row and a warning that name it; the other flows
-//! go on.
+//! A stack is not trusted. A fault ends its flow, with a row and a warning that name it; the other flows continue.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,17 +16,17 @@ use crate::tcp::sender::{CongestionEvent, CongestionEventKind};
 use crate::time::Time;
 use crate::traffic::{Action, Cue, Opening, Report, Side};
 
-/// Which end: the flow's number among those of foreign stacks, the connection's, and the side.
+/// Key of an end: the flow's number among those of foreign stacks, the connection's serial number, and the side.
 type Which = (usize, u32, Side);
 
-/// The number of a flow of tailback's own.
+/// Marks a flow that does not use a foreign stack.
 pub const NOT_FOREIGN: u32 = u32::MAX;
 
 fn other(side: Side) -> Side {
     if side == Side::Client { Side::Server } else { Side::Client }
 }
 
-/// Segments name an end by its connection and its side.
+/// Address of an end in a segment, from its connection and its side.
 fn address((_, serial, side): Which) -> u32 {
     serial << 1 | u32::from(side == Side::Server)
 }
@@ -37,7 +36,7 @@ impl<P: Probe> Network<P> {
         self.poll_element() + 1 + foreign as u32
     }
 
-    /// The flow is over: its stack did what no stack may. Its connections have failed, and none is opened again.
+    /// Ends a flow whose stack has a fault: its connections fail, and it opens no more.
     #[cold]
     fn accuse(&mut self, foreign: usize, what: String, kind: StackFaultKind) {
         let fault = self.foreign[foreign].fault(self.now, what, kind);
@@ -60,7 +59,7 @@ impl<P: Probe> Network<P> {
             if P::WANTS {
                 self.probe.abandoned(live.row);
             }
-            // A stack that panicked may panic again as it is dropped.
+            // Dropping a stack that panicked may panic again.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(live)));
         }
         self.per_packet[number].count.connections_failed += ended;
@@ -69,7 +68,7 @@ impl<P: Probe> Network<P> {
         self.faults.push((number as u32, ended, fault));
     }
 
-    /// Let the stack do something at one end; nothing once it did wrong, or if the end is gone.
+    /// Calls the stack at one end; `None` if its flow has ended or the end is gone.
     fn ask<R>(&mut self, which: Which, ask: impl FnOnce(&mut Half, Time) -> R) -> Option<R> {
         let (foreign, serial, side) = which;
         let now = self.now;
@@ -130,7 +129,7 @@ impl<P: Probe> Network<P> {
         self.schedule.arm(element, if next == Time::NEVER { next } else { next.max(self.now) });
     }
 
-    /// A datagram of a foreign flow is at its host.
+    /// Delivers a datagram of a foreign flow to its host.
     #[cold]
     #[inline(never)]
     pub(super) fn deliver_foreign(&mut self, packet: Packet) {
@@ -139,7 +138,7 @@ impl<P: Probe> Network<P> {
         let datagram = self.arena.take_payload(packet.slot);
         self.arena.release(packet.slot);
         let it = &mut self.foreign[foreign];
-        // A wire's copy was not counted when it left.
+        // Copies that a wire makes are not counted when they leave.
         it.under_way = it.under_way.saturating_sub(1);
         let which = (foreign, to >> 1, if to & 1 == 1 { Side::Server } else { Side::Client });
         if it.half(which.1, which.2).is_some() {
@@ -159,13 +158,14 @@ impl<P: Probe> Network<P> {
         let it = &mut self.foreign[foreign];
         it.under_way = it.under_way.saturating_sub(1);
         if it.is_stuck() {
-            // Its turn comes when the stack now at work has finished, which may be this one.
+            // Deferred, because the stack that is being called now may be this one.
             let (element, now) = (self.foreign_element(foreign), self.now);
             self.schedule.arm(element, now);
         }
     }
 
-    /// Something happened at an end: move bytes, send datagrams and report to the application until nothing is left to do.
+    /// Something happened at an end: moves bytes, sends datagrams and reports to the application until nothing is left
+    /// to do.
     fn serve_foreign(&mut self, which: Which) {
         loop {
             self.ask(which, Half::move_bytes);
@@ -202,7 +202,7 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// Send what the stack has to send now.
+    /// Sends the datagrams that the stack has ready.
     fn flush_foreign(&mut self, which: Which) {
         let (foreign, _, side) = which;
         loop {
@@ -234,12 +234,12 @@ impl<P: Probe> Network<P> {
             let first = if is_reverse { flow.back[0] } else { flow.route[0] };
             let slot = self.arena.keep(&segment);
             self.arena.carry(slot, datagram);
-            // Of a foreign stack's flow each connection is a stream: it has a port of its own.
+            // Each connection of a foreign stack's flow is a stream with a port of its own.
             self.transmit(number as u32, is_reverse, which.1 as u8, first, which.1 as u16, slot, bytes, ecn);
         }
     }
 
-    /// The time has come at which an application wanted to be called.
+    /// The time has come for which an application requested a call.
     fn call_back(&mut self, (foreign, serial, side): Which) {
         let it = &self.foreign[foreign];
         let flow = it.flow as usize;
@@ -248,7 +248,7 @@ impl<P: Probe> Network<P> {
         self.cue(flow, side, Cue::Due(connection));
     }
 
-    /// Report to the application what is new to it; true if there was anything.
+    /// Reports new progress to the application; true if there was any.
     fn report_to_foreign(&mut self, which: Which) -> bool {
         let (foreign, serial, side) = which;
         let Some(step) = self.ask(which, Half::step) else { return false };
@@ -278,7 +278,7 @@ impl<P: Probe> Network<P> {
         is_news
     }
 
-    /// The connection is over at both ends, or has failed at one.
+    /// Removes a connection that is closed at both ends, or has failed at one.
     fn close_foreign(&mut self, (foreign, serial, _): Which, has_failed: bool) {
         let it = &mut self.foreign[foreign];
         let Some(at) = it.live.iter().position(|live| live.serial == serial) else { return };
@@ -299,7 +299,7 @@ impl<P: Probe> Network<P> {
         self.cue(number, Side::Client, Cue::Released(live.connection));
     }
 
-    /// Do what the application of a foreign flow wants.
+    /// Carries out the actions of a foreign flow's application.
     pub(super) fn act_foreign(&mut self, number: usize, side: Side, actions: &mut Vec<Action>) {
         let foreign = self.flows[number].foreign as usize;
         let mut touched: Vec<u32> = Vec::new();
@@ -316,7 +316,7 @@ impl<P: Probe> Network<P> {
         self.arm_foreign(foreign);
     }
 
-    /// Do it; the connection, if it may now have something to send.
+    /// Carries out an action; returns the connection if it may now have something to send.
     fn perform_foreign(&mut self, number: usize, side: Side, action: Action) -> Option<u32> {
         let foreign = self.flows[number].foreign as usize;
         match self.foreign[foreign].note(side, &action) {
@@ -393,7 +393,7 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// Polling time for a foreign flow: its connection opened last.
+    /// Polls the most recently opened connection of a foreign flow.
     pub(super) fn poll_foreign(&mut self, number: u32) {
         let flow = &self.flows[number as usize];
         let Some(live) = self.foreign[flow.foreign as usize].live.last() else { return };

@@ -1,11 +1,11 @@
-//! The cache of metrics of every host, for stacks that keep one.
+//! The cache of TCP metrics in every host, for stacks that have one.
 
 use super::Network;
 use crate::probe::Probe;
 use crate::tcp::stack::MetricsCache;
 
-/// Whose metrics about whom: this end's host, the other's, and for connections of a path their own that path's
-/// first link, as each path leads to a host of its own.
+/// Key of an entry: this end's host, the peer's host, and the first link of a connection's own path. Each such path
+/// leads to a host of its own.
 pub(super) type Pair = (u32, u32, u32);
 
 impl<P: Probe> Network<P> {
@@ -20,7 +20,7 @@ impl<P: Probe> Network<P> {
         Some(if it.is_server() { (server, client, path) } else { (client, server, path) })
     }
 
-    /// A connection has closed at this end: keep what it has learnt.
+    /// A connection closes at this end: stores its metrics.
     pub(super) fn remember(&mut self, index: usize) {
         if let Some(pair) = self.pair(index) {
             let known = self.host_metrics.entry(pair).or_default();
@@ -28,8 +28,8 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// A connection opens, its client's end at this index: give both ends what earlier ones have learnt. Real ones
-    /// look it up when the handshake ends, a round trip later.
+    /// A connection opens with its client's end at this index: gives both ends the stored metrics. Real stacks look
+    /// them up when the handshake ends, a round trip later.
     pub(super) fn remind(&mut self, client: usize) {
         for index in [client, client + 1] {
             let known = self.pair(index).and_then(|pair| self.host_metrics.get(&pair));

@@ -1,4 +1,4 @@
-//! The network as links see it: what it lends to one, or to several that share a medium, while they work.
+//! The part of the network that links may use while they work.
 
 use crate::engine::arena::Arena;
 use crate::link::{Host, Watch};
@@ -12,28 +12,28 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Departure {
     pub flow: u32,
-    /// End of the connection that sent the bytes.
+    /// The end that sent the bytes.
     pub from: u32,
     pub bytes: u32,
 }
 
-/// What is to be done when an event is over.
+/// Work to do once an event is over.
 #[derive(Debug, Default)]
 pub(super) struct AfterEvent {
-    /// There are some: of these, or connections to close.
+    /// Whether there is any such work, or a connection to close.
     pub are_due: bool,
-    /// What left a host's own link, for its sender.
+    /// Bytes that left the first link of their route, with their sender.
     pub departed: Vec<Departure>,
 }
 
-/// What has arrived at the end of a link in this event. It is one packet nearly always.
+/// Packets that have arrived at a link's far end in this event: nearly always one.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     pub first: Option<Packet>,
     pub others: Vec<Packet>,
 }
 
-/// The network as links see it: borrowed by one, or by several that share a medium, while they work.
+/// The fields of a network that a link, or several links with one medium, borrow while they work.
 pub(super) struct LinkHost<'a, P> {
     pub link: u32,
     pub watches: bool,
@@ -43,7 +43,7 @@ pub(super) struct LinkHost<'a, P> {
     pub after_event: &'a mut AfterEvent,
 }
 
-/// The host of link `link` from the fields of a network, whose other fields stay free.
+/// Borrows those fields for link `link`; the other fields of the network stay accessible.
 macro_rules! lend {
     ($network:expr, $link:expr, $watches:expr) => {
         $crate::engine::network::link_host::LinkHost {
@@ -68,7 +68,7 @@ impl<P: Probe> LinkHost<'_, P> {
         backlog: Backlog,
         reason: Option<DropReason>,
     ) {
-        // Where only losses are, it is asked for those alone whether they are wanted.
+        // Runs that record only losses ask the probe for drops even if the queue is not watched.
         if P::WANTS && (self.watches || !P::EACH) && self.probe.wants_event(self.link, event) {
             let number = self.arena.number(packet.slot);
             self.probe.queue(self.link, &QueueRow { now: at, event, packet, number, backlog, reason });
@@ -113,7 +113,7 @@ impl<P: Probe> Watch for LinkHost<'_, P> {
         if !segment.flags.has(Flags::ACK) || segment.flags.has(Flags::SYN) {
             return None;
         }
-        // Offsets never wrap; their low half does, as on a wire.
+        // Offsets never wrap in the engine; their low 32 bits do, as on a wire.
         let mut sack = [[0; 2]; 4];
         for (to, block) in sack.iter_mut().zip(segment.sack_blocks()) {
             *to = [block.start as u32, block.end as u32];
@@ -131,7 +131,7 @@ impl<P: Probe> Watch for LinkHost<'_, P> {
 impl<P: Probe> Host for LinkHost<'_, P> {
     #[inline]
     fn deliver(&mut self, due: Time, packet: Packet) {
-        // Links wake at every arrival, so due is now.
+        // Links wake at every arrival, so the arrival is due now.
         if P::EACH {
             self.probe.left(due, self.link, &packet, self.arena.at(packet.slot));
         }
@@ -156,7 +156,7 @@ impl<P: Probe> LinkHost<'_, P> {
     fn note_departure(&mut self, packet: &Packet) {
         let segment = self.arena.at(packet.slot);
         if packet.hop == 0 && segment.len > 0 {
-            // The two ends of a connection are neighbours: an address differs from its peer's in the last bit.
+            // The two ends of a connection are neighbours: their addresses differ in the last bit.
             self.after_event.departed.push(Departure {
                 flow: packet.flow.0,
                 from: segment.to ^ 1,

@@ -1,4 +1,4 @@
-//! Links at work: what arrives goes to the next one, or to the end it is for.
+//! Links at work: a packet that has crossed a link enters the next one or is delivered to an end.
 
 use super::Network;
 use super::foreign::NOT_FOREIGN;
@@ -41,14 +41,13 @@ impl<P: Probe> Network<P> {
         self.inbox.others.clear();
     }
 
-    /// A link that decides itself when its packets leave.
+    /// Wakes a link that decides itself when its packets leave.
     #[inline(always)]
     fn wake_own(&mut self, link: u32) {
         let mut host = lend!(self, link, self.is_watched(link));
         let it = &mut self.links[link as usize];
         let next = it.advance(self.now, &mut self.fate, &mut host);
-        // What the next arrivals need comes from memory while this one is worked on, in the order in which one
-        // leads to the other.
+        // Prefetches for the next arrivals while this one is processed: the packet, then its segment, then its end.
         if let Some(next) = it.arriving(FAR) {
             self.arena.fetch(next.slot);
         }
@@ -60,12 +59,12 @@ impl<P: Probe> Network<P> {
                 self.connections.fetch_flight(self.arena.at(next.slot).to);
             }
         }
-        // Armed before anything is delivered: a delivery may push into this very link.
+        // Armed before delivery, because a delivery may push a packet into this very link.
         self.schedule.arm(link, next);
         self.settle_fate();
     }
 
-    /// As [`Self::push`], for those who are not in a hurry.
+    /// As [`Self::push`], out of line for callers that are not performance-critical.
     #[inline(never)]
     pub(super) fn push_apart(&mut self, link: u32, packet: Packet) {
         self.push(link, packet);
@@ -99,7 +98,7 @@ impl<P: Probe> Network<P> {
         self.settle_fate();
     }
 
-    /// As [`Self::push`], of a packet that follows another one into this link within the event.
+    /// As [`Self::push`], for a packet that follows another one into this link within the event.
     #[inline(always)]
     pub(super) fn push_again(&mut self, link: u32, packet: Packet) {
         self.note_entry(link, &packet);
@@ -156,7 +155,8 @@ impl<P: Probe> Network<P> {
         if segment.is_damaged {
             return self.drop_damaged(&packet);
         }
-        // Sent, received and dropped all count the flow's own direction; what comes back is its acknowledgements.
+        // Sent, received and dropped packets count only the flow's own direction; the reverse direction carries its
+        // ACKs.
         per_packet.count.packets_received += u64::from(!packet.is_reverse);
         segment.ce = packet.ecn == Ecn::Ce;
         if P::EACH {
@@ -192,7 +192,7 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// The checksum of its receiver fails.
+    /// Drops a damaged packet: its receiver's checksum fails.
     #[cold]
     fn drop_damaged(&mut self, packet: &Packet) {
         let number = packet.flow.0 as usize;
@@ -208,13 +208,13 @@ impl<P: Probe> Network<P> {
         self.arena.release(packet.slot);
     }
 
-    /// Does the probe watch each packet in this link's queue?
+    /// Whether the probe records each packet in this link's queue.
     #[inline(always)]
     pub(super) fn is_watched(&self, link: u32) -> bool {
         P::EACH && (link as usize) < self.named_links && self.probe.watches(link)
     }
 
-    /// Bring a link's queue to `now`.
+    /// Advances a link's queue to `now`.
     pub fn settle_link(&mut self, link: u32) {
         match self.links[link as usize].server() {
             Server::Link => {}

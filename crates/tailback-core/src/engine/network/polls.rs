@@ -1,4 +1,4 @@
-//! What is read at intervals: windows and queues.
+//! Periodic polls of windows and queues.
 
 use super::Network;
 use super::foreign::NOT_FOREIGN;
@@ -15,7 +15,7 @@ impl<P: Probe> Network<P> {
                 self.poll_foreign(number);
                 continue;
             }
-            // The connection opened last, while it lasts.
+            // The most recently opened connection, while it is open.
             let index = index_of(flow.latest);
             let (Some(client), Some(server)) = (self.connections.get(index), self.connections.get(index + 1))
             else {
@@ -35,7 +35,7 @@ impl<P: Probe> Network<P> {
             self.settle_link(link);
             let it = &self.links[link as usize];
             let mut backlog = it.backlog();
-            // What waits or is being sent: what a newcomer of the same instant has before it.
+            // Packets that wait or are being sent: the backlog that a packet arriving now would find.
             backlog.packets += u32::from(it.in_service() > 0);
             backlog.bytes += u64::from(it.in_service());
             self.probe.poll_link(self.now, link, backlog);

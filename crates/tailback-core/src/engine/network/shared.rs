@@ -1,12 +1,12 @@
-//! Links that share a medium (a tunnel's stand in `tunnelled.rs`): their channel stands in the schedule for all of
-//! them, at the first one's element.
+//! Links that share a medium. The schedule has one element for the whole channel: that of its first link. (Links of a
+//! tunnel are in `tunnelled.rs`.)
 
 use super::Network;
 use super::link_host::lend;
 use crate::packet::Packet;
 use crate::probe::Probe;
 
-/// What happens at a link of a channel.
+/// An operation on a link of a channel.
 pub(super) enum Step {
     Push(Packet),
     Advance,
@@ -19,7 +19,7 @@ impl<P: Probe> Network<P> {
     pub(super) fn at_channel(&mut self, channel: u32, link: u32, step: Step) {
         let Network { links, channels, schedule, fate, now, .. } = self;
         let channel = &mut channels[channel as usize];
-        // The channel says whose link it is about before it shows anything.
+        // The channel sets the link in `host` before it shows anything.
         let mut host = lend!(self, link, false);
         match step {
             Step::Push(packet) => channel.push(links, link, packet, *now, fate, &mut host),

@@ -1,4 +1,4 @@
-//! Senders that look at the queue of their host's link: what left it, and who waited for that.
+//! TCP small queues: senders that track their bytes in the queue of their host's link.
 
 use super::Network;
 use super::link_host::Departure;
@@ -9,7 +9,7 @@ use crate::queue::DropReason;
 use crate::time::Bytes;
 
 impl<P: Probe> Network<P> {
-    /// A packet goes to its first link; its sender looks at that link's queue.
+    /// Records that a segment entered its first link, for a sender that limits its bytes in that link's queue.
     #[cold]
     #[inline(never)]
     pub(super) fn note_queued(&mut self, index: usize, first: u32, payload: u32, bytes: u32) {
@@ -18,7 +18,7 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// A packet was dropped; from its first link's queue that is a departure too. On the wire it had departed.
+    /// A drop in the first link's queue counts as a departure. A packet lost on the wire has departed already.
     pub(super) fn note_drop(&mut self, packet: &Packet, reason: DropReason) {
         if reason == DropReason::Wire {
             return;

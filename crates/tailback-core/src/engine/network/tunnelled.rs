@@ -1,5 +1,5 @@
-//! Links whose packets travel in another flow's connection: what they push goes into its stream, and what arrives
-//! of the stream lets them out.
+//! Tunnel links, whose packets travel in another flow's connection. A packet pushed into the link is written to that
+//! connection's stream, and leaves the link once its bytes have arrived.
 
 use super::Network;
 use super::link_host::lend;
@@ -10,13 +10,13 @@ use crate::time::Bytes;
 use crate::traffic::Side;
 
 impl<P: Probe> Network<P> {
-    /// The links that this side of a flow sends for, and receives for.
+    /// The links for which this side of a flow sends, and for which it receives.
     fn tunnel_links(&self, number: usize, side: Side) -> [Option<u32>; 2] {
         let [there, back] = self.flows[number].carried;
         if side == Side::Client { [there, back] } else { [back, there] }
     }
 
-    /// The stream that leaves the end at this index begins to carry packets.
+    /// From now on the stream of the end at this index carries packets.
     pub(super) fn open_tunnel(&mut self, number: usize, side: Side, index: usize) {
         let it = self.connections.at(index);
         (it.carries, it.listens) = (true, true);
@@ -26,7 +26,7 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// The stream takes no more packets. Flows that carry none have nothing to shut.
+    /// The stream accepts no more packets. Does nothing for a flow without a tunnel.
     #[inline]
     pub(super) fn shut_tunnel(&mut self, number: usize, side: Side) {
         if let [Some(link), _] = self.tunnel_links(number, side) {
@@ -34,7 +34,8 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// Something happened at an end of the outer connection: let packets out, and others in.
+    /// Something happened at an end of the outer connection: delivers packets that have arrived, and sends waiting
+    /// ones.
     #[cold]
     pub(super) fn serve_tunnel(&mut self, index: usize) {
         let it = self.connections.at(index);
@@ -54,7 +55,8 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// Move what the socket has room for from a tunnel's queue to its stream; the index of its end, if there was anything.
+    /// Moves packets from a tunnel's queue to its stream as far as the socket has room. Returns the index of the end if
+    /// any moved.
     fn feed_tunnel(&mut self, link: u32) -> Option<usize> {
         let is_watched = self.is_watched(link);
         let Network { links, connections, fate, now, .. } = self;
@@ -78,7 +80,7 @@ impl<P: Probe> Network<P> {
         links[link as usize].push(packet, *now, fate, &mut host);
         self.settle_fate();
         if let Some(index) = self.feed_tunnel(link) {
-            // The outer end sends when its turn comes: it may be its own packet that is on the way down here.
+            // The outer end sends when its turn comes: the packet now on its way into the tunnel may be its own.
             let element = self.end_element(index);
             self.connections.at(index).armed = self.now;
             self.schedule.arm(element, self.now);
@@ -95,7 +97,7 @@ impl<P: Probe> Network<P> {
         schedule.arm(link, it.next_wake());
     }
 
-    /// Nothing happens in a tunnel between calls.
+    /// Does nothing: a tunnel changes only when it is called.
     #[cold]
     #[inline(never)]
     pub(super) fn settle_tunnelled(&mut self, link: u32) {
