@@ -1,22 +1,22 @@
-//! State that only trouble needs, apart from what every segment touches.
+//! State needed only during loss recovery and the like, kept apart from what every segment touches.
 //!
-//! An end that has never been disturbed has none of it, and one that is disturbed no more does not look at it: ten
-//! thousand ends are slow by the memory that they touch.
+//! An end that was never disturbed does not allocate this state, and an end that has recovered does not touch it. With
+//! ten thousand ends the memory that they touch limits the speed.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// What it is while nothing is wrong.
+/// State with a default value that applies while nothing is wrong.
 pub trait AtRest: Clone + PartialEq + fmt::Debug + 'static {
-    /// The same for all.
+    /// The default value, shared by all instances.
     fn at_rest() -> &'static Self;
 }
 
-/// Made when it is first written to. Reading it at rest reads what all share.
+/// A `T` that is allocated at the first write. At rest, reads return the shared default.
 #[derive(Clone)]
 pub struct ColdState<T> {
     held: Option<Box<T>>,
-    /// Its memory, at rest.
+    /// Allocation kept for reuse; its content is the default.
     spare: Option<Box<T>>,
 }
 
@@ -27,13 +27,13 @@ impl<T> Default for ColdState<T> {
 }
 
 impl<T: AtRest> ColdState<T> {
-    /// Is it as [`AtRest::at_rest`] has it?
+    /// Whether the state equals [`AtRest::at_rest`].
     #[inline(always)]
     pub fn is_at_rest(&self) -> bool {
         self.held.is_none()
     }
 
-    /// It is as at rest again; its memory is kept.
+    /// Returns to rest and keeps the allocation. The content must already equal the default.
     pub fn rest(&mut self) {
         debug_assert!(**self == *T::at_rest(), "not at rest: {self:?}");
         self.spare = self.held.take();

@@ -1,10 +1,10 @@
 //! One end of a connection: handshake, data both ways, close.
 //!
-//! Sans-I/O: segments go in, `next_segment` hands segments out, `next_wake` says when time itself matters.
+//! Sans-I/O: the host passes segments in, takes segments out with `next_segment`, and calls again at `next_wake`.
 //! Source: RFC 9293 section 3.3.2 (states), RFC 6298 section 5.7 and RFC 7323 (handshake).
 //!
-//! Differs from the source: TIME-WAIT holds no state (a finished connection leaves nothing behind), so an old
-//! segment cannot meet a new connection anyway: every connection of a run has its own endpoints.
+//! Differs from the source: TIME-WAIT holds no state. An old segment cannot reach a new connection anyway, because
+//! every connection of a run has endpoints of its own.
 
 use std::sync::Arc;
 
@@ -41,21 +41,21 @@ pub enum State {
     TimeWait = 10,
 }
 
-/// What [`Endpoint::compose_next`] has found to send.
+/// What [`Endpoint::compose_next`] found to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Composed {
     /// No segment to send.
     Nothing,
     /// A segment; others may follow.
     Segment,
-    /// A segment, and nothing else before something happens.
+    /// A segment; no other follows until the next event.
     Last,
 }
 
 /// Linux tcp_syn_retries: five repetitions, then the attempt is given up.
 const SYN_TRIES: u32 = 6;
 
-/// One end of a connection: what every segment touches together, the handshake behind it.
+/// One end of a connection. Fields that every segment touches are together, before those of the handshake.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Endpoint {
@@ -76,7 +76,7 @@ pub struct Endpoint {
     peer_scale: u8,
 }
 
-/// What an endpoint needs to know at birth.
+/// Parameters of a new endpoint.
 pub struct Setup {
     /// Stack, with options already negotiated against the peer's.
     pub stack: Arc<Stack>,
@@ -86,9 +86,9 @@ pub struct Setup {
     pub mss: u32,
     /// Send buffer in bytes.
     pub send_buffer: Bytes,
-    /// Receive buffer in bytes; the window is the stack's share of it.
+    /// Receive buffer in bytes; the offered window is the stack's share of it.
     pub receive_buffer: Bytes,
-    /// The rate at which the application reads; at once without one.
+    /// The rate at which the application reads; `None`: it reads at once.
     pub read_rate: Option<Rate>,
     /// The endpoint at the other end.
     pub peer: u32,
@@ -136,13 +136,13 @@ impl Endpoint {
     pub fn state(&self) -> State {
         self.state
     }
-    /// Have in the cache soon what a segment's arrival touches: a field of each cache line.
+    /// Prefetches what an arriving segment touches: one field of each cache line.
     #[inline]
     pub fn fetch(&self) {
         self.sender.fetch();
         self.receiver.fetch();
     }
-    /// As [`Self::fetch`], of an end that only receives.
+    /// As [`Self::fetch`], for an end that only receives.
     #[inline]
     pub fn fetch_receiving(&self) {
         self.sender.fetch_resting();
@@ -156,7 +156,7 @@ impl Endpoint {
     pub fn established_at(&self) -> Time {
         self.established_at
     }
-    /// The handshake was given up.
+    /// Whether the handshake was given up.
     pub fn has_failed(&self) -> bool {
         self.has_failed
     }
@@ -164,17 +164,17 @@ impl Endpoint {
     pub fn peer_scale(&self) -> u8 {
         self.peer_scale
     }
-    /// May data flow?
+    /// Whether data may flow.
     pub fn is_established(&self) -> bool {
         self.state >= State::Established
     }
-    /// Both directions are finished and acknowledged.
+    /// Whether both directions are finished and acknowledged.
     pub fn is_done(&self) -> bool {
         self.state == State::TimeWait || self.has_failed
     }
 
-    /// Would this segment do nothing here but be received, and perhaps acknowledged? Then no state changes, now or when the
-    /// acknowledgement leaves, and nothing else has to know.
+    /// Whether this end would only receive, and perhaps acknowledge, this segment. Then no other state changes, neither
+    /// now nor when the ACK leaves, and no other component has to be notified.
     #[inline(always)]
     pub fn only_receives(&self, segment: &Segment) -> bool {
         self.state == State::Established
@@ -185,28 +185,29 @@ impl Endpoint {
             && !self.receiver.has_seen_end()
     }
 
-    /// While nothing but full segments in order arrive, does this end do nothing but acknowledge each other one, or so, and
-    /// none of them later than by a timer? Then the least that this timer waits.
+    /// `Some` if this end does nothing but acknowledge as long as only full segments in order arrive: about every
+    /// second segment at once, the rest by a timer. The value is the minimum delay of that timer.
     pub fn receives_steadily(&self) -> Option<Duration> {
         let is_still =
             self.state == State::Established && !self.syn_due && !self.ack_pending && self.sender.is_silent();
         self.stack.delayed_ack.filter(|_| is_still && self.receiver.is_steady())
     }
 
-    /// Is this such a segment?
+    /// Whether this is the next full segment in order and carries no news for the sender.
     #[inline(always)]
     pub fn is_plain_data(&self, segment: &Segment) -> bool {
         self.receiver.is_next_full(segment) && self.sender.hears_nothing(segment)
     }
 
-    /// What [`Self::on_segment`] does of such a segment at such an end. Is an acknowledgement due at once?
+    /// As [`Self::on_segment`], for a segment and an end that satisfy [`Self::is_plain_data`] and
+    /// [`Self::receives_steadily`]. Returns whether an ACK is due at once.
     #[inline(always)]
     pub fn receive_plain_data(&mut self, segment: &Segment, now: Time) -> bool {
         self.sender.take_window(segment);
         self.receiver.take_steadily(segment, now, &self.sender.rtt, &self.stack) == AckWhen::Now
     }
 
-    /// Write the acknowledgement of what such an end has received.
+    /// Writes the ACK of an end that only receives.
     #[inline(always)]
     pub fn acknowledge(&mut self, now: Time, place: &mut Segment) {
         self.compose(Outgoing::nothing(self.sender.snd_nxt()), now, place);
@@ -238,14 +239,14 @@ impl Endpoint {
             self.ack_pending = true;
         }
         if self.state != State::Established || self.sender.is_fin_sent() || self.receiver.is_finished() {
-            // Nothing is left for the acknowledgement of the second FIN to ride on.
+            // No further segment could carry the ACK of the second FIN.
             self.ack_pending |= self.sender.is_fin_sent() && !had_finished && self.receiver.is_finished();
             self.step_state();
         }
     }
 
-    /// Is the segment refused for its old timestamp? An ACK that repeats the last one, opens no window and is no older than
-    /// a timeout may only have been overtaken (Linux `tcp_disordered_ack`).
+    /// Whether the segment is refused for its old timestamp. Exception: an ACK that repeats the last one, does not
+    /// widen the window and is no older than a timeout may merely have been overtaken (Linux `tcp_disordered_ack`).
     #[cold]
     fn refuses(&mut self, segment: &Segment, now: Time) -> bool {
         if !self.receiver.is_from_before(segment, &self.stack) {
@@ -271,7 +272,7 @@ impl Endpoint {
                 self.establish(segment, now);
                 self.ack_pending = true;
             }
-            // A repeated SYN-ACK: our ACK was lost.
+            // A repeated SYN-ACK shows that our ACK was lost.
             (_, true) => self.ack_pending = true,
             _ => {}
         }
@@ -310,7 +311,7 @@ impl Endpoint {
         };
     }
 
-    /// Time passed.
+    /// Handles the timers that are due at `now`.
     pub fn on_timer(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         if now >= self.syn_at {
             self.syn_at = Time::NEVER;
@@ -329,14 +330,14 @@ impl Endpoint {
         }
     }
 
-    /// The earliest instant at which time itself matters.
+    /// The earliest time at which a timer needs [`Self::on_timer`].
     pub fn next_wake(&self) -> Time {
-        // The handshake's timer has stopped when it is over.
+        // The handshake's timer stops once the connection is established.
         let own = if self.is_established() { self.sender.next_wake() } else { self.syn_at };
         own.min(self.receiver.ack_deadline(&self.stack))
     }
 
-    /// That instant, or one before it that is found sooner.
+    /// A lower bound on [`Self::next_wake`] that is cheaper to compute.
     #[inline(always)]
     pub fn next_wake_at_least(&self) -> Time {
         let own = if self.is_established() { self.sender.next_wake_at_least() } else { self.syn_at };
@@ -349,10 +350,10 @@ impl Endpoint {
         (self.compose_next(now, &mut segment) != Composed::Nothing).then_some(segment)
     }
 
-    /// As [`Self::next_segment`], into its place; if there is none, nothing was written.
+    /// As [`Self::next_segment`], written to `place`, which is unchanged if there is no segment.
     #[inline(always)]
     pub fn compose_next(&mut self, now: Time, place: &mut Segment) -> Composed {
-        // The end that only receives has an acknowledgement to send, or nothing.
+        // An end that only receives can only have an ACK to send.
         let is_open = self.is_established() && !self.syn_due;
         if is_open && self.sender.is_silent() && !self.receiver.owes_early_ack() && self.receiver.is_honest()
         {
@@ -365,8 +366,8 @@ impl Endpoint {
         if self.compose_next_of_all(now, place) { Composed::Segment } else { Composed::Nothing }
     }
 
-    /// `segment` has just been composed: how many more leave at once that differ from it in `seq` alone, each a segment on,
-    /// but for the last, which may be pushed.
+    /// `segment` has just been composed: takes the segments that follow at once and differ from it only in `seq`, each
+    /// one segment further on. The last may also carry PSH.
     #[inline(always)]
     pub fn take_alike(&mut self, segment: &Segment, now: Time) -> Alike {
         let is_plain = segment.flags == Flags::ACK && segment.sack_count == 0 && !segment.is_repeated;
@@ -378,7 +379,7 @@ impl Endpoint {
         }
     }
 
-    /// As [`Self::compose_next`], whatever the end has to send.
+    /// As [`Self::compose_next`], without the fast path for an end that only receives.
     #[inline(always)]
     fn compose_next_of_all(&mut self, now: Time, place: &mut Segment) -> bool {
         if self.syn_due {
@@ -401,7 +402,7 @@ impl Endpoint {
             self.compose_claim(ack, now, place);
             return true;
         }
-        // The handshake's ACK goes alone, before any data.
+        // The handshake's ACK is sent alone, before any data.
         let is_first = self.ack_pending && self.sender.snd_nxt() == 0 && self.receiver.next() == 0;
         if !is_first {
             if let Some(outgoing) = self.sender.next_segment(now) {
@@ -420,7 +421,7 @@ impl Endpoint {
         true
     }
 
-    /// Everything but the SACK blocks is written: those are there if `sack_count` says so.
+    /// Writes every field but the SACK blocks, which are written only if there are any (`sack_count`).
     #[inline]
     fn compose(&mut self, outgoing: Outgoing, now: Time, place: &mut Segment) {
         let Outgoing { seq, len, flags, is_repeated } = outgoing;
@@ -431,7 +432,7 @@ impl Endpoint {
         self.ack_pending = false;
     }
 
-    /// The ACK for what came before the ECN mark changed; the current one is still due.
+    /// Composes the ACK for what arrived before the CE mark changed; the current ACK stays due.
     #[cold]
     fn compose_early(&mut self, early: EarlyAck, now: Time, place: &mut Segment) {
         self.compose(Outgoing::nothing(self.sender.snd_nxt()), now, place);
@@ -441,7 +442,7 @@ impl Endpoint {
         place.flags = if early.echo { Flags::ACK.with(Flags::ECE) } else { Flags::ACK };
     }
 
-    /// The ACK of what was held back before the latest segment, which may still be due itself.
+    /// Composes the compressed ACK for what arrived before the latest segment; that segment's own ACK may stay due.
     #[cold]
     fn compose_flush(&mut self, now: Time, place: &mut Segment) {
         let is_pending = self.ack_pending;
@@ -449,7 +450,7 @@ impl Endpoint {
         self.ack_pending = is_pending;
     }
 
-    /// An acknowledgement of less than has arrived, or of more; the true one stays due.
+    /// Composes a false acknowledgement, of less or of more than has arrived; the true one stays due.
     #[cold]
     fn compose_claim(&mut self, ack: u64, now: Time, place: &mut Segment) {
         let is_pending = self.ack_pending;

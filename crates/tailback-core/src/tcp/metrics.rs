@@ -1,11 +1,11 @@
-//! What connections leave for the next one between the same hosts.
+//! The TCP metrics that a connection leaves for the next one between the same hosts.
 //!
 //! Sources: Linux `tcp_update_metrics` and `tcp_init_metrics` (2.6.25, 3.2; 6.x with tcp_no_ssthresh_metrics_save);
 //! FreeBSD 7.3 and 9.3 `tcp_discardcb`, `tcp_hc_update`, `tcp_mss` and `cc_conn_init`.
 //!
-//! Differs from the sources: an entry never expires (FreeBSD keeps it for an hour) and none is evicted. Linux's
-//! saved cwnd, and its use as a bound, is left out: only an administrator can lock it, and nothing else reads it.
-//! FreeBSD's cached ssthresh counts 40 bytes of header a segment, which nothing takes off again: so it does here.
+//! Differs from the sources: an entry never expires (FreeBSD keeps it for an hour) and none is evicted. Linux's saved
+//! cwnd is left out: it acts only as a bound that an administrator locks. FreeBSD's cached ssthresh counts 40 bytes of
+//! header per segment and never subtracts them; so does this cache.
 
 use crate::params::words;
 use crate::time::{Bytes, Duration};
@@ -42,7 +42,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Linux: take a larger RTT at once, a smaller one by an eighth; likewise the deviation, by a quarter.
+    /// Linux: a larger RTT is taken at once, a smaller one moves the average by an eighth; likewise the deviation, by a
+    /// quarter.
     pub(super) fn blend_rtt(&mut self, srtt: Duration, deviation: Duration) {
         let change = self.srtt.abs_diff(srtt);
         self.srtt = if srtt >= self.srtt { srtt } else { self.srtt - change / 8 };
@@ -53,7 +54,7 @@ impl Metrics {
         };
     }
 
-    /// FreeBSD `tcp_hc_update`: what is known already counts as much as what comes.
+    /// FreeBSD `tcp_hc_update`: the mean of the cached and the new value.
     pub(super) fn average(&mut self, new: &Metrics) {
         fn mean(known: u64, new: u64) -> u64 {
             match (known, new) {

@@ -1,9 +1,9 @@
-//! Where something lies among ranges that are disjoint and in order: what arrived beyond a gap, what is SACKed.
+//! Searches sorted lists of disjoint ranges: data that arrived beyond a gap, or data that is SACKed.
 
 use std::collections::VecDeque;
 
-/// The first of `ranges` that ends at `start` or later. Most of what comes is at the back, where new data arrives, or at the
-/// front, where gaps are filled: there it is looked for before halving.
+/// Index of the first range that ends at `start` or later. Checks the back first, where new data arrives, and the
+/// front, where gaps are filled; otherwise a binary search.
 #[inline]
 pub fn first_that_reaches<T>(ranges: &VecDeque<T>, start: u64, end: impl Fn(&T) -> u64) -> usize {
     let number = ranges.len();

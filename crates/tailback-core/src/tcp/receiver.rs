@@ -1,8 +1,8 @@
-//! The receiving half: what arrives in order, and what an ACK says of it.
+//! The receiving half: takes segments, and fills in the acknowledgement fields of outgoing ones.
 //!
-//! This file takes segments and fills in acknowledgements. Its modules: `reassembly` (out-of-order data, SACK blocks),
-//! `delay` (when to acknowledge), `offer` (the window), `reader` (an application that reads slowly), `ecn`, `claims` (what a
-//! receiver that lies acknowledges beside).
+//! This file holds the state. Its modules: `reassembly` (out-of-order data, SACK blocks), `delay` (when to
+//! acknowledge), `offer` (the window), `reader` (an application that reads slowly), `ecn`, `claims` (false
+//! acknowledgements of a misbehaving receiver).
 //!
 //! Sources: RFC 9293 section 3.10.7.4, RFC 7323 section 4.3 (which timestamp to echo).
 
@@ -27,10 +27,10 @@ use crate::tcp::segment::{Flags, Range, Segment};
 use crate::tcp::stack::{Lanes, Stack};
 use crate::time::{Bytes, Duration, Time};
 
-/// A shorter segment does not widen the window (Linux `tcp_event_data_recv`).
+/// Segments shorter than this do not widen the window (Linux `tcp_event_data_recv`).
 const LEAST_FOR_GROWTH: u64 = 128;
 
-/// The receiving half of a connection, in the order of use.
+/// The receiving half of a connection; fields in order of use.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Receiver {
@@ -58,7 +58,7 @@ impl Receiver {
             last_ack_sent: 0,
             echo: Time::NEVER,
             delay: delay::Delay {
-                // Where the time of ACKs adapts, the first data brings them.
+                // With an adaptive delayed-ACK timeout, the first data enters quick-ACK mode.
                 quick_acks: if stack.adapts_acks() { 0 } else { stack.quick_acks },
                 ..Default::default()
             },
@@ -96,7 +96,7 @@ impl Receiver {
     pub fn is_finished(&self) -> bool {
         self.next >= self.fin_end
     }
-    /// Has a FIN arrived, in order or not?
+    /// Whether a FIN has arrived, in order or not.
     #[inline(always)]
     pub fn has_seen_end(&self) -> bool {
         self.fin_end != u64::MAX
@@ -109,23 +109,23 @@ impl Receiver {
     pub fn ack_deadline(&self, stack: &Stack) -> Time {
         self.due_by(self.delay.due(stack))
     }
-    /// That instant, or one before it that is found sooner.
+    /// A lower bound on [`Self::ack_deadline`] that is cheaper to compute.
     #[inline(always)]
     pub fn ack_deadline_at_least(&self) -> Time {
         self.due_by(self.delay.due_at_least)
     }
-    /// Something is due, with a delayed ACK at `delayed`.
+    /// The deadline, given that the delayed ACK is due at `delayed`.
     #[inline(always)]
     fn due_by(&self, delayed: Time) -> Time {
         let due = delayed.min(self.delay.compressed_until);
         self.offer.reader.as_ref().map_or(due, |reader| due.min(reader.update_at))
     }
-    /// Does it acknowledge what arrived, once, and nothing else?
+    /// Whether it acknowledges what has arrived, once, and nothing else.
     #[inline]
     pub fn is_honest(&self) -> bool {
         self.lanes.honest
     }
-    /// Is what it says with one segment what it says with the next, if nothing arrives between them?
+    /// Whether consecutive outgoing segments carry the same acknowledgement fields, if nothing arrives in between.
     #[inline]
     pub fn acknowledges_alike(&self) -> bool {
         self.lanes.honest && self.offer.reader.is_none() && !self.owes_early_ack()
@@ -135,13 +135,13 @@ impl Receiver {
         self.echo
     }
 
-    /// The handshake's segment gave a timestamp to echo.
+    /// Takes the timestamp to echo from the peer's SYN.
     pub fn on_syn(&mut self, segment: &Segment) {
         self.echo = segment.ts_val;
     }
 
-    /// Does its timestamp lie so far before the one to echo that it may be a segment of an earlier round of sequence
-    /// numbers (RFC 7323 section 5.2)? So does one of today's that a retransmission has overtaken.
+    /// Whether the segment's timestamp is so old that its sequence number may have wrapped (PAWS, RFC 7323 section
+    /// 5.2). A recent segment that a retransmission has overtaken looks the same.
     #[cold]
     pub fn is_from_before(&self, segment: &Segment, stack: &Stack) -> bool {
         let Some(slack) = stack.paws.filter(|_| stack.timestamps && self.echo != Time::NEVER) else {
@@ -153,8 +153,8 @@ impl Receiver {
         }
     }
 
-    /// Nothing of such a segment is taken. Is it to be answered (RFC 7323 section 5.3 (R1); Linux `tcp_send_dupack`)?
-    /// FreeBSD answers data alone.
+    /// Discards a segment that PAWS refuses. Returns whether to answer it (RFC 7323 section 5.3 (R1); Linux
+    /// `tcp_send_dupack`). FreeBSD answers only data.
     #[cold]
     pub fn refuse(&mut self, segment: &Segment, now: Time, stack: &Stack) -> bool {
         let length = segment.sequence_length();
@@ -171,8 +171,8 @@ impl Receiver {
         true
     }
 
-    /// The segment covers the last ACK sent: its timestamp is echoed from now on, where it is not an older one (RFC 7323
-    /// section 4.3 (2)).
+    /// Renews the timestamp to echo from a segment that covers the last ACK sent, unless it is older (RFC 7323 section
+    /// 4.3 (2)).
     #[inline(always)]
     fn renew_echo(&mut self, segment: &Segment, stack: &Stack) {
         if segment.ts_val >= self.echo || self.echo == Time::NEVER || stack.paws.is_none() {
@@ -180,16 +180,17 @@ impl Receiver {
         }
     }
 
-    /// Take a segment that carries data or FIN; `rtt` is this end's estimate. Returns when to acknowledge it.
+    /// Takes a segment that carries data or a FIN; `rtt` is this end's estimate. Returns when to acknowledge it.
     #[inline(always)]
     pub fn on_segment(&mut self, segment: &Segment, now: Time, rtt: &RttEstimator, stack: &Stack) -> AckWhen {
         let length = segment.sequence_length();
         if length == 0 {
-            // RFC 7323 section 4.3 (2) asks only where a segment begins: an acknowledgement alone is echoed too.
+            // RFC 7323 section 4.3 (2) looks only at where a segment begins: pure ACKs are echoed too.
             if segment.seq <= self.last_ack_sent && segment.ts_val != Time::NEVER {
                 self.renew_echo(segment, stack);
             }
-            // RFC 9293 section 3.10.7.4: what lies below the window is answered, be it old or a probe of the window.
+            // RFC 9293 section 3.10.7.4: a segment below the window is answered, whether it is old data or a window
+            // probe.
             let is_old = segment.seq.wrapping_add(1) <= self.last_ack_sent;
             return if is_old && self.may_answer(now, stack) { AckWhen::Now } else { AckWhen::Never };
         }
@@ -247,7 +248,7 @@ impl Receiver {
         // In order, perhaps filling a gap.
         let had_gap = !self.reassembly.is_at_rest() && !self.reassembly.ranges.is_empty();
         if had_gap && stack.dsack {
-            // It begins before all that is held.
+            // It begins before all held ranges.
             self.reassembly.note_overlap(range, 0);
         }
         self.delay.duplicates_sent = 0;
@@ -294,7 +295,8 @@ impl Receiver {
         if stack.gro_segments > 1 { self.join(when, segment, now, stack) } else { when }
     }
 
-    /// Linux `tcp_oow_rate_limited`: is a pure ACK from before the window answered, or was one not long ago?
+    /// Whether to answer a pure ACK from before the window: not if one was answered recently (Linux
+    /// `tcp_oow_rate_limited`).
     #[cold]
     fn may_answer(&mut self, now: Time, stack: &Stack) -> bool {
         let Some(every) = stack.probe_answers else { return true };
@@ -305,20 +307,20 @@ impl Receiver {
         true
     }
 
-    /// Time passed. Returns true if the delayed ACK is due.
+    /// Handles the delayed-ACK timer. Returns true if the ACK is due.
     pub fn on_timer(&mut self, now: Time, rtt: &RttEstimator, stack: &Stack) -> bool {
         let is_due = now >= self.ack_deadline(stack);
         if now >= self.delay.due(stack) {
             if stack.adapts_acks() {
                 self.delay.on_missed(rtt.timeout(stack), stack);
             }
-            // No answer came for the ACK to ride on (Linux `tcp_delack_timer_handler`).
+            // The ACK found no outgoing data to travel with (Linux `tcp_delack_timer_handler`).
             self.delay.is_answering = false;
         }
         is_due
     }
 
-    /// Fill in the acknowledgement of an outgoing segment; whatever leaves acknowledges everything.
+    /// Fills in the acknowledgement of an outgoing segment; every segment acknowledges all that has arrived.
     #[inline(always)]
     pub fn stamp(&mut self, segment: &mut Segment, stack: &Stack) {
         let is_flush = self.delay.flushes;

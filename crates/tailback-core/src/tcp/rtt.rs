@@ -1,4 +1,4 @@
-//! Round-trip time and the retransmission timeout, three ways.
+//! Round-trip time and retransmission timeout, by three rules.
 //!
 //! Sources: RFC 6298 section 2; Linux `tcp_rtt_estimator` (2.6.25 to 6.x: one-sided gain and a floor on the
 //! variation instead of on the timeout); FreeBSD 7 `tcp_xmit_timer` (200 ms slop added after the minimum).
@@ -26,13 +26,13 @@ words! {
 /// The timeout after a handshake that lost a segment (RFC 6298 section 5.7).
 const FALL_BACK: Duration = Duration::from_secs(3);
 
-/// The estimator of one sender; what is its stack's it reads there.
+/// RTT estimator of one sender. Parameters are read from its stack.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct RttEstimator {
     srtt: Duration,
     min: Duration,
-    // Linux only: the largest mdev since `round_end` was set.
+    // Linux only: the mean deviation, and its maximum since `round_end` was set.
     mdev: Duration,
     mdev_max: Duration,
     variation: Duration,
@@ -70,8 +70,9 @@ impl RttEstimator {
         prefetch_index(from_ref(&self.samples), 0);
     }
 
-    /// Take a sample. `latest` is that of the latest segment the ACK is for, and enters the minimum: it does not hold a
-    /// delayed ACK's wait (Linux `ca_rtt_us`). `snd_una` and `snd_nxt` after the ACK give the Linux rule where a round ends.
+    /// Takes a sample. `latest` is the RTT of the latest segment that the ACK covers; only it enters the minimum,
+    /// because it excludes a delayed ACK's wait (Linux `ca_rtt_us`). `snd_una` and `snd_nxt` after the ACK mark the end
+    /// of a round for the Linux rule.
     #[inline(always)]
     pub fn on_sample(
         &mut self,
@@ -114,7 +115,7 @@ impl RttEstimator {
             return;
         }
         let error = self.srtt.abs_diff(sample);
-        // A falling RTT must not inflate the timeout: its excess over mdev counts an eighth.
+        // A falling RTT must not inflate the timeout: only an eighth of the excess over mdev counts.
         if error > self.mdev {
             let excess = error - self.mdev;
             let gain = if sample < self.srtt { 32 } else { 4 };
@@ -160,7 +161,8 @@ impl RttEstimator {
         Duration::from_ps(base.as_ps().saturating_mul(factor)).min(stack.rto_maximum)
     }
 
-    /// Begin, or go on, with what an earlier connection has measured. `round_end` as in [`Self::on_sample`].
+    /// Initialises or updates the estimate with what an earlier connection has measured. `round_end` as in
+    /// [`Self::on_sample`].
     pub fn recall(&mut self, stack: &Stack, srtt: Duration, variation: Duration, round_end: u64) {
         self.srtt = srtt;
         self.mdev = variation;
@@ -171,16 +173,16 @@ impl RttEstimator {
         self.mdev_max = self.variation;
         self.round_end = round_end;
     }
-    /// Only the timeout until the first sample follows what an earlier connection has measured, as if `srtt` were
-    /// the first sample.
+    /// Uses an earlier connection's measurement only for the timeout until the first sample, as if `srtt` were the
+    /// first sample.
     pub fn recall_timeout(&mut self, stack: &Stack, srtt: Duration) {
         self.recalled = srtt + (srtt * 2).max(stack.rto_minimum);
     }
-    /// The timer expired: double.
+    /// The timer expired: doubles the timeout.
     pub fn back_off(&mut self) {
         self.backoff += 1;
     }
-    /// The handshake lost a segment and gave no sample: at least 3 s.
+    /// The handshake lost a segment and gave no sample: the timeout is at least 3 s.
     pub fn fall_back(&mut self) {
         self.has_fallen_back = true;
     }

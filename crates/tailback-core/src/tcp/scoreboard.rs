@@ -1,11 +1,11 @@
-//! What is in flight: every transmitted segment not yet cumulatively acknowledged, in sequence order.
+//! The scoreboard: every transmitted segment not yet cumulatively acknowledged, in sequence order.
 //!
-//! In flight follows RFC 6675 `SetPipe` in Linux's bookkeeping: outstanding − SACKed − lost + retransmitted.
-//! Marking costs amortised constant time per segment: SACK blocks are compared with what is known already,
-//! RACK walks a log in order of transmission, and loss by sequence keeps a frontier that only advances.
+//! The amount in flight follows RFC 6675 `SetPipe` in Linux's bookkeeping: outstanding − SACKed − lost + retransmitted.
+//! Marking takes amortised constant time per segment: SACK blocks are compared with the ranges already known, RACK
+//! walks a log in order of transmission, and loss detection by sequence keeps a frontier that only advances.
 //!
-//! This file keeps the segments and what was sent; its modules are `acks` (what an ACK delivers), `lost` (what is
-//! declared lost) and `rate` (delivery rate).
+//! This file holds the segments; its modules are `acks` (what an ACK delivers), `lost` (what is declared lost) and
+//! `rate` (delivery rate).
 
 mod acks;
 mod lost;
@@ -32,9 +32,9 @@ const LOST: u8 = 2;
 const RETRANSMITTED: u8 = 4;
 const APP_LIMITED: u8 = 8;
 const FIN: u8 = 16;
-/// Counted as delivered, even if a timeout made us forget the SACK that said so.
+/// Counted as delivered, even if a timeout discarded the SACK that reported it.
 const DELIVERED: u8 = 32;
-/// The last of a burst.
+/// The last segment of a burst.
 const BURST_END: u8 = 64;
 
 /// One segment in flight, in one cache line.
@@ -46,9 +46,9 @@ struct Sent {
     flags: u8,
     transmissions: u8,
     sent: Time,
-    // Order of transmission across the connection.
+    // Number of its latest transmission, in order over the connection.
     order: u64,
-    // Highest offset sent when it was (re)transmitted: SACKs above it prove a retransmission lost.
+    // Highest offset sent at its latest transmission: a SACK above it proves a retransmission lost.
     high: u64,
     // Delivery-rate estimation (draft-cheng-iccrg-delivery-rate-estimation section 3.2).
     delivered: Bytes,
@@ -56,10 +56,10 @@ struct Sent {
     first_sent: Time,
 }
 
-/// Segments for which the memory of a flight that is over is kept.
+/// Capacity, in segments, up to which the memory of a finished flight is kept for reuse.
 const LONGEST_SPARE: usize = 16;
 
-/// Memory for a flight, with nothing in it.
+/// Empty memory for a flight.
 #[derive(Debug)]
 pub struct Flight(VecDeque<Sent>);
 
@@ -74,7 +74,7 @@ pub struct Delivery {
     pub delivered_bytes: Bytes,
     /// RTT of the earliest never-retransmitted segment acknowledged now.
     pub rtt_first: Option<Duration>,
-    /// RTT of the latest such segment: what algorithms want, as it excludes the delayed-ACK wait.
+    /// RTT of the latest such segment. Algorithms use it because it excludes the wait for a delayed ACK.
     pub rtt_last: Option<Duration>,
     /// RTT of the earliest never-retransmitted segment SACKed now.
     pub rtt_sack: Option<Duration>,
@@ -82,14 +82,14 @@ pub struct Delivery {
     pub rtt_sack_last: Option<Duration>,
     /// Retransmitted data was acknowledged.
     pub acked_retransmission: bool,
-    /// How many segments below the end of the highest SACKed one began that was never retransmitted and came after
-    /// it; 0: none did.
+    /// Reordering in segments: the distance from the highest SACKed segment down to the lowest never-retransmitted
+    /// segment that arrived after it; 0: no reordering.
     pub late_by: u64,
-    /// The lowest end offset of what was delivered now and sent only once; `u64::MAX`: nothing.
+    /// Lowest end offset of the newly delivered segments that were sent only once; `u64::MAX`: none.
     pub original_end: u64,
-    /// New SACK information.
+    /// Newly SACKed segments.
     pub sacked_segments: u32,
-    /// Of the segment that gives the rate sample.
+    /// State of the segment that gives the rate sample.
     work: Option<RateWork>,
 }
 
@@ -119,13 +119,13 @@ pub struct Rack {
     pub sent: Time,
     /// Its end offset.
     pub end: u64,
-    /// The round-trip time of whatever was delivered last, be it sent before that one or not.
+    /// RTT of the most recently delivered segment, whether or not it is the one sent last.
     pub rtt: Duration,
-    // It was a retransmission.
+    // Whether that transmission was a retransmission.
     is_again: bool,
 }
 
-/// Does a clock that counts `tick`s read less at `one` than at `other`?
+/// Whether a clock with granularity `tick` reads less at `one` than at `other`.
 pub fn reads_before(one: Time, other: Time, tick: Duration) -> bool {
     match tick.as_ps() {
         0 => one < other,
@@ -133,15 +133,15 @@ pub fn reads_before(one: Time, other: Time, tick: Duration) -> bool {
     }
 }
 
-/// What a flight has besides its segments while something of it is SACKed, lost or sent again.
+/// State of a flight with segments that are SACKed, lost or retransmitted.
 #[derive(Clone, PartialEq, Debug)]
 struct Disturbance {
-    // For RACK: the retransmissions that have not been judged, as (number, order), in order.
+    // For RACK: retransmissions not yet checked for loss, as (segment number, transmission number), in order.
     again: VecDeque<(u64, u64)>,
-    // Numbers, ascending: nearly all are lost and repaired in order.
+    // Lost segments to retransmit, by ascending number: nearly all are lost and repaired in order.
     to_repair: VecDeque<u64>,
     known: VecDeque<Range>,
-    // The blocks of the last ACK that had any: they come again, and are known.
+    // SACK blocks of the last ACK that had any. ACKs repeat them, so they need no further work.
     heard: [Range; 4],
     sacked: Bytes,
     lost: Bytes,
@@ -150,11 +150,11 @@ struct Disturbance {
     sacked_segments: u32,
     lost_segments: u32,
     sacked_above_frontier: u32,
-    // Number of the highest SACKed segment, and the frontier below which holes were judged.
+    // Number of the highest SACKed segment. Holes below `frontier` have been checked for loss.
     highest_sacked: Option<u64>,
-    // The highest before the ACK in hand: what it reports itself is not out of order.
+    // `highest_sacked` before the current ACK: segments that one ACK reports together are not reordered.
     prior_highest: Option<u64>,
-    // The lowest segment sent once that the ACK in hand SACKs below it.
+    // Lowest never-retransmitted segment that the current ACK SACKs below `prior_highest`.
     lowest_late: u64,
     frontier: u64,
 }
@@ -183,7 +183,7 @@ impl AtRest for Disturbance {
 }
 
 impl Disturbance {
-    /// Is nothing left of it but how far holes were judged, which is no further than the head?
+    /// Whether nothing is left but a frontier at or below the head.
     fn is_over(&self, base: u64) -> bool {
         self.known.is_empty()
             && self.again.is_empty()
@@ -196,12 +196,12 @@ impl Disturbance {
     }
 }
 
-/// The scoreboard. In the order of use: what an undisturbed flight touches are its first two cache lines.
+/// The scoreboard. Fields in order of use: an undisturbed flight touches only the first two cache lines.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Scoreboard {
     segments: VecDeque<Sent>,
-    // Number of segments[0]; segments are numbered from 0 over the connection.
+    // Number of `segments[0]`; segments are numbered from 0 over the connection.
     base: u64,
     una: u64,
     next_order: u64,
@@ -215,21 +215,21 @@ pub struct Scoreboard {
     lost: Bytes,
     /// RACK's state.
     pub rack: Rack,
-    // Bursts whose last segment is in flight.
+    // Number of bursts whose last segment is in flight.
     bursts_out: u32,
-    // Something was delivered since RACK looked last.
+    // Something has been delivered since RACK last ran.
     has_rack_news: bool,
     keeps_time_order: bool,
-    // For RACK: first transmissions from this number on have not been judged.
+    // For RACK: first transmissions from this segment number on have not been checked for loss.
     unjudged: u64,
     timestamp_tick: Duration,
-    /// What was newly declared lost, if an instrument records it.
+    /// Segments newly declared lost, if an instrument records them.
     pub losses: Option<Vec<Loss>>,
 }
 
 impl Scoreboard {
-    /// `keeps_time_order`: RACK will ask for segments in order of transmission. `timestamp_tick`: granularity of the
-    /// clock that echoed timestamps were read from.
+    /// `keeps_time_order`: RACK will need segments in order of transmission. `timestamp_tick`: granularity of the clock
+    /// behind the echoed timestamps.
     pub fn new(keeps_time_order: bool, timestamp_tick: Duration) -> Self {
         Scoreboard {
             segments: VecDeque::new(),
@@ -265,11 +265,11 @@ impl Scoreboard {
     pub fn fetch_flight(&self) {
         let (one, other) = self.segments.as_slices();
         prefetch_index(one, 0);
-        // Where the next one goes, as far as the buffer does not wrap there.
+        // The slot of the next segment, unless the ring buffer wraps there.
         let last = if other.is_empty() { one } else { other };
         prefetch_index(last, last.len());
     }
-    /// See [`super::sender::Sender::take_flight`]. A long one goes back to where it came from.
+    /// See [`super::sender::Sender::take_flight`]. Shrinks a large buffer.
     pub fn take_flight(&mut self) -> Flight {
         let mut segments = std::mem::take(&mut self.segments);
         segments.clear();
@@ -281,7 +281,7 @@ impl Scoreboard {
         debug_assert!(self.segments.is_empty() && segments.is_empty(), "a flight is under way");
         self.segments = segments;
     }
-    /// A flight of several segments begins: its memory is asked for once, and not as it grows.
+    /// A flight of several segments begins: allocates once rather than as it grows.
     #[inline]
     pub fn make_room(&mut self) {
         if self.segments.capacity() < LONGEST_SPARE {
@@ -301,11 +301,11 @@ impl Scoreboard {
         let it = &*self.disturbed;
         self.out + it.retransmitted - it.sacked - it.lost
     }
-    /// Bursts whose last segment is in flight.
+    /// Number of bursts whose last segment is in flight.
     pub fn bursts_out(&self) -> u32 {
         self.bursts_out
     }
-    /// The segment that left last was the last of a burst.
+    /// Marks the most recently sent segment as the last of a burst.
     #[inline]
     pub fn end_burst(&mut self) {
         if let Some(last) = self.segments.back_mut() {
@@ -321,7 +321,7 @@ impl Scoreboard {
     pub fn retransmitted_segments(&self) -> u32 {
         self.disturbed.retransmitted_segments
     }
-    /// Is a retransmission in flight, or the head one that was retransmitted (Linux `tcp_any_retrans_done`)?
+    /// Whether a retransmission is in flight, or the head has been retransmitted (Linux `tcp_any_retrans_done`).
     pub fn has_retransmissions(&self) -> bool {
         self.disturbed.retransmitted > 0 || self.segments.front().is_some_and(|head| head.transmissions > 1)
     }
@@ -337,7 +337,7 @@ impl Scoreboard {
     pub fn segments_out(&self) -> u32 {
         self.segments.len() as u32
     }
-    /// Was anything delivered since this was last asked?
+    /// Whether anything was delivered since the last call.
     pub fn take_rack_news(&mut self) -> bool {
         std::mem::take(&mut self.has_rack_news)
     }
@@ -357,11 +357,11 @@ impl Scoreboard {
     pub fn delivered(&self) -> Bytes {
         self.delivered
     }
-    /// When the last of them were, or sending began again with nothing in flight.
+    /// When data was last delivered, or when sending began again with nothing in flight.
     pub fn delivered_at(&self) -> Time {
         self.delivered_time
     }
-    /// Bytes marked lost over the connection; a segment lost again counts again.
+    /// Bytes marked lost over the connection; a segment that is lost again counts again.
     pub fn lost(&self) -> Bytes {
         self.lost
     }
@@ -369,8 +369,8 @@ impl Scoreboard {
     pub fn forward_segments(&self) -> u64 {
         self.disturbed.highest_sacked.map_or(0, |number| number + 1 - self.base)
     }
-    /// A D-SACK of `block`, above the acknowledgement, for a SACKed segment that was retransmitted: how many
-    /// segments below the end of the highest SACKed one it begins, as the original was late by that many.
+    /// For a D-SACK of `block` above the cumulative ACK whose segment is SACKed and was retransmitted: the distance in
+    /// segments from there to the highest SACKed one. The original was late by that many.
     pub fn duplicate_distance(&self, block: Range) -> Option<u64> {
         let index = self.segments.partition_point(|segment| segment.end <= block.start);
         let segment = self.segments.get(index)?;
@@ -381,14 +381,14 @@ impl Scoreboard {
                 .map_or(0, |highest| (highest + 1).saturating_sub(self.base + index as u64))
         })
     }
-    /// Is a lost segment waiting to be retransmitted?
+    /// Whether a lost segment waits to be retransmitted.
     #[inline]
     pub fn has_repairs(&self) -> bool {
         !self.disturbed.is_at_rest()
             && self.disturbed.lost_segments > 0
             && !self.disturbed.to_repair.is_empty()
     }
-    /// A new segment left.
+    /// Appends a new segment.
     #[inline(always)]
     pub fn push(&mut self, end: u64, len: u32, is_fin: bool, now: Time) {
         if self.segments.is_empty() {
@@ -415,8 +415,8 @@ impl Scoreboard {
         self.out += u64::from(len);
     }
 
-    /// This many segments of `len` bytes left, the first from `start` on: what [`Self::push`] does of each, while others are
-    /// in flight.
+    /// Appends `number` segments of `len` bytes, the first at `start`, as [`Self::push`] does for each. Other segments
+    /// must be in flight.
     #[inline]
     pub fn push_alike(&mut self, number: u32, len: u32, start: u64, now: Time) {
         let mut segment = Sent {
@@ -465,14 +465,14 @@ impl Scoreboard {
         ))
     }
 
-    /// The segment [`Self::next_repair`] named was retransmitted.
+    /// Records the retransmission of the segment that [`Self::next_repair`] returned.
     pub fn on_repaired(&mut self, now: Time, snd_nxt: u64) {
         let number = self.disturbed.to_repair.pop_front().expect("a repair was due");
         self.retransmit(number, now, snd_nxt);
     }
 
-    /// The last segment was sent again as a probe. It counts as in flight once: Linux `tcp_send_loss_probe` leaves
-    /// `retrans_out` alone.
+    /// Records a probe that repeats the last segment. It counts as in flight once: Linux `tcp_send_loss_probe` leaves
+    /// `retrans_out` unchanged.
     pub fn on_probe(&mut self, now: Time, snd_nxt: u64) {
         let Some(last) = self.segments.back() else { return };
         if last.flags & (SACKED | LOST | RETRANSMITTED) == 0 {
@@ -503,15 +503,14 @@ impl Scoreboard {
         self.next_order += 1;
     }
 
-    /// The segment of this number was retransmitted though nothing says that it is lost: it counts as in
-    /// flight twice.
+    /// Records the retransmission of a segment that is not known to be lost: it counts as in flight twice.
     pub fn on_rescued(&mut self, number: u64, now: Time, snd_nxt: u64) -> (Range, bool) {
         self.retransmit(number, now, snd_nxt);
         let segment = &self.segments[(number - self.base) as usize];
         (Range { start: segment.end - u64::from(segment.len), end: segment.end }, segment.flags & FIN != 0)
     }
 
-    /// The counters agree with the segments: checked by tests after every step.
+    /// Checks the counters against the segments; tests call it after every step.
     #[cfg(test)]
     pub fn assert_consistent(&self) {
         let sum = |mask: u8| -> Bytes {

@@ -1,4 +1,4 @@
-//! What a packet carries: a TCP segment or a datagram.
+//! Content of a packet: a TCP segment or a datagram.
 //!
 //! Sequence numbers are 64-bit stream offsets, so they never wrap inside the engine: offset 0 is the first
 //! byte of payload (initial sequence number + 1). Captures fold them to 32 bits when they are written.
@@ -41,15 +41,15 @@ impl Flags {
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
-    /// These and those.
+    /// The union of two sets of flags.
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
-    /// These, and a count in the three bits of AccECN's ACE field, which were clear.
+    /// These flags with a count in the three bits of AccECN's ACE field, which must be clear.
     pub const fn with_ace(self, count: u8) -> Flags {
         Flags(self.0 | (count as u16 % ACE_MODULUS) << ACE_SHIFT)
     }
-    /// The count in those bits.
+    /// The count in the ACE field.
     pub const fn ace(self) -> u8 {
         (self.0 >> ACE_SHIFT & (ACE_MODULUS - 1)) as u8
     }
@@ -62,12 +62,13 @@ pub const ACE_MODULUS: u16 = 8;
 /// Both ends' counts of CE-marked packets begin here (RFC 9768 section 3.2.1).
 pub const ACE_START: u64 = 5;
 
-/// No row of the packets table belongs to this segment.
+/// Marks a segment without a row in the packets table.
 pub const NO_ROW: u32 = u32::MAX;
 
-/// A segment (or datagram) in flight. Lives in the host's arena; the ticket holds its slot.
+/// A segment or datagram in flight. The arena stores it; the packet holds its slot.
 ///
-/// In the order of memory: what every segment has is one cache line, SACK blocks, which few have, are the next.
+/// Fields in order of memory: the first cache line has what every segment uses; the second has the SACK blocks, which
+/// few segments use.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Segment {
@@ -89,9 +90,9 @@ pub struct Segment {
     pub len: u32,
     /// Header bits. A datagram has none.
     pub flags: Flags,
-    /// Sent before.
+    /// Whether it is a retransmission.
     pub is_repeated: bool,
-    /// The packet carries a CE mark (set on delivery from the ticket).
+    /// Whether the packet carries a CE mark (copied from the packet at delivery).
     pub ce: bool,
     /// The SYN's window-scale offer (valid with SYN).
     pub window_scale: u8,
@@ -99,30 +100,30 @@ pub struct Segment {
     pub sack_count: u8,
     /// The first SACK block reports a duplicate (RFC 2883).
     pub is_dsack: bool,
-    /// A wire has damaged it: its receiver's checksum fails.
+    /// Whether a wire has damaged it, so that the receiver's checksum fails.
     pub is_damaged: bool,
-    /// SACK blocks, most recent first (RFC 2018 section 4). Read them through [`Segment::sack_blocks`]: a slot keeps
-    /// those of the segment before.
+    /// SACK blocks, most recent first (RFC 2018 section 4). Read them through [`Segment::sack_blocks`]: unused entries
+    /// contain those of the slot's previous segment.
     pub sack: [Range; 4],
 }
 
 const _: () = assert!(std::mem::offset_of!(Segment, sack) == 64, "what all segments have is one cache line");
 
-/// What a sender lets go: the part of a segment it decides.
+/// The part of an outgoing segment that the sender decides.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing {
     /// Stream offset of the first payload byte.
     pub seq: u64,
     /// Payload bytes.
     pub len: u32,
-    /// FIN and CWR, as far as they are due.
+    /// FIN and CWR, if due.
     pub flags: Flags,
-    /// Sent before.
+    /// Whether it is a retransmission.
     pub is_repeated: bool,
 }
 
 impl Outgoing {
-    /// A bare acknowledgement.
+    /// A pure ACK.
     #[inline]
     pub const fn nothing(seq: u64) -> Self {
         Outgoing { seq, len: 0, flags: Flags(0), is_repeated: false }
@@ -130,7 +131,7 @@ impl Outgoing {
 }
 
 impl Segment {
-    /// A segment with nothing in it, to fill in.
+    /// An empty segment to fill in.
     pub const fn blank() -> Self {
         Segment {
             seq: 0,
@@ -152,7 +153,7 @@ impl Segment {
         }
     }
 
-    /// Become `other`, whose SACK blocks are taken over only if it has any.
+    /// Copies `other`, including its SACK blocks only if it has any.
     #[inline]
     pub fn replace_by(&mut self, other: &Segment) {
         // Every field by name, so that a new one cannot be forgotten.

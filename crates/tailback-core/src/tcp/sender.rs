@@ -1,18 +1,18 @@
 //! The sending half: window, loss detection, recovery, timers.
 //!
-//! One sender serves every stack; the [`Stack`] says how. This file keeps the state. Its modules: `acks` (what an ACK
-//! sets off), `output` (what leaves next), `burst` (how much of it at once), `pacing`, `host_queue` (what waits in the
-//! host). Losses are in `loss` (what is lost), `recovery` (its phases), `reduction` (how the window comes down),
-//! `undo`, `frto` (spurious timeouts), `timers`, `probe` (of a lost tail). The others are `window` (the peer's),
-//! `persist` (while it is closed), `usage` (of the congestion window), `followed` (algorithms that follow each packet),
-//! `cached_metrics` (what one connection leaves to the next) and `events`.
+//! One sender serves every stack; the [`Stack`] holds the differences. This file keeps the state. Its modules: `acks`
+//! (processes ACKs), `output` (what to send next), `burst` (how much at once), `pacing`, `host_queue` (bytes waiting in
+//! the host). Losses: `loss` (detection), `recovery` (phases), `reduction` (how the window falls), `undo`, `frto`
+//! (spurious timeouts), `timers`, `probe` (tail loss probe). Others: `window` (the peer's window), `persist` (closed
+//! windows), `usage` (use of the congestion window), `followed` (algorithms that track each packet), `cached_metrics`
+//! (values kept for the next connection) and `events`.
 //!
 //! Sources: RFC 5681, RFC 6582, RFC 6675, RFC 6937 (PRR), RFC 8985 (RACK-TLP), RFC 6298, RFC 3042, RFC 3522
 //! (Eifel detection), RFC 5682 (F-RTO); Linux 2.6.25 and 6.x, FreeBSD 7.3 for what their profiles name.
 //!
-//! Differs from the sources: segments are acknowledged whole (no repacketisation on retransmission). Windows, what is in flight
-//! and what the algorithm is credited are in bytes; Linux counts packets, whatever their size, so that small writes fill its
-//! window sooner (see `docs/stacks.md`).
+//! Differs from the sources: segments are acknowledged whole (no repacketisation on retransmission). The window, the
+//! flight and what the algorithm is credited are in bytes; Linux counts packets whatever their size, so small writes
+//! fill its window sooner (see `docs/stacks.md`).
 
 mod acks;
 mod burst;
@@ -50,15 +50,15 @@ use crate::tcp::segment::Segment;
 use crate::tcp::stack::{Detection, Stack};
 use crate::time::{Bytes, Duration, Time};
 
-/// The sending half of a connection. In the order of use: what a side that only receives looks at, what every ACK and
-/// segment touches, and what losses, marks, timeouts and closed windows do.
+/// The sending half of a connection. Fields in order of use: for a side that only receives, for every ACK and segment,
+/// and for losses, marks, timeouts and closed windows.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Sender {
     stack: Arc<Stack>,
     snd_una: u64,
     snd_nxt: u64,
-    // The application may send up to here; the FIN, if asked for, is at this offset.
+    // End of the data that the application has written; a FIN takes this offset.
     write_end: u64,
     peer: window::PeerWindow,
     timer: timers::Timer,
@@ -70,24 +70,24 @@ pub struct Sender {
     wants_fin: bool,
     fin_sent: bool,
     may_force: bool,
-    // Nothing is in flight and nothing waits, as `next_segment` has seen.
+    // `next_segment` found nothing in flight and nothing to send.
     rests: bool,
-    // The algorithm wants to know of each packet.
+    // The algorithm tracks each packet.
     is_followed: bool,
-    // Losses are found by RACK, clocks are exact, marks mean nothing: most ACKs are of one kind then, see `acks`.
+    // Loss detection is RACK, clocks are exact and ECN is off, so most ACKs take the fast path in `acks`.
     takes_plain_acks: bool,
     // RFC 6675 NextSeg rule 4 was used in this recovery.
     rescued: bool,
-    // The next new segment informs the receiver of a reduction.
+    // The next new segment carries CWR.
     owes_cwr: bool,
     duplicate_acks: u32,
-    // Without SACK: duplicate ACKs taken as departures.
+    // Without SACK: number of segments that duplicate ACKs show to have left the network.
     departed: u32,
     partial_acks: u32,
     /// RTT estimator.
     pub rtt: RttEstimator,
     board: Scoreboard,
-    /// What the algorithm controls.
+    /// The variables that the algorithm controls.
     pub control: Control,
     bursts: burst::Bursts,
     usage: usage::Usage,
@@ -95,7 +95,7 @@ pub struct Sender {
     // Recovery ends when this offset is acknowledged (RFC 6582 `recover`, Linux `high_seq`).
     recover: u64,
     round_end: u64,
-    // When the first retransmission left of those that may still be out (Linux `retrans_stamp`).
+    // When the oldest retransmission that may still be in flight was sent (Linux `retrans_stamp`).
     first_retransmission: Time,
     persist: persist::Persist,
     /// Counters.
@@ -110,7 +110,7 @@ pub struct Sender {
 const _: () =
     assert!(std::mem::offset_of!(Sender, count) <= 592, "what every ACK touches is ten cache lines");
 
-/// What reductions, timeouts and marks remember, and what an earlier connection has left.
+/// State of reductions, timeouts and marks, and metrics of an earlier connection.
 #[derive(Clone, PartialEq, Debug)]
 struct Trouble {
     undo: undo::UndoState,
@@ -118,11 +118,11 @@ struct Trouble {
     // ns-2's count of segments in flight during recovery.
     pipe: i64,
     timeout_una: u64,
-    // Segments that D-SACKs have reported.
+    // Number of segments that D-SACKs have reported.
     duplicates: u64,
-    // AccECN: marked packets as far as they are known.
+    // AccECN: number of packets known to be marked.
     marked_packets: u64,
-    // What an earlier connection to this host has left.
+    // Metrics of an earlier connection to this host.
     recalled: Option<Metrics>,
 }
 
@@ -224,8 +224,9 @@ impl Sender {
         self.usage.used_since = now;
     }
 
-    /// The handshake lost segments: RFC 5681 section 3.1 starts with one segment, and RFC 6298 section 5.7 with
-    /// a timeout of 3 s if there is no sample. Linux forgives one loss (`tcp_init_transfer`).
+    /// The handshake lost segments: the window starts at one segment (RFC 5681 section 3.1), and without an RTT sample
+    /// the timeout is 3 s (RFC 6298 section 5.7). Linux keeps its window after a single loss
+    /// (`tcp_init_transfer`).
     pub fn on_handshake_lost(&mut self, repeats: u32) {
         let forgiven = if self.stack.rto_rule == RtoRule::Linux { 1 } else { 0 };
         if repeats > forgiven {
@@ -247,23 +248,23 @@ impl Sender {
         self.rtt.fetch();
         self.board.fetch();
     }
-    /// As [`Self::fetch`], of what a side that only receives looks at.
+    /// As [`Self::fetch`], for a side that only receives.
     #[inline]
     pub fn fetch_resting(&self) {
         prefetch_index(from_ref(&self.snd_una), 0);
         prefetch_index(from_ref(&self.timer), 0);
         prefetch_index(from_ref(&self.output), 0);
     }
-    /// Have in the cache soon where the flight begins and ends.
+    /// Prefetches the head and the tail of the flight.
     #[inline]
     pub fn fetch_flight(&self) {
         self.board.fetch_flight();
     }
-    /// The memory of its flight, which is over.
+    /// Takes the memory of the flight, which must be over.
     pub fn take_flight(&mut self) -> Flight {
         self.board.take_flight()
     }
-    /// Use that memory, before anything was sent.
+    /// Provides memory for the flight; only before anything was sent.
     pub fn give_flight(&mut self, flight: Flight) {
         self.board.give_flight(flight);
     }
@@ -296,15 +297,15 @@ impl Sender {
     pub fn send_window(&self) -> Bytes {
         self.peer.right_edge.saturating_sub(self.snd_una)
     }
-    /// Does the ACK, older than what is echoed, repeat the last one, open no window, and date from less than a timeout ago
-    /// (Linux `tcp_disordered_ack`, `tcp_tsval_replay`)?
+    /// Whether an ACK with a timestamp older than `echo` was probably overtaken: it repeats the last ACK, does not
+    /// widen the window, and is less than a timeout old (Linux `tcp_disordered_ack`, `tcp_tsval_replay`).
     #[cold]
     pub fn is_overtaken(&self, ack: &Segment, echo: Time, stack: &Stack) -> bool {
         ack.ack == self.snd_una
             && ack.ack + ack.window <= self.peer.right_edge
             && echo.since(ack.ts_val) <= self.rtt.timeout(stack) * 6 / 5
     }
-    /// AccECN: packets known to have been marked.
+    /// AccECN: number of packets known to be marked.
     pub fn marked_packets(&self) -> u64 {
         self.trouble.marked_packets
     }
@@ -312,11 +313,11 @@ impl Sender {
     pub fn send_buffer(&self) -> Bytes {
         self.send_buffer
     }
-    /// Bytes written and not acknowledged, as far as the buffer holds them.
+    /// Bytes written and not acknowledged, up to the size of the send buffer.
     pub fn buffered(&self) -> Bytes {
         self.buffered_end().saturating_sub(self.snd_una)
     }
-    /// Bytes that the send buffer has room for, grown as far as it may.
+    /// Free bytes in the send buffer, counted at its maximum size.
     pub fn room(&self) -> Bytes {
         self.units.most_buffer.saturating_sub(self.write_end.saturating_sub(self.snd_una))
     }
@@ -332,7 +333,8 @@ impl Sender {
         }
         in_flight.saturating_sub(u64::from(self.departed) * u64::from(self.control.mss))
     }
-    /// Segments that may arrive before one that is only late: the duplicate threshold, as reordering has raised it.
+    /// The duplicate threshold, raised by observed reordering: how many later segments may arrive before a segment
+    /// counts as lost.
     pub fn reordering(&self) -> u32 {
         self.reordering.degree
     }
@@ -353,7 +355,7 @@ impl Sender {
         self.snd_una >= self.write_end
     }
 
-    /// The application hands over `bytes` more.
+    /// The application writes `bytes` more.
     pub fn write(&mut self, bytes: Bytes) {
         if !self.wants_fin {
             self.rests = false;
@@ -361,12 +363,12 @@ impl Sender {
             self.look_again();
         }
     }
-    /// The application always has data.
+    /// The application always has data to send.
     pub fn write_forever(&mut self) {
         self.rests = false;
         self.write_end = u64::MAX / 4;
     }
-    /// The application is done. `discard`: what was not yet sent is dropped (end of a timed transfer).
+    /// The application finishes sending. `discard`: drops data that was not yet sent (end of a timed transfer).
     pub fn close(&mut self, discard: bool) {
         if self.wants_fin {
             return;

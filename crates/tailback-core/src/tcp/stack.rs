@@ -1,7 +1,7 @@
-//! Stack profiles: the same sender and receiver, which behave as an operating system does.
+//! Stack profiles: parameters with which the same sender and receiver behave like a particular operating system.
 //!
-//! What the fields are is in `stack/fields.rs`, the profiles with the source of every value in `stack/profiles.rs`. A
-//! scenario may set single fields differently (`stack_params`; `stack/forms.rs` reads them).
+//! `stack/fields.rs` explains the fields; `stack/profiles.rs` has the profiles with the source of every value. A
+//! scenario may override single fields (`stack_params`, parsed by `stack/forms.rs`).
 
 mod choices;
 mod fields;
@@ -32,20 +32,20 @@ pub fn profiles() -> &'static [Profile] {
 }
 
 impl Stack {
-    /// Does the time of ACKs adapt to what arrives? Quick ACKs are then counted by what is sent.
+    /// Whether the delayed-ACK timeout adapts to arrivals. If so, each ACK sent uses up a quick ACK.
     #[inline(always)]
     pub fn adapts_acks(&self) -> bool {
         self.delayed_ack_limit.is_some()
     }
 
-    /// Bytes of the timestamp option, which Linux counts to `advmss` until both ends have agreed on it.
+    /// Bytes of the timestamp option, which Linux includes in `advmss` until both ends have agreed on it.
     pub fn counted_options(&self) -> u8 {
         if self.timestamps { 12 } else { 0 }
     }
 
-    /// When a timer set at `now` for `wait` expires: on the tick after the one it falls on, or later where the wait is
-    /// long. Linux's wheel (since 4.8, `calc_wheel_index`) has no finer place for long waits: 8 ticks from a wait of 63
-    /// on, 64 from 504 on, and so forth.
+    /// When a timer set at `now` for `wait` expires: on the tick after its due time, or later if the wait is long.
+    /// Linux's timer wheel (since 4.8, `calc_wheel_index`) is coarser for long waits: 8 ticks for waits from 63 ticks,
+    /// 64 ticks from 504, and so on.
     pub fn expiry(&self, now: Time, wait: Duration) -> Time {
         let tick = self.timer_tick.as_ps();
         if tick == 0 {
@@ -61,13 +61,13 @@ impl Stack {
         Time::from_ps((due / grain + 1).saturating_mul(grain).saturating_mul(tick) - phase)
     }
 
-    /// The host's tick at `at` (Linux's jiffies); picoseconds where its timer has none.
+    /// The host's tick count at `at` (Linux's jiffies); picoseconds if its timers have no tick.
     pub fn tick_of(&self, at: Time) -> u64 {
         at.as_ps().saturating_add(self.tick_phase.as_ps()) / self.timer_tick.as_ps().max(1)
     }
 
-    /// Gives the host's ticks their place beside the run's clock, drawn from the host's own stream: within the coarsest
-    /// grain of timers of up to two minutes.
+    /// Draws the phase of the host's ticks relative to simulated time from the host's random stream, within the
+    /// coarsest granularity of timers up to two minutes.
     pub fn start_ticks(&mut self, mut host: Stream) {
         const COARSEST: u64 = 512;
         if !self.timer_tick.is_zero() {
@@ -75,7 +75,7 @@ impl Stack {
         }
     }
 
-    /// A sample of the RTT as the stack's clock reads it.
+    /// Rounds an RTT sample to the stack's clock.
     pub fn quantise(&self, sample: Duration) -> Duration {
         if self.clock_tick.is_zero() {
             return sample;
@@ -85,10 +85,10 @@ impl Stack {
         self.clock_tick * ticks
     }
 
-    /// The ECN codepoint of a packet with this segment. Only new data is ECN capable: no SYN, no pure ACK, and no
-    /// retransmission (RFC 3168 section 6.1.5). With DCTCP every packet is (Linux `tcp_ecn_send` and `tcp_ecn_send_syn`,
-    /// `TCP_CONG_NEEDS_ECN`): its accurate echo says that it is DCTCP's host. With AccECN all but the handshake's are
-    /// (the same of 7.3; draft-ietf-tcpm-generalized-ecn).
+    /// The ECN codepoint of a packet with this segment. Only new data is ECN-capable: no SYN, no pure ACK and no
+    /// retransmission (RFC 3168 section 6.1.5). With DCTCP every packet is (Linux `tcp_ecn_send` and
+    /// `tcp_ecn_send_syn`, `TCP_CONG_NEEDS_ECN`); a stack with accurate echo counts as a DCTCP host. With AccECN every
+    /// packet is except the handshake's (Linux 7.3; draft-ietf-tcpm-generalized-ecn).
     #[inline]
     pub fn codepoint(&self, segment: &Segment) -> Ecn {
         if segment.len == 0 || segment.is_repeated {
@@ -105,17 +105,17 @@ impl Stack {
         }
     }
 
-    /// Does it speak ECN at all?
+    /// Whether the stack uses ECN.
     pub const fn speaks_ecn(&self) -> bool {
         !matches!(self.ecn, EcnMode::Off)
     }
 
-    /// Is each ACK's ECN feedback a count, as both ends agreed?
+    /// Whether the ECN feedback of each ACK is a counter, as both ends have negotiated.
     pub const fn counts_marks(&self) -> bool {
         self.accecn && self.speaks_ecn()
     }
 
-    /// Is each change of the mark echoed? L4S needs at least that (RFC 9331 section 4.2).
+    /// Whether each change of the CE mark is echoed. L4S needs at least that (RFC 9331 section 4.2).
     pub const fn echoes_each_mark(&self) -> bool {
         self.accurate_echo || matches!(self.ecn, EcnMode::L4s)
     }

@@ -1,10 +1,10 @@
-//! A receive buffer that grows with what is read: Linux's dynamic right-sizing.
+//! Receive-buffer tuning by the amount read: Linux's dynamic right-sizing.
 //!
-//! Law: once a round trip, the window may become twice what was read in that round trip, if that is more than it was.
-//! So a sender can at most double its flight in a round trip, whatever its own rule. A stack that grows ahead adds
-//! sixteen segments, then twice the share by which more was read than the most before. That makes six times what was
-//! read while the latter doubles, so that the window stays out of slow start's way. Since Linux 6.18 there are no
-//! sixteen segments, what waits out of order is added, and below an RTT of 1 ms growth is in proportion to it.
+//! Law: once per round trip, the window may grow to twice what was read in that round trip. So a sender can at most
+//! double its flight per round trip, whatever its own rule. A stack that grows ahead adds sixteen segments, plus twice
+//! the relative increase over the previous maximum. While the amount read doubles, that makes six times the amount, so
+//! the window does not limit slow start. Since Linux 6.18 there are no sixteen segments, out-of-order data is added,
+//! and below an RTT of 1 ms growth is in proportion to the RTT.
 //!
 //! Source: Fisk and Feng, "Dynamic Right-Sizing in TCP", LACSI 2001; Linux 2.6.17 to 3.10 `tcp_rcv_space_adjust`,
 //! `tcp_rcv_rtt_measure_ts`, `tcp_init_buffer_space`; for growing ahead Linux 6.1, and `tcp_rcvbuf_grow` of 7.3.
@@ -15,50 +15,51 @@
 
 use crate::time::{Bytes, Duration, Time};
 
-/// Linux' TCP_INIT_CWND, in segments.
+/// Linux TCP_INIT_CWND, in segments.
 const INITIAL_WINDOW: u64 = 10;
-/// Segments that a window which grows ahead is larger.
+/// Segments by which a window that grows ahead exceeds the amount read.
 const SLACK: u64 = 16;
-/// What the rule takes a segment to need beside its payload, and by what it adds until that leaves a window of a segment.
-/// MAX_TCP_HEADER (256 in a kernel without wireless drivers, as Debian's cloud kernels are; 320 with mac80211's mesh),
-/// `sk_buff` and `skb_shared_info`.
+/// Bookkeeping that the rule assumes per segment: MAX_TCP_HEADER (256 in a kernel without wireless drivers, like
+/// Debian's cloud kernels; 320 with mac80211's mesh), `sk_buff` and `skb_shared_info`. The rule adds `GRAIN` to it
+/// until the window share of a segment's memory holds its payload.
 const BOOKKEEPING: Bytes = 256 + 256 + 320;
 const GRAIN: Bytes = 128;
 
-/// How far the window has been let grow.
+/// State of receive-buffer tuning.
 #[derive(Clone, Debug)]
 pub struct Tuning {
-    /// Window of the largest buffer.
+    /// Window of the largest buffer, the upper limit.
     most: Bytes,
-    /// Twice the most that was read in a round trip; as it is for a stack that grows ahead.
+    /// Twice the maximum read in a round trip; for a stack that grows ahead, that maximum itself.
     space: Bytes,
-    /// Its segments, if it grows ahead.
+    /// Segment sizes, if the buffer grows ahead.
     ahead: Option<Segments>,
-    /// The RTT as the receiver sees it, smoothed by 7/8; one that grows ahead takes a smaller sample at once.
+    /// RTT at the receiver, smoothed by 7/8; when growing ahead, a smaller sample replaces it at once.
     rtt: Duration,
-    /// The echo that gave the latest sample.
+    /// The echoed timestamp of the latest sample.
     sampled: Time,
-    /// Below this RTT it grows more slowly, by the rule of Linux 7; none: the older rule.
+    /// RTT below which the buffer grows more slowly, by the rule of Linux 7; `None`: the older rule.
     low_rtt: Option<Duration>,
-    /// From the next byte in order to the end of what waits out of order, if the rule asks for it.
+    /// Bytes from the next expected byte to the end of the out-of-order data, if the rule needs it.
     pub extent: Bytes,
-    /// The measurement under way: when it began, and at which offset.
+    /// Start time and offset of the current measurement.
     since: Time,
     from: u64,
 }
 
-/// What a buffer that grows ahead has to know of segments.
+/// Segment sizes for a buffer that grows ahead.
 #[derive(Clone, Copy, Debug)]
 struct Segments {
     mss: Bytes,
-    /// Window that the bookkeeping of a segment leaves of the buffer it takes.
+    /// Window share of the memory that the rule assumes for a segment.
     window: Bytes,
-    /// Window that a segment takes while it waits to be read: the window offered grows while the one that has come does.
+    /// Window that a received segment uses up while it waits to be read; it may still be waiting when the offered
+    /// window grows.
     in_memory: Bytes,
 }
 
 impl Segments {
-    /// `window_of`: the window that a buffer of N bytes leaves.
+    /// `window_of`: the window that a buffer of the given size yields.
     fn new(mss: Bytes, in_memory: Bytes, window_of: impl Fn(Bytes) -> Bytes) -> Self {
         let mut taken = mss + BOOKKEEPING;
         while window_of(taken) < mss {
@@ -69,7 +70,7 @@ impl Segments {
 }
 
 impl Tuning {
-    /// `offered`: the first window; `most`: that of the largest buffer.
+    /// `offered`: the initial window; `most`: the window of the largest buffer.
     pub fn new(offered: Bytes, most: Bytes) -> Self {
         Tuning {
             most,
@@ -84,48 +85,48 @@ impl Tuning {
         }
     }
 
-    /// It grows ahead. `mss`: of a full segment (`advmss`); `in_memory`: the window that one takes in the buffer; `window_of`:
-    /// the window that a buffer leaves.
+    /// Makes the buffer grow ahead. `mss`: payload of a full segment (`advmss`); `in_memory`: the window that a segment
+    /// in the buffer uses up; `window_of`: the window that a buffer of the given size yields.
     pub fn ahead(self, mss: Bytes, in_memory: Bytes, window_of: impl Fn(Bytes) -> Bytes) -> Self {
         let segments = Segments::new(mss, in_memory, window_of);
         Tuning { space: self.space.min(INITIAL_WINDOW * mss), ahead: Some(segments), ..self }
     }
 
-    /// The handshake is over: one that grows ahead counts from now on (`tcp_init_buffer_space`).
+    /// The handshake is over: a buffer that grows ahead starts measuring now (`tcp_init_buffer_space`).
     pub fn begin(&mut self, now: Time) {
         if self.ahead.is_some() {
             self.since = now;
         }
     }
 
-    /// It grows by the rule of Linux 7, more slowly below an RTT of `low_rtt`, if there is one.
+    /// Selects the rule of Linux 7, with slower growth below an RTT of `low_rtt`, if given.
     pub fn slower_below(self, low_rtt: Option<Duration>) -> Self {
         Tuning { low_rtt, ..self }
     }
 
-    /// Window that a segment takes while it is in the buffer, if that is counted.
+    /// Window that a segment in the buffer uses up, if that counts.
     pub fn in_memory(&self) -> Bytes {
         self.ahead.map_or(0, |segments| segments.in_memory)
     }
 
-    /// The RTT as the receiver sees it; zero before the first sample.
+    /// RTT at the receiver; zero before the first sample.
     pub fn rtt(&self) -> Duration {
         self.rtt
     }
 
-    /// The window cannot be more than `most`.
+    /// Limits the window to `most`.
     pub fn limit(&mut self, most: Bytes) {
         self.most = self.most.min(most);
     }
 
-    /// A full segment has come that echoes a timestamp of `sent`, on a clock of `tick`.
+    /// Takes an RTT sample from a full segment that echoes a timestamp of `sent`, on a clock with granularity `tick`.
     pub fn sample(&mut self, sent: Time, now: Time, tick: Duration) {
         if self.ahead.is_none() {
             let rtt = now.since(sent);
             self.rtt = if self.rtt.is_zero() { rtt } else { self.rtt - self.rtt / 8 + rtt / 8 };
             return;
         }
-        // tcp_rcv_rtt_measure_ts: one sample for each echo, in ticks, at least one.
+        // `tcp_rcv_rtt_measure_ts`: one sample per echo, in ticks, at least one tick.
         let ps = tick.as_ps().max(1);
         let ticks = now.as_ps() / ps - sent.as_ps() / ps;
         let echo = Time::from_ps(sent.as_ps() / ps * ps);
@@ -133,17 +134,17 @@ impl Tuning {
             return;
         }
         let rtt = Duration::from_ps(ticks.max(1) * ps);
-        // tcp_rcv_rtt_update: a smaller one replaces the estimate.
+        // `tcp_rcv_rtt_update`: a smaller sample replaces the estimate.
         let is_first = self.rtt.is_zero();
         self.rtt = if is_first || rtt < self.rtt { rtt } else { self.rtt - self.rtt / 8 + rtt / 8 };
     }
 
-    /// Linux 7: the window that what waits out of order asks for, while what is read does not change.
+    /// Linux 7: the window that out-of-order data requires, given the amount read.
     pub fn over_gaps(&self) -> Option<Bytes> {
         self.low_rtt.map(|_| (2 * self.space + self.extent).saturating_sub(self.in_memory()).min(self.most))
     }
 
-    /// Everything up to offset `next` has been read; `handshake` stands in where no timestamps are. Returns a new
+    /// Everything up to offset `next` has been read; without timestamps the `handshake`'s RTT is used. Returns a new
     /// window when one is due.
     pub fn read(&mut self, next: u64, now: Time, handshake: Duration) -> Option<Bytes> {
         let rtt = if self.rtt.is_zero() { handshake } else { self.rtt };

@@ -1,29 +1,30 @@
-//! A receiver that lies to be sent more: acknowledgements in pieces, and of data that has not arrived.
+//! A misbehaving receiver: acknowledges in pieces (ACK division), and acknowledges data that has not arrived
+//! (optimistic ACKs).
 //!
 //! Source: Savage, Cardwell, Wetherall and Anderson, "TCP congestion control with a misbehaving receiver", ACM CCR 29(5),
 //! 1999: ACK division and optimistic ACKs.
 //!
-//! Differs from the source: the true acknowledgement leaves before the optimistic one, so that a claim of what was
-//! never sent costs the receiver nothing. What is missing is given up; the source asks for it again by other ways.
+//! Differs from the source: the true acknowledgement leaves before the optimistic one, so a claim of data that was
+//! never sent costs the receiver nothing. Missing data is given up; the source fetches it again by other means.
 
 use super::Receiver;
 use crate::tcp::stack::Stack;
 use crate::time::Bytes;
 
-/// What was claimed beside the true acknowledgement.
+/// State of the false acknowledgements.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Claims {
-    /// All of it is acknowledged in pieces.
+    /// Offset up to which ACK division has acknowledged everything.
     claimed: u64,
-    /// The true acknowledgement has said something new, and the optimistic one has not left yet.
+    /// The true acknowledgement has advanced, and the optimistic ACK for it is still to be sent.
     is_ahead_due: bool,
-    /// Payload given up.
+    /// Bytes of missing payload that count as received.
     pub skipped: Bytes,
 }
 
 impl Receiver {
-    /// The next acknowledgement that is not the true one: pieces while that is due (`is_pending`), after it the optimistic
-    /// one.
+    /// The next false acknowledgement: pieces while the true one is due (`is_pending`), and the optimistic one after
+    /// it.
     #[cold]
     pub fn next_claim(&mut self, is_pending: bool, stack: &Stack) -> Option<u64> {
         let claims = &mut self.claims;
@@ -41,7 +42,7 @@ impl Receiver {
         None
     }
 
-    /// What lies before `start` is missing and counts as arrived.
+    /// Counts the missing data before `start` as received.
     #[cold]
     pub(super) fn give_up(&mut self, start: u64) {
         self.claims.skipped += start - self.next;

@@ -1,4 +1,4 @@
-//! When to acknowledge: delayed and quick ACKs, and duplicate ACKs held back.
+//! When to acknowledge: delayed ACKs, quick ACKs, and compression of duplicate ACKs.
 //!
 //! Sources: RFC 1122 section 4.2.3.2, RFC 5681 section 4.2; Linux `__tcp_ack_snd_check`, `tcp_cleanup_rbuf`, quick-ACK mode.
 
@@ -8,12 +8,12 @@ use crate::tcp::segment::{Flags, Segment};
 use crate::tcp::stack::{AckOnPush, Stack};
 use crate::time::{Duration, Time};
 
-/// Most ACKs that SACK compression holds back (Linux tcp_comp_sack_nr).
+/// Limit on the ACKs that SACK compression holds back (Linux tcp_comp_sack_nr).
 const MOST_COMPRESSED: u32 = 44;
-/// Duplicate ACKs that always leave at once, so that fast retransmit is not delayed.
+/// Number of duplicate ACKs that are never held back, so that fast retransmit is not delayed.
 const NEVER_COMPRESSED: u32 = 3;
 
-/// When the acknowledgement of a segment leaves.
+/// When to acknowledge a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckWhen {
     /// Nothing to acknowledge.
@@ -24,34 +24,34 @@ pub enum AckWhen {
     Later,
 }
 
-/// What decides when the next ACK leaves.
+/// State of delayed, quick and compressed ACKs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delay {
     /// Payload since the last ACK.
     pub unacknowledged: u64,
-    /// Segments since the last ACK that ask the reader for one.
+    /// Segments since the last ACK that make the reader send one.
     pub pushes: u32,
-    /// Linux `pingpong`: this end answers, so that its ACK may ride on the answer.
+    /// Linux `pingpong`: this end sends data in response, so its ACK may travel with that data.
     pub is_answering: bool,
     pub last_received: Time,
-    /// ACKs that leave at once.
+    /// Number of ACKs still to be sent at once (quick-ACK mode).
     pub quick_acks: u32,
-    /// Something has arrived since the last ACK: Linux `inet_csk_ack_scheduled`. Kept only while quick ACKs are left.
+    /// Linux `inet_csk_ack_scheduled`: a segment has arrived since the last ACK. Kept only in quick-ACK mode.
     pub is_scheduled: bool,
-    /// Segments since the last ACK, where GRO joins them.
+    /// Segments joined by GRO since the last ACK.
     pub joined: u32,
-    /// An ACK of what waited before the latest segment is still to leave (Linux `tcp_sack_compress_send_ack`).
+    /// An ACK without the latest segment is still to be sent (Linux `tcp_sack_compress_send_ack`).
     pub flushes: bool,
-    /// When the delayed ACK is due, if its timer knows no ticks; else a little before, see [`Self::due`]. [`Time::NEVER`]:
-    /// it does not wait.
+    /// When the delayed ACK is due, exactly if its timer has no ticks and otherwise a lower bound, see [`Self::due`].
+    /// [`Time::NEVER`]: none is waiting.
     pub due_at_least: Time,
-    /// What it waits in all.
+    /// Total delay of the delayed ACK that waits.
     pub wait: Duration,
-    /// Linux `ato`: what the next one is to wait, where that adapts; zero before the first data.
+    /// Linux `ato`: delay of the next delayed ACK, where it adapts; zero before the first data.
     pub timeout: Duration,
-    /// The latest answer to a pure ACK from before the window.
+    /// When a pure ACK from before the window was last answered.
     pub answered: Time,
-    /// SACK compression: duplicate ACKs sent since `next` last moved, held back since, and when they leave.
+    /// SACK compression: duplicate ACKs sent since the cumulative ACK advanced, those held back, and when they are due.
     pub duplicates_sent: u32,
     pub compressed: u32,
     pub compressed_until: Time,
@@ -80,7 +80,8 @@ impl Default for Delay {
 }
 
 impl Delay {
-    /// When the delayed ACK is due, by two divisions: the next segment mostly comes before it is asked.
+    /// When the delayed ACK is due. Costs two divisions, so it is not stored: the next segment usually arrives before
+    /// then.
     pub fn due(&self, stack: &Stack) -> Time {
         if self.due_at_least == Time::NEVER || stack.delayed_ack_tick {
             return self.due_at_least;
@@ -88,7 +89,7 @@ impl Delay {
         stack.expiry(Time::from_ps(self.due_at_least.as_ps() - self.wait.as_ps()), self.wait)
     }
 
-    /// Linux `tcp_dec_quickack_mode`: an ACK of something that has arrived leaves.
+    /// Linux `tcp_dec_quickack_mode`: an ACK leaves and uses up one quick ACK if a segment had arrived.
     #[inline]
     pub fn use_up_quick_ack(&mut self, stack: &Stack) {
         if self.quick_acks > 0 && self.is_scheduled {
@@ -100,7 +101,7 @@ impl Delay {
         self.is_scheduled = false;
     }
 
-    /// The delayed ACK was due and nothing came for it to ride on (Linux `tcp_delack_timer_handler`).
+    /// The delayed-ACK timer fired and no data had left with the ACK (Linux `tcp_delack_timer_handler`).
     #[cold]
     pub fn on_missed(&mut self, rto: Duration, stack: &Stack) {
         if self.is_answering {
@@ -165,7 +166,7 @@ impl Receiver {
         self.delay.is_scheduled = true;
         self.answer_mark(stack);
         if length >= LEAST_FOR_GROWTH && self.grow_window() {
-            // tcp_grow_window makes the count odd.
+            // `tcp_grow_window` makes the count odd.
             self.delay.quick_acks |= 1;
         }
     }
@@ -195,7 +196,8 @@ impl Receiver {
         self.delay.timeout = Duration::from_ps(next * tick);
     }
 
-    /// Linux `tcp_incr_quickack`: enough for half the window offered, two at least, `most` at most.
+    /// Linux `tcp_incr_quickack`: the number of segments in half of the offered window, or two if that is zero; at most
+    /// `most`.
     pub(super) fn add_quick_acks(&mut self, most: u32) {
         let window = self.offer.right_edge.saturating_sub(self.last_ack_sent);
         let half = window / (2 * u64::from(self.mss));
@@ -212,7 +214,7 @@ impl Receiver {
         self.delay.is_scheduled = true;
     }
 
-    /// Do full segments in order change nothing but the window and when the next ACK leaves? See [`Self::take_steadily`].
+    /// Whether full segments in order change only the window and the time of the next ACK. See [`Self::take_steadily`].
     pub fn is_steady(&self) -> bool {
         self.lanes.trains
             && !self.has_seen_end()
@@ -224,7 +226,8 @@ impl Receiver {
             && !self.owes_early_ack()
     }
 
-    /// Is it the next segment, full, no older than what came before it, with nothing in its header but ACK, and perhaps PSH?
+    /// Whether this is the next segment in order, full, with a timestamp that is not older, and with no flags but ACK
+    /// and PSH.
     #[inline(always)]
     pub fn is_next_full(&self, segment: &Segment) -> bool {
         segment.seq == self.next
@@ -233,7 +236,8 @@ impl Receiver {
             && segment.flags.with(Flags::PSH) == Flags::ACK.with(Flags::PSH)
     }
 
-    /// What [`Self::on_segment`] does of such a segment at such a receiver.
+    /// As [`Self::on_segment`], for a segment and a receiver that satisfy [`Self::is_next_full`] and
+    /// [`Self::is_steady`].
     #[inline(always)]
     pub fn take_steadily(
         &mut self,
@@ -282,13 +286,13 @@ impl Receiver {
         self.delay_ack(stack.delayed_ack.unwrap_or(Duration::ZERO), now, rtt, stack)
     }
 
-    /// Linux `tcp_fin`: the connection answers from now on, so the acknowledgement waits for this end's own FIN.
+    /// Linux `tcp_fin`: the connection is now in pingpong mode, so the ACK waits for this end's own FIN.
     #[cold]
     pub(super) fn on_fin(&mut self, length: u64, now: Time, rtt: &RttEstimator, stack: &Stack) -> AckWhen {
         self.delay.unacknowledged += length;
         if stack.adapts_acks() {
             self.delay.is_scheduled = true;
-            // A FIN alone is no data: before the first data `ato` is 0, and the ACK leaves at the next jiffy.
+            // A lone FIN is not data: before the first data `ato` is 0, and the ACK leaves at the next jiffy.
             if length > 1 {
                 self.adapt(length - 1, now, rtt, stack);
             }
@@ -304,7 +308,7 @@ impl Receiver {
         }
     }
 
-    /// More than one full segment since the last ACK; `ack_every` generalises the two of RFC 1122.
+    /// Whether more than `ack_every` − 1 full segments are unacknowledged; RFC 1122 sets `ack_every` to two.
     #[inline]
     pub(super) fn owes_more_than_one(&self, stack: &Stack) -> bool {
         self.delay.unacknowledged > u64::from(stack.ack_every.saturating_sub(1)) * u64::from(self.mss)
@@ -334,8 +338,8 @@ impl Receiver {
         AckWhen::Later
     }
 
-    /// Linux `tcp_send_delayed_ack`: the timeout is bounded by the RTT, an earlier one stays, and one that is nearly due
-    /// sends the ACK now.
+    /// Linux `tcp_send_delayed_ack`: the RTT bounds the timeout, an earlier deadline stays, and a deadline that is
+    /// nearly reached sends the ACK now.
     #[cold]
     fn delay_ack_by_timeout(
         &mut self,
@@ -366,8 +370,8 @@ impl Receiver {
         AckWhen::Later
     }
 
-    /// Linux `tcp_cleanup_rbuf`: the application, which reads at once, has emptied the buffer, and a segment asked
-    /// for an acknowledgement; while this end answers it takes two.
+    /// Linux `tcp_cleanup_rbuf`: the application reads at once and has emptied the buffer, and a segment asked for an
+    /// ACK. In pingpong mode this takes two such segments.
     #[inline]
     pub(super) fn is_asked_by_reader(&mut self, length: u64, flags: Flags, stack: &Stack) -> bool {
         let is_short = length < u64::from(self.mss);
@@ -380,8 +384,9 @@ impl Receiver {
         asks && (!self.delay.is_answering || self.delay.pushes > 1)
     }
 
-    /// GRO: TCP decides once for all segments that the host joins into one. An ACK that is due at once waits for the rest of
-    /// its aggregate: up to `gro_segments` of them, for `gro_wait`, or to one that is short or pushed, which ends it.
+    /// GRO: TCP decides once for all segments that the host joins into one. An ACK that is due at once waits for the
+    /// rest of its aggregate: up to `gro_segments` segments, up to `gro_wait`, or until a short or pushed segment ends
+    /// it.
     #[cold]
     pub(super) fn join(&mut self, when: AckWhen, segment: &Segment, now: Time, stack: &Stack) -> AckWhen {
         self.delay.joined += 1;
@@ -395,8 +400,8 @@ impl Receiver {
         AckWhen::Later
     }
 
-    /// Linux `__tcp_ack_snd_check`: after the third duplicate ACK the next ones wait for each other, a share of the
-    /// round trip and at most `most`.
+    /// Linux `__tcp_ack_snd_check`: duplicate ACKs after the third are held back and merged, for a share of the RTT and
+    /// at most `most`.
     pub(super) fn compress(&mut self, most: Duration, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {
         let is_quick = if stack.adapts_acks() { self.is_quick() } else { self.delay.quick_acks > 0 };
         if is_quick || self.delay.compressed >= MOST_COMPRESSED {
@@ -406,7 +411,7 @@ impl Receiver {
             self.delay.duplicates_sent += 1;
             return AckWhen::Now;
         }
-        // Of the two estimates, this end's and the receive buffer's, the smaller.
+        // The smaller of two RTT estimates: this end's and that of receive-buffer tuning.
         let tuned = self.offer.tuning.as_ref().map_or(Duration::ZERO, |tuning| tuning.rtt());
         let rtt = [srtt, tuned].into_iter().filter(|rtt| !rtt.is_zero()).min().unwrap_or(Duration::ZERO);
         let share = rtt.as_ps() / 100 * u64::from(stack.sack_compression_share);
@@ -421,7 +426,7 @@ impl Receiver {
         AckWhen::Later
     }
 
-    /// Linux `tcp_sack_compress_send_ack`: the ACKs held back leave as one, which knows nothing of the latest segment.
+    /// Linux `tcp_sack_compress_send_ack`: sends one ACK for all that were held back, without the latest segment.
     #[cold]
     pub(super) fn flush(&mut self, stack: &Stack) {
         if self.delay.compressed == 0 {

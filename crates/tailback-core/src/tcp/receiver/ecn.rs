@@ -1,4 +1,4 @@
-//! What the receiver reports of ECN marks.
+//! The receiver's feedback of ECN marks.
 //!
 //! Sources: RFC 3168 section 6.1.3 (latched until CWR), RFC 8257 section 3.2 (the mark of the latest segment), RFC 9768
 //! section 3.2.2 (a count of marked packets, three bits of it with each ACK).
@@ -7,7 +7,7 @@ use super::Receiver;
 use crate::tcp::segment::{ACE_START, Flags, Segment};
 use crate::tcp::stack::Stack;
 
-/// An ACK for what came before the latest segment, with the ECN echo of that time.
+/// An ACK for what arrived before the latest segment, with the ECN echo of that time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EarlyAck {
     /// The acknowledgement number.
@@ -16,36 +16,36 @@ pub struct EarlyAck {
     pub echo: bool,
 }
 
-/// What goes out with every ACK.
+/// The ECN feedback that every ACK carries.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Echo {
     pub is_echoed: bool,
-    /// The latest segment asks for quick ACKs, once its place in the stream is known.
+    /// The latest segment requests quick ACKs; granted once its position in the stream is known.
     asks_quick: bool,
     /// Accurate echo: the ACK still owed for segments before the mark changed.
     pub early: Option<EarlyAck>,
-    /// AccECN: packets that arrived marked,
+    /// AccECN: number of packets that arrived marked.
     pub marked: u64,
-    /// those of them that no ACK has reported,
+    /// AccECN: marked packets that no ACK has reported yet.
     pub unreported: u8,
-    /// and whether the latest was one.
+    /// AccECN: whether the latest packet was marked.
     was_marked: bool,
 }
 
-/// Quick ACKs after the first mark since CWR (Linux `__tcp_ecn_check_ce`).
+/// Number of quick ACKs after the first mark since CWR (Linux `__tcp_ecn_check_ce`).
 const AFTER_A_MARK: u32 = 2;
-/// AccECN: this many unreported marks are reported at once. RFC 9768 section 3.2.2.5.1: two while data is unacknowledged.
+/// AccECN: number of unreported marks that force an ACK. RFC 9768 section 3.2.2.5.1: two while data is unacknowledged.
 const REPORTED_AT: u8 = 2;
 
 impl Echo {
-    /// The ACE field's count.
+    /// The count in the ACE field.
     pub fn ace(&self) -> u8 {
         (ACE_START + self.marked) as u8
     }
 }
 
 impl Receiver {
-    /// Record the ECN mark of a segment. Returns true if it must be reported at once.
+    /// Records the ECN mark of a segment. Returns true if an ACK must report it at once.
     #[cold]
     pub(super) fn take_mark(&mut self, segment: &Segment, stack: &Stack) -> bool {
         if stack.conceals_marks {
@@ -55,7 +55,7 @@ impl Receiver {
             return self.count_mark(segment.ce, stack);
         }
         if !stack.echoes_each_mark() {
-            // RFC 3168 section 6.1.3: a mark on the very packet that brings CWR is news.
+            // RFC 3168 section 6.1.3: a mark on the packet that carries CWR is a new mark.
             let brings_cwr = segment.flags.has(Flags::CWR);
             if brings_cwr {
                 self.ecn.is_echoed = false;
@@ -65,13 +65,14 @@ impl Receiver {
             if !stack.adapts_acks() {
                 return false;
             }
-            // __tcp_ecn_check_ce: the sender's window may be small after a mark, and a segment that is not capable is a
-            // repetition. tcp_ecn_accept_cwr: the segment with CWR is acknowledged at once.
+            // `__tcp_ecn_check_ce`: the sender's window may be small after a mark, and a packet that is not ECN-capable
+            // is a retransmission. `tcp_ecn_accept_cwr`: the segment with CWR is acknowledged at once.
             self.ecn.asks_quick = is_first || segment.is_repeated;
             return brings_cwr && segment.len > 0;
         }
         if segment.ce == self.ecn.is_echoed {
-            // tcp_ecn_accept_cwr, before the mark: the segment with CWR is acknowledged at once by this receiver, too.
+            // `tcp_ecn_accept_cwr` runs before the check of the mark, so this receiver too acknowledges a segment with
+            // CWR at once.
             return segment.flags.has(Flags::CWR) && segment.len > 0 && stack.adapts_acks();
         }
         if self.delay.unacknowledged > 0 {
@@ -81,8 +82,8 @@ impl Receiver {
         true
     }
 
-    /// Linux looks at the mark after it has counted the quick ACKs of the first data (`tcp_event_data_recv`), and of what
-    /// lies outside the window not at all.
+    /// Linux examines the mark after `tcp_event_data_recv` has counted the quick ACKs of the first data, and ignores
+    /// marks outside the window.
     #[inline]
     pub(super) fn answer_mark(&mut self, stack: &Stack) {
         if std::mem::take(&mut self.ecn.asks_quick) {
@@ -90,9 +91,9 @@ impl Receiver {
         }
     }
 
-    /// RFC 9768 section 3.2.2.5.1: a mark after a packet without is reported at once, and so is the second of a run.
-    /// Linux (tcp_ecn_received_counters) reports each change at once, the end of a run too, and leaves the rest to the
-    /// delayed ACK.
+    /// RFC 9768 section 3.2.2.5.1: reports at once a mark after an unmarked packet, and every second mark of a run.
+    /// Linux (`tcp_ecn_received_counters`) reports each change at once, including the end of a run, and leaves the rest
+    /// to the delayed ACK.
     fn count_mark(&mut self, is_marked: bool, stack: &Stack) -> bool {
         let is_change = is_marked != self.ecn.was_marked;
         self.ecn.was_marked = is_marked;
@@ -104,13 +105,13 @@ impl Receiver {
         is_marked && (is_change || self.ecn.unreported >= REPORTED_AT)
     }
 
-    /// Is an ACK owed before the current one?
+    /// Whether an ACK for earlier segments must precede the current one.
     #[inline]
     pub fn owes_early_ack(&self) -> bool {
         self.ecn.early.is_some() || self.delay.flushes
     }
 
-    /// The ACK owed before the current one, if the ECN mark changed while an ACK was delayed.
+    /// Takes the ACK that must precede the current one, because the ECN mark changed while an ACK was delayed.
     pub fn take_early_ack(&mut self) -> Option<EarlyAck> {
         self.ecn.early.take()
     }

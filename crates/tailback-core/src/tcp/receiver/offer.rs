@@ -1,4 +1,4 @@
-//! The window this end offers: how it opens, grows and follows a slow reader.
+//! The receive window: how it opens, grows and follows a slow reader.
 //!
 //! Sources: RFC 9293 section 3.8.6.2.2; Linux `tcp_select_initial_window`, `tcp_init_buffer_space`, `tcp_grow_window`.
 
@@ -9,22 +9,22 @@ use crate::tcp::stack::Stack;
 use crate::tcp::tuning::Tuning;
 use crate::time::{Bytes, Duration, Rate, Time};
 
-/// What may be offered.
+/// State of the receive window.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Offer {
     pub right_edge: u64,
-    /// The window an empty buffer offers.
+    /// The window offered while the buffer is empty.
     pub capacity: Bytes,
-    /// Linux `rcv_ssthresh`: the window offered so far, growing towards `capacity`.
+    /// Linux `rcv_ssthresh`: the current limit on the window, which grows towards `capacity`.
     pub offered: Bytes,
     pub scale: u8,
-    /// Added before a window is scaled: __tcp_select_window rounds up, RFC 7323 section 2.3 down.
+    /// Added before a window is scaled: `__tcp_select_window` rounds up, RFC 7323 section 2.3 rounds down.
     round_up: u16,
-    /// The window is closed with less than one part in N of the buffer free; 0: it moves by a segment.
+    /// The window closes when less than 1/N of the buffer is free; 0: the right edge moves by whole segments instead.
     pub parts: u32,
-    /// `capacity` follows it, if the buffer begins small.
+    /// Receive-buffer tuning, which raises `capacity` if the buffer begins small.
     pub tuning: Option<Box<Tuning>>,
-    /// An application that does not read at once.
+    /// The model of an application that reads slowly; `None`: it reads at once.
     pub reader: Option<Box<Reader>>,
 }
 
@@ -51,9 +51,9 @@ impl Offer {
         };
         let space = share.at_first(first);
         let mss = Bytes::from(mss);
-        // tcp_init_buffer_space: one segment of the first buffer stays in reserve.
+        // `tcp_init_buffer_space` reserves one segment of the first buffer.
         let offered = if space > 2 * mss { (space - mss).max(2 * mss) } else { space };
-        // tcp_grow_window: the segment that has come takes its room while the window grows.
+        // `tcp_grow_window`: the segment just received occupies buffer space while the window grows.
         let most = most.saturating_sub(share.of_segment).max(1);
         let capacity = offered.max(share.of_buffer(first).saturating_sub(share.of_segment).min(most));
         let capacity = if share.is_measured { capacity } else { offered };
@@ -66,13 +66,13 @@ impl Offer {
             };
             Box::new(tuning.slower_below(stack.buffer_low_rtt))
         });
-        // tcp_connect_init comes before timestamps are agreed: advmss has no options yet.
+        // `tcp_connect_init` runs before timestamps are negotiated: advmss includes no options yet.
         let advertised = mss + Bytes::from(stack.counted_options());
         let right_edge = bounded(whole_segments(space, advertised)).max(offered);
         Offer { right_edge, capacity, offered, scale, round_up, parts, tuning, reader: None }
     }
 
-    /// A window as the header's field can say it; none is larger than 16 bits and the scale can say.
+    /// A window as the header field expresses it, rounded to the scale. No window exceeds 16 bits at this scale.
     #[inline]
     pub fn as_announced(&self, window: Bytes) -> Bytes {
         (window + Bytes::from(self.round_up)) >> self.scale << self.scale
@@ -84,29 +84,29 @@ fn whole_segments(space: Bytes, segment: Bytes) -> Bytes {
     if space > segment { space / segment * segment } else { space }
 }
 
-/// The window-scale shift with which 16 bits hold the whole buffer.
+/// The smallest window-scale shift with which 16 bits can express the whole buffer.
 fn scale_of(buffer: Bytes) -> u8 {
     (0..14).find(|scale| buffer >> scale <= 65_535).unwrap_or(14)
 }
 
-/// What of a receive buffer is window.
+/// The share of a receive buffer that is offered as window.
 #[derive(Clone, Copy)]
 struct Share {
     first: u32,
-    /// In parts of 256 by Linux 7, of 100 otherwise.
+    /// Numerator of the share: of 256 in Linux 7, of 100 otherwise.
     parts: Bytes,
     of: Bytes,
     is_measured: bool,
-    /// Window that a full segment in the buffer takes.
+    /// Window bytes that a full segment uses up while it is in the buffer.
     of_segment: Bytes,
 }
 
 impl Share {
     fn of(stack: &Stack, mss: u32) -> Self {
-        // What a full segment takes of the buffer: its packet and 64 bytes before it, `skb_shared_info` behind it, in a
-        // block of a power of two; and `sk_buff`.
+        // Memory of a full segment: its packet with 64 bytes before it and `skb_shared_info` after it, rounded up to a
+        // power of two, plus `sk_buff`.
         let memory = (Bytes::from(mss) + 52 + 64 + 320).next_power_of_two() + 256;
-        // Linux 7 measures the share by the segments that come (tcp_measure_rcv_mss).
+        // Linux 7 measures the share from arriving segments (`tcp_measure_rcv_mss`).
         let is_measured = stack.buffer_low_rtt.is_some();
         let (parts, of) = match is_measured {
             true => ((Bytes::from(mss) << 8) / memory, 256),
@@ -125,7 +125,7 @@ impl Share {
 }
 
 impl Receiver {
-    /// Window scaling was not agreed: the window shrinks to what 16 bits hold.
+    /// The peer does not support window scaling: limits the window to 16 bits.
     pub fn without_scaling(&mut self) {
         self.offer.scale = 0;
         self.offer.round_up = 0;
@@ -137,8 +137,8 @@ impl Receiver {
         self.offer.right_edge = self.next + self.offer.offered;
     }
 
-    /// This end waits for a connection: Linux knows the peer's options before it offers a window (`tcp_openreq_init_rwin`),
-    /// so that its whole segments are shorter by the options than those of the end that connects.
+    /// For an end that waits for a connection. Linux knows the peer's options before it offers a window
+    /// (`tcp_openreq_init_rwin`), so its whole segments are shorter by the options than those of the end that connects.
     pub fn listen(&mut self, stack: &Stack) {
         if stack.initial_receive_buffer.is_some() {
             let (mss, offered) = (u64::from(self.mss), self.offer.offered);
@@ -149,19 +149,19 @@ impl Receiver {
         }
     }
 
-    /// The handshake is over: what is read from now on counts for the buffer's growth.
+    /// The handshake is over: data read from now on counts for the buffer's growth.
     pub fn on_established(&mut self, now: Time) {
         if let Some(tuning) = &mut self.offer.tuning {
             tuning.begin(now);
         }
     }
 
-    /// The application reads at this rate, and not at once.
+    /// Makes the application read at this rate instead of at once.
     pub fn read_at(&mut self, rate: Rate) {
         self.offer.reader = Some(Box::new(Reader::new(rate)));
     }
 
-    /// The window offered last, in bytes.
+    /// The last offered window, in bytes.
     #[inline]
     pub fn window(&self) -> Bytes {
         self.offer.right_edge.saturating_sub(self.next)
@@ -177,8 +177,8 @@ impl Receiver {
         self.offer.capacity
     }
 
-    /// Linux `tcp_grow_window`: while the offered window still grows, by two segments for each that comes, the sender learns
-    /// of it at once. This is what keeps slow start fed with an ACK a segment.
+    /// Linux `tcp_grow_window`: as long as the offered window grows, it grows by two segments per arriving segment and
+    /// the sender is notified at once. This keeps slow start supplied with one ACK per segment.
     #[inline]
     pub(super) fn grow_window(&mut self) -> bool {
         let mut capacity = self.offer.capacity;
@@ -192,7 +192,7 @@ impl Receiver {
         grows
     }
 
-    /// What is left of the window offered before is announced as the scale can say it, too.
+    /// Announces the rest of the previously offered window, rounded up to the scale; the right edge never moves back.
     #[cold]
     pub(super) fn keep_edge(&mut self) -> Bytes {
         let left = self.window();
@@ -201,8 +201,8 @@ impl Receiver {
         announced
     }
 
-    /// The largest window beside what waits out of order, and beside what the latest segment has brought and the application
-    /// has not read. Linux counts their memory where the buffer grows ahead (`tcp_space`); `capacity` lacks that of one.
+    /// The largest window beside out-of-order data and the unread data of the latest segment. Linux counts their memory
+    /// where the buffer grows ahead (`tcp_space`); `capacity` already excludes one segment.
     #[cold]
     pub(super) fn room_over_gaps(&self) -> Bytes {
         let of_segment = self.offer.tuning.as_ref().map_or(0, |tuning| tuning.in_memory());
@@ -210,7 +210,7 @@ impl Receiver {
         self.offer.capacity.saturating_sub(others * of_segment)
     }
 
-    /// The buffer grows with what was read.
+    /// Receive-buffer tuning: grows the buffer with the amount read.
     #[cold]
     pub(super) fn tune(&mut self, segment: &Segment, now: Time, srtt: Duration, stack: &Stack) {
         let Some(tuning) = &mut self.offer.tuning else { return };
@@ -222,7 +222,7 @@ impl Receiver {
         }
     }
 
-    /// Linux 7 lets the buffer grow with what waits out of order, too (`tcp_data_queue_ofo`).
+    /// Linux 7 also grows the buffer with out-of-order data (`tcp_data_queue_ofo`).
     pub(super) fn tune_over_gaps(&mut self) {
         let extent = self.reassembly.ranges.back().map_or(0, |(held, _)| held.end - self.next);
         if let Some(tuning) = &mut self.offer.tuning {
@@ -234,7 +234,7 @@ impl Receiver {
     }
 
     pub(super) fn buffer(&self) -> Buffer {
-        // RFC 9293 section 3.8.6.2.2, and what the window's scale can express.
+        // RFC 9293 section 3.8.6.2.2: the least step of the right edge, no finer than the window scale.
         let (mss, grain) = (u64::from(self.mss), 1 << self.offer.scale);
         let (step, least) = match self.offer.parts {
             0 => (mss.min(self.offer.capacity / 2).max(grain), 0),
@@ -245,7 +245,7 @@ impl Receiver {
         Buffer { next, edge, offered, capacity, step, least }
     }
 
-    /// More waits for the reader.
+    /// New data waits for the reader.
     #[cold]
     pub(super) fn on_unread(&mut self, prior_next: u64, now: Time) {
         let buffer = self.buffer();
@@ -255,13 +255,13 @@ impl Receiver {
         }
     }
 
-    /// Move the right edge as far as the reader has made room.
+    /// Moves the right edge as far as the reader has made room.
     #[cold]
     pub(super) fn offer_what_was_read(&mut self, now: Time) {
         let buffer = self.buffer();
         let Some(reader) = &self.offer.reader else { return };
         let window = reader.edge(buffer, now).saturating_sub(self.next);
-        // __tcp_select_window rounds down with less than half the buffer free.
+        // `__tcp_select_window` rounds down while less than half the buffer is free.
         let window = match window < buffer.capacity / 2 {
             true => window >> self.offer.scale << self.offer.scale,
             false => self.offer.as_announced(window),

@@ -1,24 +1,24 @@
-//! An application that takes its time to read: what it has not read closes the window.
+//! An application that reads slowly: unread data closes the window.
 //!
-//! Law: it reads a steady rate of whatever has arrived in order. Sources: RFC 9293 section 3.8.6.2.2 (the right edge
-//! moves by a segment or half the buffer, or not at all), Linux `tcp_cleanup_rbuf` (an unsolicited update
-//! leaves once the window can double).
+//! Law: it reads at a constant rate whatever has arrived in order. Sources: RFC 9293 section 3.8.6.2.2 (the right edge
+//! moves by at least a segment or half the buffer), Linux `tcp_cleanup_rbuf` (an unsolicited window update leaves once
+//! the window can double).
 //!
-//! Differs from the sources: the reader's calls have no size, so that what Linux leaves to the next call (an ACK whose
-//! window would not be wider) leaves at once. One rule serves every stack but Linux 6 and later (FreeBSD sends updates
-//! of two segments or a quarter of the buffer). Unread data take their payload of the window, where Linux counts memory
+//! Differs from the sources: the reader's calls have no size, so an ACK that Linux leaves to the next call because its
+//! window would not be wider leaves at once. One rule serves every stack but Linux 6 and later (FreeBSD sends updates
+//! of two segments or a quarter of the buffer). Unread data reduces the window by its payload; Linux counts memory
 //! (truesize) and so buffers some 25 % more at 1448 bytes a segment.
 
 use crate::time::{Bytes, Duration, Rate, Time};
 
-/// The reader of one connection.
+/// Reader of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Reader {
     rate: Rate,
-    // It began to read without a pause then, from this offset.
+    // Time and offset at which the current uninterrupted reading began.
     since: Time,
     from: u64,
-    /// When the window update leaves, if nothing else did before.
+    /// When the next window update is due, unless another segment carries it earlier.
     pub update_at: Time,
 }
 
@@ -27,19 +27,19 @@ impl Reader {
         Reader { rate, since: Time::ZERO, from: 0, update_at: Time::NEVER }
     }
 
-    /// What waits to be read of the stream up to `next`.
+    /// Unread bytes of the stream up to `next`.
     fn unread(&self, next: u64, now: Time) -> Bytes {
         (next - self.from).saturating_sub(self.rate.bytes_in(now.since(self.since)))
     }
 
-    /// The stream goes on to `next`. A reader that had nothing to read begins again now.
+    /// Data has arrived up to `next`. A reader that had read everything starts again now.
     pub fn on_arrival(&mut self, prior_next: u64, now: Time) {
         if self.unread(prior_next, now) == 0 {
             (self.since, self.from) = (now, prior_next);
         }
     }
 
-    /// The right edge to offer at `now`, given the buffer's.
+    /// The right edge to offer at `now`, given the buffer's state.
     pub fn edge(&self, buffer: Buffer, now: Time) -> u64 {
         let free = buffer.capacity.saturating_sub(self.unread(buffer.next, now));
         if free < buffer.least && free < buffer.capacity / 2 {
@@ -50,12 +50,12 @@ impl Reader {
         if wider >= buffer.edge + buffer.step { wider } else { buffer.edge }
     }
 
-    /// Look ahead to the update: when the window can double, and grow by a step.
+    /// Schedules the next window update: when the window can double and move by at least one step.
     pub fn plan(&mut self, buffer: Buffer, now: Time) {
         let window = buffer.edge.saturating_sub(buffer.next);
         let wanted = (window + window.max(buffer.step)).max(buffer.least);
         self.update_at = match buffer.offered.min(buffer.capacity) >= wanted {
-            // All but what leaves `wanted` room has to be read by then; rounding up makes sure that it is.
+            // By then all but `wanted` bytes of the buffer must be read; the time is rounded up to be sure.
             true => {
                 let read = (buffer.next + wanted).saturating_sub(buffer.capacity).saturating_sub(self.from);
                 (self.since + self.rate.time_for(read)).max(now) + Duration::from_ps(1)
@@ -65,20 +65,20 @@ impl Reader {
     }
 }
 
-/// What the receiver has of a buffer, as far as its window goes.
+/// The receiver's buffer, as far as it determines the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Buffer {
-    /// The stream has arrived up to here.
+    /// Offset up to which data has arrived in order.
     pub next: u64,
-    /// The right edge offered.
+    /// The right edge offered so far.
     pub edge: u64,
     /// The largest window that the stack offers now.
     pub offered: Bytes,
     /// The largest window that the buffer allows.
     pub capacity: Bytes,
-    /// The right edge moves by this much at least, or not at all.
+    /// Smallest move of the right edge.
     pub step: Bytes,
-    /// With less than this free the window is closed (Linux); 0: it is not.
+    /// The window closes when less than this is free (Linux); 0: it does not close.
     pub least: Bytes,
 }
 

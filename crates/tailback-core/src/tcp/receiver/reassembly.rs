@@ -12,21 +12,21 @@ use crate::tcp::segment::{Range, Segment};
 use crate::tcp::stack::Stack;
 use crate::time::{Duration, Time};
 
-/// What waits for a gap to fill.
+/// The queue of out-of-order data.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Reassembly {
-    /// Disjoint and sorted, with the segments each range is made of.
+    /// Disjoint sorted ranges, each with its number of segments.
     pub ranges: VecDeque<(Range, u32)>,
-    /// The ranges as last reported, most recent first.
+    /// The ranges reported by SACK, most recent first.
     pub recent: [Range; 4],
     pub recent_count: u8,
-    /// The blocks of an ACK that is still to leave, as they were before the latest segment, and their count.
+    /// SACK blocks of a compressed ACK that is still to be sent, without the latest segment, and their count.
     pub flushed: ([Range; 4], u8),
-    /// The duplicate to report.
+    /// The duplicate to report by D-SACK.
     pub duplicate: Option<Range>,
-    /// Segments in all of it.
+    /// Total number of segments in the queue.
     pub segments: u32,
-    /// Segments that the latest one in order has brought, itself among them; 0: the latest one waits.
+    /// Number of segments that the latest arrival delivered in order, including itself; 0: it was out of order.
     pub brought: u32,
 }
 
@@ -46,13 +46,14 @@ impl AtRest for Reassembly {
 }
 
 impl Reassembly {
-    /// Is there a duplicate or a range to report?
+    /// Whether there is a duplicate or a range to report.
     #[inline]
     pub fn has_something_to_report(&self) -> bool {
         self.recent_count > 0 || self.duplicate.is_some()
     }
 
-    /// Mostly what comes goes on where the last one ended that is held, and which was reported last: it is longer then.
+    /// Fast path: `range` extends the last held range, and that range was reported most recently. Returns whether it
+    /// applied.
     #[inline(always)]
     fn goes_on(&mut self, range: Range) -> bool {
         let Some((held, segments)) = self.ranges.back_mut() else { return false };
@@ -66,13 +67,13 @@ impl Reassembly {
         true
     }
 
-    /// What of `range` was held already is reported as a duplicate (RFC 2883 section 4.2), the first stretch of it that
-    /// hangs together. `first`: none before that one reaches it.
+    /// Reports as a duplicate the first contiguous part of `range` that was already held (RFC 2883 section 4.2).
+    /// `first`: index of the first held range that can overlap.
     pub fn note_overlap(&mut self, range: Range, first: usize) {
         for (held, _) in self.ranges.range(first..) {
             let shared = Range { start: held.start.max(range.start), end: held.end.min(range.end) };
             if shared.start >= shared.end {
-                // One that ends where it begins comes before what it shares.
+                // A range that ends where this one begins does not overlap; a later one may.
                 if held.end <= range.start {
                     continue;
                 }
@@ -86,12 +87,12 @@ impl Reassembly {
         }
     }
 
-    /// Put `range` first among the blocks to report, dropping those it covers.
+    /// Puts `range` first among the blocks to report and drops the blocks that it overlaps.
     fn report_first(&mut self, range: Range) {
         let (reported, count) = (self.recent, usize::from(self.recent_count));
         let overlaps = |block: &Range| block.start <= range.end && range.start <= block.end;
         self.recent[0] = range;
-        // Mostly it goes on from the one before, and the others stay where they are.
+        // Fast path: `range` usually extends the most recent block, and the order of the others stays.
         if count > 0 && overlaps(&reported[0]) && !reported[1..count].iter().any(overlaps) {
             return;
         }
@@ -107,7 +108,7 @@ impl Reassembly {
 }
 
 impl Receiver {
-    /// Fill in the SACK blocks of an outgoing segment.
+    /// Fills in the SACK blocks of an outgoing segment.
     #[cold]
     pub(super) fn report(&mut self, segment: &mut Segment, stack: &Stack) {
         let room = if stack.timestamps { 3 } else { 4 };
@@ -134,7 +135,7 @@ impl Receiver {
         self.rest_if_complete();
     }
 
-    /// Nothing is missing, and nothing is left to report.
+    /// Returns to rest if nothing is missing and nothing is left to report.
     fn rest_if_complete(&mut self) {
         if self.reassembly.ranges.is_empty() && !self.reassembly.has_something_to_report() {
             self.reassembly.recent = Default::default();
@@ -143,8 +144,8 @@ impl Receiver {
         }
     }
 
-    /// Linux `tcp_sack_new_ofo_skb` sends what it holds back first if the segment grows a block behind the second or
-    /// begins one behind it: two blocks are what every ACK has room for.
+    /// Whether `range` extends neither of the first two SACK blocks, but a later one or none. Linux
+    /// `tcp_sack_new_ofo_skb` then first sends the ACKs that it holds back: every ACK has room for two blocks.
     #[inline]
     fn goes_behind_the_second_block(&self, range: Range) -> bool {
         let it = &*self.reassembly;
@@ -202,10 +203,10 @@ impl Receiver {
         self.after_out_of_order(is_news, now, srtt, stack)
     }
 
-    /// When to acknowledge what came out of order; `is_news`: not all of it was held.
+    /// When to acknowledge out-of-order data; `is_news`: some of it was not held before.
     #[inline(always)]
     fn after_out_of_order(&mut self, is_news: bool, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {
-        // Linux `tcp_data_queue_ofo`: without SACK a wider window would hide the duplicate ACK.
+        // Linux `tcp_data_queue_ofo`: without SACK, a wider window would make the duplicate ACK unrecognisable.
         self.delay.is_scheduled = true;
         if stack.buffer_low_rtt.is_some() {
             self.tune_over_gaps();
@@ -216,7 +217,8 @@ impl Receiver {
             }
             self.delay.quick_acks |= 1;
         }
-        // A duplicate of what waits may be compressed too: the next segment then makes Linux forget it.
+        // The ACK of a duplicate of held data may also be compressed; the next segment then makes Linux forget the
+        // duplicate.
         let may_wait = stack.adapts_acks() || self.reassembly.duplicate.is_none();
         match stack.sack_compression {
             Some(most) if stack.sack && may_wait => self.compress(most, now, srtt, stack),

@@ -1,4 +1,4 @@
-//! What an acknowledgement delivers: the cumulative one, and SACK blocks.
+//! What an acknowledgement delivers, by its cumulative part and by its SACK blocks.
 
 use super::rate::RateWork;
 use super::{
@@ -9,23 +9,23 @@ use crate::tcp::ranges::first_that_reaches;
 use crate::tcp::segment::Range;
 use crate::time::{Bytes, Duration, Time};
 
-/// Segments that are acknowledged together.
+/// A run of segments acknowledged together.
 struct Train {
     segments: usize,
     bytes: Bytes,
-    /// Bursts that end with one of them.
+    /// Number of bursts that end in the run.
     bursts: u32,
-    /// The one behind them, if there is one, is not acknowledged, and nothing else is known of it either.
+    /// The next segment, if any, is not acknowledged and is itself undisturbed.
     is_all: bool,
 }
 
 impl Disturbance {
-    /// The segment no longer counts as lost or retransmitted.
+    /// Removes the segment from the counts of lost and retransmitted segments.
     fn leave(&mut self, number: u64, segment: &Sent) {
         if segment.flags & LOST != 0 {
             self.lost -= u64::from(segment.len);
             self.lost_segments -= 1;
-            // What is under way again does not wait any more.
+            // A segment that has been retransmitted is not waiting for repair.
             if segment.flags & RETRANSMITTED == 0
                 && let Ok(place) = self.to_repair.binary_search(&number)
             {
@@ -40,8 +40,8 @@ impl Disturbance {
 }
 
 impl Scoreboard {
-    /// Take the cumulative acknowledgement and the SACK blocks of an ACK. `echoed`: the timestamp that it echoes;
-    /// [`Time::NEVER`]: none.
+    /// Processes the cumulative acknowledgement and the SACK blocks of an ACK. `echoed`: the timestamp that it echoes,
+    /// or [`Time::NEVER`].
     pub fn on_ack(
         &mut self,
         ack: u64,
@@ -53,7 +53,7 @@ impl Scoreboard {
         self.take::<true>(ack, blocks, echoed, now, rtt_min)
     }
 
-    /// `TRAINS`: what was sent once and comes in order is taken together; a test takes it segment by segment beside that.
+    /// `TRAINS`: processes runs of undisturbed segments together. A test compares this with one segment at a time.
     #[inline(always)]
     pub(super) fn take<const TRAINS: bool>(
         &mut self,
@@ -81,7 +81,7 @@ impl Scoreboard {
         }
         if !self.disturbed.is_at_rest() && self.disturbed.lowest_late != u64::MAX {
             let lowest = std::mem::replace(&mut self.disturbed.lowest_late, u64::MAX);
-            // Linux `tcp_check_sack_reordering`, and `fackets_out - reord` before: from start to end.
+            // Linux `tcp_check_sack_reordering` (earlier `fackets_out - reord`): measured from start to end.
             delivery.late_by = self.disturbed.highest_sacked.map_or(0, |highest| highest + 1 - lowest);
         }
         if ack > self.una {
@@ -100,9 +100,9 @@ impl Scoreboard {
         delivery
     }
 
-    /// Take an acknowledgement without SACK blocks as [`Self::on_ack`] does, and then look for losses as
-    /// [`Self::mark_by_rack`] does. In this flight nothing is SACKed, lost or sent again, and it is acknowledged in
-    /// order: so nothing is lost. `None`: it is another one, and nothing was done.
+    /// Does what [`Self::on_ack`] and then [`Self::mark_by_rack`] would do, for an ACK without SACK blocks and a flight
+    /// in which nothing is SACKed, lost or retransmitted: then nothing is lost. Returns `None` and changes nothing if
+    /// the flight is different.
     #[inline(always)]
     pub fn take_undisturbed(&mut self, ack: u64, now: Time) -> Option<Delivery> {
         if !self.disturbed.is_at_rest() || ack <= self.una {
@@ -135,7 +135,7 @@ impl Scoreboard {
         }
     }
 
-    /// Retransmissions arrived that were not needed: `segments` of them, `bytes` in all (Linux `tcp_dsack_seen`).
+    /// Counts needless retransmissions as delivered: `segments` of them, `bytes` in all (Linux `tcp_dsack_seen`).
     #[cold]
     pub fn deliver_again(&mut self, segments: u32, bytes: Bytes, delivery: &mut Delivery, now: Time) {
         delivery.delivered_segments += segments;
@@ -145,7 +145,7 @@ impl Scoreboard {
     }
 
     fn on_sack(&mut self, block: Range, now: Time, rtt_min: Duration, delivery: &mut Delivery) {
-        // Only what the known ranges leave uncovered is news.
+        // Only the parts that no known range covers are new.
         let known = &self.disturbed.known;
         let first = first_that_reaches(known, block.start, |known| known.end);
         if known.get(first).is_some_and(|known| known.start <= block.start && block.end <= known.end) {
@@ -180,7 +180,7 @@ impl Scoreboard {
         }
     }
 
-    /// The first segment that ends beyond `at`: mostly one of the two behind the highest SACKed.
+    /// Index of the first segment that ends beyond `at`: usually one of the two after the highest SACKed segment.
     pub(super) fn first_beyond(&self, at: u64) -> usize {
         let ends_beyond = |index: usize| self.segments.get(index).is_none_or(|segment| segment.end > at);
         if let Some(highest) = self.disturbed.highest_sacked {
@@ -230,7 +230,7 @@ impl Scoreboard {
         }
     }
 
-    /// The segments at the head that were sent once, and of which nothing else is known, up to `ack`.
+    /// The run of undisturbed segments, sent once, from the head up to `ack`.
     #[inline(always)]
     fn train(&self, ack: u64) -> Train {
         let (mut count, mut bytes, mut bursts, mut is_all) = (0, 0, 0, true);
@@ -248,11 +248,11 @@ impl Scoreboard {
         Train { segments: count, bytes, bursts, is_all }
     }
 
-    /// They are acknowledged together: what `advance_singly` does of each by itself.
+    /// Acknowledges a run of segments, with the same result as `advance_singly`.
     #[inline(always)]
     fn take_train(&mut self, train: &Train, now: Time, delivery: &mut Delivery) {
         let Train { segments: count, bytes, bursts, .. } = *train;
-        // The last of them left last.
+        // The last segment of the run was sent last.
         let last = self.segments[count - 1];
         self.sample_rate(&last, delivery);
         let (first_sent, first_end) = (self.segments[0].sent, self.segments[0].end);
@@ -307,8 +307,8 @@ impl Scoreboard {
                     it.sacked_above_frontier -= 1;
                 }
             } else {
-                // Karn's rule: only segments sent once give a sample. One whose SACK a timeout has made us forget was
-                // delivered before: it gives none either, and proves nothing of the timeout.
+                // Karn's rule: only segments sent once give a sample. A segment whose SACK a timeout discarded was
+                // delivered earlier: it gives no sample, and is no evidence about the timeout.
                 if segment.transmissions == 1 && segment.flags & DELIVERED == 0 {
                     let rtt = now.since(segment.sent);
                     delivery.rtt_first = delivery.rtt_first.or(Some(rtt));
@@ -326,7 +326,7 @@ impl Scoreboard {
         }
     }
 
-    /// What lies below `ack` has been taken.
+    /// Removes the segments below `ack`.
     #[inline(always)]
     fn advance(&mut self, ack: u64) {
         self.una = ack;
@@ -354,7 +354,7 @@ impl Scoreboard {
         }
     }
 
-    /// `echoed`: the timestamp with the cumulative acknowledgement that covers it; `None`: it is SACKed.
+    /// `echoed`: the echoed timestamp if the segment is acknowledged cumulatively; `None` if it is SACKed.
     fn deliver(
         &mut self,
         segment: &Sent,
@@ -366,8 +366,8 @@ impl Scoreboard {
         delivery.delivered_segments += 1;
         delivery.delivered_bytes += u64::from(segment.len);
         let rtt = now.since(segment.sent);
-        // RFC 8985 section 6.2 step 2: a retransmission answered faster than any RTT was answered by the
-        // original's ACK, and so was one answered by an older timestamp (Linux `tcp_skb_spurious_retrans`).
+        // RFC 8985 section 6.2 step 2: an ACK faster than any RTT belongs to the original, not to the retransmission.
+        // So does an ACK that echoes a timestamp from before the retransmission (Linux `tcp_skb_spurious_retrans`).
         let is_spurious = segment.transmissions > 1
             && (rtt < rtt_min
                 || echoed.is_some_and(|echoed| {
@@ -384,7 +384,7 @@ impl Scoreboard {
         self.sample_rate(segment, delivery);
     }
 
-    /// The segment sent last of those delivered now gives the rate sample (Linux `tcp_rate_skb_delivered`).
+    /// Takes the rate sample from the delivered segment that was sent last (Linux `tcp_rate_skb_delivered`).
     #[inline(always)]
     fn sample_rate(&mut self, segment: &Sent, delivery: &mut Delivery) {
         if delivery.work.is_some_and(|work| (segment.sent, segment.end) <= work.left) {

@@ -1,11 +1,11 @@
-//! What is declared lost, by whichever rule the stack has.
+//! Marks segments as lost, by the rule of the stack.
 
 use super::{LOST, RETRANSMITTED, SACKED, Scoreboard, Sent};
 use crate::cc::Loss;
 use crate::time::{Duration, Time};
 
-/// From which number between `low` and `high` on it `is_after`, by binary search. Of some numbers it is not known and treated as
-/// no: then it may be further on than need be.
+/// Binary search for the first number from `low` to `high` for which `is_after` holds. `is_after` may be false where
+/// the answer is unknown; the result is then too high, never too low.
 fn lowest_sure(mut low: usize, mut high: usize, is_after: impl Fn(usize) -> bool) -> usize {
     while low < high {
         let middle = low.midpoint(high);
@@ -53,7 +53,7 @@ impl Scoreboard {
         true
     }
 
-    /// The head of the queue is lost (NewReno: entry, and each partial ACK). Returns segments newly lost.
+    /// Marks the head as lost (NewReno: at entry, and at each partial ACK). Returns the number of segments newly lost.
     pub fn mark_head(&mut self) -> u32 {
         if self.segments.is_empty() {
             return 0;
@@ -61,12 +61,12 @@ impl Scoreboard {
         u32::from(self.mark_lost(self.base))
     }
 
-    /// Every hole below the highest SACKed segment is lost, unless retransmitted already (FreeBSD).
+    /// Marks every hole below the highest SACKed segment as lost, unless it was retransmitted already (FreeBSD).
     pub fn mark_holes(&mut self) -> u32 {
         self.disturbed.highest_sacked.map_or(0, |highest| self.mark_fresh_below(highest))
     }
 
-    /// The same, whether retransmitted or not.
+    /// As [`Self::mark_holes`], including holes that were retransmitted.
     #[cold]
     pub fn mark_holes_again(&mut self) -> u32 {
         let until = self.disturbed.highest_sacked.unwrap_or(self.base);
@@ -89,15 +89,15 @@ impl Scoreboard {
         marked
     }
 
-    /// Holes are judged from the head on at the lowest. Of a flight at rest the frontier is nowhere.
+    /// Raises the frontier to the head, unless the flight is at rest and has no frontier.
     fn begin_judging(&mut self) {
         if self.disturbed.frontier < self.base && !self.disturbed.is_at_rest() {
             self.disturbed.frontier = self.base;
         }
     }
 
-    /// FACK: whatever lies more than `threshold` segments below the highest SACKed one is lost; a
-    /// retransmission is lost once something `threshold` segments above what was highest then is SACKed.
+    /// FACK: segments more than `threshold` segments below the highest SACKed one are lost. A retransmission is lost
+    /// once a segment `threshold` segments above the highest offset at its transmission is SACKed.
     pub fn mark_by_fack(&mut self, threshold: u32, mss: u32) -> u32 {
         let Some(highest) = self.disturbed.highest_sacked else { return 0 };
         let until = (highest + 1).saturating_sub(u64::from(threshold)).max(self.base);
@@ -118,7 +118,7 @@ impl Scoreboard {
         marked
     }
 
-    /// RFC 6675 `IsLost`: at least `threshold` SACKed segments lie above.
+    /// RFC 6675 `IsLost`: at least `threshold` SACKed segments are above.
     pub fn mark_by_sacked_above(&mut self, threshold: u32) -> u32 {
         let mut marked = 0;
         self.begin_judging();
@@ -138,9 +138,9 @@ impl Scoreboard {
         marked
     }
 
-    /// RACK: whatever was sent before the most recently sent delivered segment, and longer ago than the latest RTT
-    /// plus `window`, is lost. Returns segments newly lost, and when the last of those is that still may be only late
-    /// (RFC 8985 section 6.2; Linux waits for the last).
+    /// RACK: a segment sent before the most recently sent delivered segment, and longer ago than the latest RTT plus
+    /// `window`, is lost. Returns the number of segments newly lost, and when the last one that may still be merely
+    /// late will be lost (RFC 8985 section 6.2; Linux waits for the last).
     pub fn mark_by_rack(&mut self, now: Time, window: Duration) -> (u32, Option<Time>) {
         let mut marked = 0;
         if self.rack.sent == Time::ZERO && self.rack.end == 0 {
@@ -170,9 +170,9 @@ impl Scoreboard {
         (marked, None)
     }
 
-    /// When the latest transmission left that is in flight and came before the most recently sent delivered one, while
-    /// there is one that RACK has not judged. Backwards from there, by whole SACKed ranges, to the first that is not judged;
-    /// retransmissions by their own log.
+    /// Send time of the latest transmission in flight that precedes the most recently sent delivered one, if there is
+    /// one that RACK has not checked. Searches first transmissions backwards, skipping whole SACKed ranges, and
+    /// retransmissions in their own log.
     #[cold]
     pub(super) fn last_waiting(&self) -> Option<Time> {
         let limit = (self.rack.sent, self.rack.end);
@@ -182,7 +182,7 @@ impl Scoreboard {
         };
         let lowest = self.unjudged.saturating_sub(self.base) as usize;
         let mut index = match self.rack.is_again {
-            // What was sent again says nothing of when it was sent first.
+            // The time of a retransmission does not show when the segment was first sent.
             true => lowest_sure(lowest, self.segments.len(), |index| {
                 let segment = &self.segments[index];
                 segment.transmissions == 1 && segment.sent > limit.0
@@ -204,7 +204,8 @@ impl Scoreboard {
             };
         }
         let again = &self.disturbed.again;
-        // An entry is obsolete if its segment was sent again since or is acknowledged; only later entries show that.
+        // A log entry is obsolete if its segment was retransmitted again or is acknowledged; only later entries show
+        // that.
         let held = |&(number, order): &(u64, u64)| {
             let segment = self.segments.get(number.checked_sub(self.base)? as usize)?;
             (segment.order == order).then_some(segment)
@@ -216,9 +217,9 @@ impl Scoreboard {
         first.max(repeated.map(|segment| segment.sent))
     }
 
-    /// The earliest transmission in flight that RACK has not judged: its segment, and whether it is a
-    /// retransmission. First transmissions leave in order of number, retransmissions in order of `again`; the
-    /// earlier of the two heads is next.
+    /// The earliest transmission in flight that RACK has not checked: its segment, and whether it is a retransmission.
+    /// First transmissions are in order of segment number, retransmissions in order of `again`; the earlier of the two
+    /// heads is next.
     #[inline]
     pub(super) fn next_unjudged(&mut self) -> Option<(u64, bool)> {
         self.unjudged = self.unjudged.max(self.base);
@@ -228,7 +229,7 @@ impl Scoreboard {
                 first = Some(segment.order);
                 break;
             }
-            // Its first transmission is superseded.
+            // A later transmission has superseded the first one.
             self.unjudged += 1;
         }
         if self.disturbed.is_at_rest() {
@@ -247,7 +248,7 @@ impl Scoreboard {
         first.map(|_| (self.unjudged, false))
     }
 
-    /// One that was SACKed is judged: so are those behind it, as far as they are the next ones.
+    /// Skips the SACKed segment and all SACKed segments that directly follow it.
     #[inline(always)]
     fn judge_sacked(&mut self) {
         let until = self.disturbed.again.front().map_or(u64::MAX, |&(_, order)| order);
@@ -265,7 +266,8 @@ impl Scoreboard {
         }
     }
 
-    /// Retransmission timeout: everything not SACKed is lost. `forget_sacks`: the receiver may have reneged.
+    /// Retransmission timeout: everything not SACKed is lost. `forget_sacks`: also discards SACKs, because the receiver
+    /// may have reneged.
     pub fn mark_all(&mut self, forget_sacks: bool) -> u32 {
         if forget_sacks {
             for segment in &mut self.segments {
@@ -276,7 +278,7 @@ impl Scoreboard {
             self.disturbed.known.clear();
             self.disturbed.heard = Default::default();
             self.disturbed.highest_sacked = None;
-            // What is SACKed from now on judges the holes afresh.
+            // Later SACKs judge the holes from the beginning.
             self.disturbed.frontier = self.base;
             self.disturbed.sacked_above_frontier = 0;
         }
@@ -287,8 +289,8 @@ impl Scoreboard {
         marked
     }
 
-    /// Retransmission timeout with RACK: the head is lost, and whatever was sent longer ago than the RTT of the
-    /// latest delivery and was not SACKed (Linux `tcp_timeout_mark_lost`).
+    /// Retransmission timeout with RACK: the head is lost, as is every segment without SACK that was sent longer ago
+    /// than the RTT of the latest delivery (Linux `tcp_timeout_mark_lost`).
     pub fn mark_stale(&mut self, now: Time) -> u32 {
         let mut marked = 0;
         for number in self.base..self.base + self.segments.len() as u64 {
@@ -316,9 +318,9 @@ impl Scoreboard {
         self.segments.iter().rposition(unsacked).map(|index| self.base + index as u64)
     }
 
-    /// A reduction was undone: what is marked lost but not retransmitted is in flight after all. Holes are judged
-    /// afresh (Linux `tcp_clear_all_retrans_hints`), or those that are real would wait for a timeout. RACK's log goes
-    /// on, as a segment that Linux has marked returns to its list only when it is sent again.
+    /// A reduction was undone: segments marked lost and not retransmitted are in flight after all. Holes are checked
+    /// again (Linux `tcp_clear_all_retrans_hints`); otherwise real losses would wait for a timeout. RACK's log
+    /// continues, because Linux returns a marked segment to its list only when it is sent again.
     pub fn unmark(&mut self) {
         self.disturbed.frontier = self.base;
         self.disturbed.sacked_above_frontier = self.disturbed.sacked_segments;

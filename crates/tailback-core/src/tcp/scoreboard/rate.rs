@@ -7,18 +7,18 @@ use crate::time::{Bytes, Duration, Time};
 /// The delivery-rate sample of an ACK.
 #[derive(Clone, Copy, Debug)]
 pub struct RateSample {
-    /// The rate, as its parts.
+    /// Delivered bytes and the interval, from which the rate follows.
     pub delivery: DeliverySample,
     /// `delivered` when the sampled segment left.
     pub prior_delivered: Bytes,
-    /// Taken while the application limited the sender.
+    /// Whether the application limited the sender when the sampled segment left.
     pub app_limited: bool,
 }
 
-/// What is known of the segment that gives the sample.
+/// State of the segment that gives the sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RateWork {
-    /// When it left, and the offset at which it ends.
+    /// Its send time and its end offset.
     pub left: (Time, u64),
     pub prior_delivered: Bytes,
     pub prior_time: Time,
@@ -42,12 +42,13 @@ impl Scoreboard {
         })
     }
 
-    /// The application had nothing more to send, or no room in the send buffer, while the window had room.
+    /// Marks the flight as application-limited: the window had room, but there was no data to send or no space in the
+    /// send buffer.
     pub fn on_app_limited(&mut self) {
         self.app_limited_until = (self.delivered + self.in_flight()).max(1);
     }
 
-    /// What was sent last was sent by an application that had no more, and is not yet acknowledged, or only just.
+    /// Whether the application has limited the sender, and the data then in flight is not yet delivered, or only just.
     pub fn is_app_limited(&self) -> bool {
         self.app_limited_until > 0
     }

@@ -1,4 +1,4 @@
-//! The scoreboard against its own segments, under any order of steps.
+//! The scoreboard compared with a plain record of its segments, under any order of steps.
 
 use super::*;
 use proptest::prelude::*;
@@ -48,7 +48,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// RACK's plain twin: one log of all transmissions in order, worked off from its front.
+/// Reference model of RACK: one log of all transmissions in order, processed from the front.
 #[derive(Default)]
 struct Plain {
     log: VecDeque<(u64, u64)>,
@@ -56,7 +56,7 @@ struct Plain {
 }
 
 impl Plain {
-    /// Log what was transmitted since last time.
+    /// Logs the transmissions since the last call.
     fn follow(&mut self, board: &Scoreboard) {
         for order in self.logged..board.next_order {
             let index =
@@ -66,7 +66,7 @@ impl Plain {
         self.logged = board.next_order;
     }
 
-    /// The segment of this transmission, if it is in flight and neither SACKed nor waiting to be repaired.
+    /// The segment of this transmission, if it is in flight and neither SACKed nor waiting for repair.
     fn in_question(board: &Scoreboard, number: u64, order: u64) -> Option<Sent> {
         let segment = board.segments[number.checked_sub(board.base)? as usize];
         let is_waiting = segment.flags & LOST != 0 && segment.flags & RETRANSMITTED == 0;
@@ -101,7 +101,7 @@ impl Plain {
     }
 }
 
-/// The union of what is SACKed, by looking at all of it.
+/// The union of all SACKed ranges, computed over all of them.
 fn join(known: &mut Vec<Range>, block: Range) {
     let (apart, joined): (Vec<Range>, Vec<Range>) =
         known.iter().partition(|other| other.end < block.start || block.end < other.start);
@@ -143,7 +143,7 @@ proptest! {
                     let start = una + u64::from(at) * MSS;
                     let block = Range { start, end: (start + u64::from(length) * MSS).min(nxt) };
                     if block.start < block.end {
-                        // What was reported last comes again, as far as there is room.
+                        // Repeats the blocks reported last, as far as there is room.
                         reported.insert(0, block);
                         reported.truncate(4);
                         board.on_ack(una, &reported, Time::NEVER, now, Duration::from_ms(7));

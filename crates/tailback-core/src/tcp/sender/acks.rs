@@ -1,5 +1,5 @@
-//! Taking an acknowledgement, in Linux's order: scoreboard, RTT, loss detection, recovery state, then the algorithm,
-//! then the reduction step.
+//! Processes an ACK in Linux's order: scoreboard, RTT, loss detection, recovery state, then the algorithm, then the
+//! reduction step.
 
 use super::{CongestionEvent, Sender};
 use crate::cc::{Ack, CongestionControl, Counting, Phase};
@@ -8,47 +8,47 @@ use crate::tcp::segment::{ACE_MODULUS, ACE_START, Flags, Segment};
 use crate::tcp::stack::Detection;
 use crate::time::{Bytes, Duration, Time};
 
-/// How things were before an ACK.
+/// State of the sender before the ACK.
 struct Prior {
     snd_una: u64,
     right_edge: u64,
     in_flight: Bytes,
 }
 
-/// What the ACK brought besides what it delivered, before anything is made of it.
+/// What the ACK reports besides deliveries.
 pub(super) struct News {
     pub newly_acked: Bytes,
     pub is_duplicate: bool,
     /// A D-SACK reports data that was sent again.
     pub reports_duplicate: bool,
     rtt: Option<Duration>,
-    /// It acknowledges the first segment of a round.
+    /// The ACK covers the first segment of a round.
     round_start: bool,
-    /// It echoes congestion,
+    /// The ACK echoes congestion.
     pub is_marked: bool,
-    /// of this many bytes.
+    /// Bytes that the congestion echo covers.
     marked: Bytes,
-    /// Something arrived twice.
+    /// The ACK has a D-SACK block.
     is_dsack: bool,
 }
 
-/// What was made of it.
+/// Result of loss detection and of the recovery state machine.
 struct Verdict {
     /// Segments newly declared lost.
     lost: u32,
     is_undone: bool,
-    /// A reduction was under way before, and is now.
+    /// Whether a reduction was in progress before the ACK, and whether one is now.
     was_reducing: bool,
     is_reducing: bool,
 }
 
 impl Sender {
-    /// An ACK arrived. `ack` and the SACK blocks come from the segment.
+    /// Processes an ACK, with its SACK blocks.
     #[inline(always)]
     pub fn on_ack(&mut self, segment: &Segment, now: Time, events: &mut Vec<CongestionEvent>) {
         let right_edge = self.peer.right_edge;
         self.take_window(segment);
-        // The side that only receives hears nothing else: no need to look further.
+        // For a side that only receives, ACKs normally report nothing: fast exit.
         let has_news = segment.ack != self.snd_una || segment.sack_count > 0 || self.probe.end != 0;
         if has_news || !self.board.is_empty() {
             let is_plain = self.expects_plain(segment);
@@ -58,13 +58,13 @@ impl Sender {
         }
     }
 
-    /// Nothing is in flight: does the segment say no more than that, and the peer's window?
+    /// Whether the segment reports nothing to a sender with nothing in flight, except the peer's window.
     #[inline(always)]
     pub fn hears_nothing(&self, segment: &Segment) -> bool {
         segment.ack == self.snd_una && segment.sack_count == 0 && self.probe.end == 0
     }
 
-    /// Is it an ACK that can only bring progress: no SACK, and nothing lost, sent again, marked or undecided?
+    /// Whether the ACK can only report progress: no SACK, and nothing lost, retransmitted, marked or undecided.
     #[inline(always)]
     fn expects_plain(&self, segment: &Segment) -> bool {
         self.takes_plain_acks
@@ -76,8 +76,8 @@ impl Sender {
             && !self.is_in_frto()
     }
 
-    /// What [`Self::on_news`] does of such an ACK, as far as it may come to anything. False: the flight is disturbed, and
-    /// nothing was done.
+    /// As [`Self::on_news`], for an ACK that satisfies [`Self::expects_plain`]. Returns false, having changed nothing,
+    /// if the flight is disturbed.
     #[inline(never)]
     fn on_plain_news(
         &mut self,
@@ -121,20 +121,20 @@ impl Sender {
         true
     }
 
-    /// An ACK arrived that says something. The window reached to `right_edge` before it.
+    /// Processes an ACK that reports something. `right_edge`: end of the peer's window before the ACK.
     fn on_news(&mut self, segment: &Segment, right_edge: u64, now: Time, events: &mut Vec<CongestionEvent>) {
         let in_flight = self.in_flight();
         let prior = Prior { snd_una: self.snd_una, right_edge, in_flight };
         let mut blocks = segment.sack;
         let blocks = &mut blocks[..usize::from(segment.sack_count)][usize::from(segment.is_dsack)..];
-        // The newest data last, as `tcp_sacktag_write_queue` has it: that is what RACK and the algorithm take their RTT from.
+        // Newest data last, as in `tcp_sacktag_write_queue`: RACK and the algorithm take their RTT from the last block.
         blocks.sort_unstable_by_key(|block| block.start);
         let echoed = if self.stack.timestamps { segment.ts_ecr } else { Time::NEVER };
         let head_sent = self.board.head_sent();
         let mut delivery = self.board.on_ack(segment.ack, blocks, echoed, now, self.rtt.min());
         let news = self.take_news(segment, &prior, &mut delivery, now);
         self.timer.restarts = match news.newly_acked {
-            // Linux `tcp_clean_rtx_queue`: SACKs of what was sent before the head was sent last are progress too.
+            // Linux `tcp_clean_rtx_queue`: a SACK of data sent before the head's latest transmission is also progress.
             0 => self.stack.tail_loss_probe && delivery.rtt_sack > head_sent.map(|sent| now.since(sent)),
             _ => !self.is_impatient(),
         };
@@ -154,7 +154,7 @@ impl Sender {
         self.conclude(now);
     }
 
-    /// The algorithm receives the ACK, and may ask for a reduction.
+    /// Passes the ACK to the algorithm, and carries out what it requests.
     #[inline(always)]
     fn pass_on(&mut self, ack: &Ack, now: Time, events: &mut Vec<CongestionEvent>) {
         if self.is_followed {
@@ -164,7 +164,7 @@ impl Sender {
         self.answer_wish(now, events);
     }
 
-    /// Does what the algorithm asks for: its samples count as limited by the application, or a reduction begins.
+    /// Carries out the algorithm's requests: marks its samples as application-limited, or begins a reduction.
     #[inline(always)]
     fn answer_wish(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         if std::mem::take(&mut self.control.self_limited) {
@@ -175,7 +175,7 @@ impl Sender {
         }
     }
 
-    /// The window is what it will be.
+    /// Finishes an ACK: enforces the window's floor and restarts the timer.
     #[inline(always)]
     fn conclude(&mut self, now: Time) {
         self.keep_floor();
@@ -185,7 +185,7 @@ impl Sender {
         }
     }
 
-    /// Does the ACK in hand acknowledge the first segment of a round?
+    /// Whether the current ACK covers the first segment of a round.
     #[inline(always)]
     fn begins_round(&mut self) -> bool {
         let begins = self.snd_una > self.round_end;
@@ -195,7 +195,7 @@ impl Sender {
         begins
     }
 
-    /// What the ACK shows of progress, duplicates, reordering and the RTT is counted.
+    /// Evaluates what the ACK reports: progress, duplicates, reordering and the RTT.
     #[inline]
     fn take_news(&mut self, segment: &Segment, prior: &Prior, delivery: &mut Delivery, now: Time) -> News {
         let newly_acked = segment.ack.saturating_sub(prior.snd_una);
@@ -251,10 +251,10 @@ impl Sender {
         (is_marked, marked)
     }
 
-    /// AccECN: packets that the ACK's count shows to be newly marked (RFC 9768 section 3.2.2.5.2). More than seven
-    /// delivered at once may have taken the count around: then it is the most that these packets allow, as in Linux
-    /// without the option's byte counts (`__tcp_accecn_process`), the RFC's safest case. An ACK that delivers nothing
-    /// is superseded, or counts what the next one will.
+    /// AccECN: number of packets newly marked according to the ACE field (RFC 9768 section 3.2.2.5.2). If more than
+    /// seven packets were delivered the counter may have wrapped. Then the largest count consistent with them is used:
+    /// the RFC's safest case, and Linux's without byte counters (`__tcp_accecn_process`). An ACK that delivers nothing
+    /// is skipped: it is outdated, or the next ACK repeats its count.
     fn count_marks(&mut self, segment: &Segment, delivered: u32) -> u64 {
         const MODULUS: u64 = ACE_MODULUS as u64;
         if delivered == 0 {
@@ -271,7 +271,7 @@ impl Sender {
         packets
     }
 
-    /// What is lost, and what that means for the recovery state.
+    /// Detects losses and advances the recovery state; returns the result.
     #[inline]
     fn judge(
         &mut self,
@@ -289,7 +289,7 @@ impl Sender {
             return Verdict { lost, is_undone: false, was_reducing, is_reducing };
         }
         if self.phase == Phase::Recovery {
-            // Fall & Floyd 1996: a partial ACK stands for the original and for its retransmission.
+            // Fall & Floyd 1996: a partial ACK covers the original and its retransmission.
             self.trouble.pipe -= if newly_acked > 0 { 2 } else { 1 };
         }
         if self.is_in_frto() {
@@ -298,7 +298,8 @@ impl Sender {
         let was_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
         let lost = self.detect(now, newly_acked > 0);
         let is_undone = self.step_state(segment, newly_acked, lost, now, events);
-        // After the state: the echo in the ACK that ends a reduction begins the next (Linux `tcp_try_to_open`).
+        // After the state machine: an echo in the ACK that ends a reduction begins the next one (Linux
+        // `tcp_try_to_open`).
         if news.is_marked && !is_undone {
             self.on_echo(now, events);
         }
@@ -307,7 +308,7 @@ impl Sender {
         Verdict { lost, is_undone, was_reducing, is_reducing }
     }
 
-    /// What the algorithm receives of this ACK, before losses and the recovery state are judged.
+    /// The signals of this ACK for the algorithm, before loss detection and the recovery state.
     #[inline(always)]
     fn signals(&mut self, prior: &Prior, delivery: &Delivery, news: &News, now: Time) -> Ack {
         let rate = self.board.rate_sample(delivery, now, self.rtt.min());
@@ -346,22 +347,23 @@ impl Sender {
         }
     }
 
-    /// Linux `tcp_may_raise_cwnd`: does what was delivered allow growth, whatever window and recovery state say?
+    /// Linux `tcp_may_raise_cwnd`: whether the delivery allows growth, regardless of window and recovery state.
     #[inline(always)]
     fn may_grow(&self, delivery: &Delivery, news: &News) -> bool {
         self.makes_progress(news, delivery) || self.grows_on_sacks(delivery)
     }
 
-    /// Brings `ack` up to date with what was judged since [`Self::signals`].
+    /// Updates `ack` with the result of loss detection.
     #[inline(always)]
     fn apply(&mut self, verdict: &Verdict, ack: &mut Ack) {
-        // Linux up to 3.17 grows before it steps its state, so the ACK that ends recovery adds nothing.
+        // Linux up to 3.17 runs growth before the recovery state, so the ACK that ends recovery adds nothing.
         let grows_first = self.stack.counting == Counting::PerAck;
         ack.lost_segments = verdict.lost;
         ack.lost = self.board.lost();
         ack.in_flight = self.in_flight();
         ack.may_grow &= !(verdict.is_reducing || verdict.was_reducing && grows_first);
-        // Linux `tcp_cong_avoid`: where the growth rule runs the window's stamp is renewed, whether or not it is full.
+        // Linux `tcp_cong_avoid`: renews the window's time stamp whenever the growth rule runs, whether or not the
+        // window is full.
         if ack.may_grow {
             self.usage.used_since = ack.now;
         }
@@ -379,19 +381,19 @@ impl Sender {
     ) -> Option<Duration> {
         let has_echo = self.stack.timestamps && newly_acked > 0 && segment.ts_ecr != Time::NEVER;
         if self.stack.clock_tick.is_zero() {
-            // Linux `FLAG_ACKED`: an ACK that ends within a segment times nothing.
+            // Linux `FLAG_ACKED`: an ACK that ends within a segment gives no RTT sample.
             let is_whole = delivery.acked_segments > 0;
             return self.sample_rtt_exactly((has_echo && is_whole).then_some(segment.ts_ecr), delivery, now);
         }
-        // The older stacks read the echoed timestamp (RFC 7323) first.
+        // The older stacks prefer the echoed timestamp (RFC 7323).
         let estimate = has_echo.then(|| now.since(segment.ts_ecr)).or(delivery.rtt_first)?;
         let estimate = self.stack.quantise(estimate);
         self.rtt.on_sample(&self.stack, estimate, estimate, self.snd_una, self.snd_nxt);
         Some(estimate)
     }
 
-    /// Linux since 4.x `tcp_ack_update_rtt`: its own send times come first. Once a retransmission is among what is
-    /// acknowledged, only the echoed timestamp is valid, in whole ticks; the algorithm takes it as well.
+    /// Linux since 4.x `tcp_ack_update_rtt`: prefers its own send times. If a retransmission is acknowledged, only the
+    /// echoed timestamp is valid, in whole ticks; the algorithm receives it too.
     fn sample_rtt_exactly(&mut self, echo: Option<Time>, delivery: &Delivery, now: Time) -> Option<Duration> {
         let (first, last) = match delivery.acked_retransmission {
             true => (None, None),
@@ -409,7 +411,7 @@ impl Sender {
         Some(latest)
     }
 
-    /// Does this ACK count for growth? On Linux (`FLAG_DATA_ACKED`) only if it acknowledges a segment's end.
+    /// Whether this ACK counts for growth. On Linux (`FLAG_DATA_ACKED`) it must acknowledge the end of a segment.
     #[inline]
     fn makes_progress(&self, news: &News, delivery: &Delivery) -> bool {
         match self.stack.counting {
@@ -418,7 +420,7 @@ impl Sender {
         }
     }
 
-    /// Linux `tcp_clean_rtx_queue`, `FLAG_ACK_MAYBE_DELAYED`: the ACK is of one segment shorter than a full one, nothing
+    /// Linux `tcp_clean_rtx_queue`, `FLAG_ACK_MAYBE_DELAYED`: the ACK covers one segment shorter than the MSS, nothing
     /// else was delivered since that was sent, and neither SACK nor a mark made the receiver answer at once.
     #[inline]
     fn may_be_delayed(&self, news: &News, delivery: &Delivery, rate: Option<&RateSample>) -> bool {
@@ -439,7 +441,7 @@ impl Sender {
             && self.reordering.degree > self.stack.duplicate_threshold
     }
 
-    /// What the host's clock says between sending and now: with ticks, how many of them began in between.
+    /// The RTT by the host's clock: with a tick, the number of ticks that began between sending and now.
     fn read_rtt(&self, sample: Option<Duration>, delivery: &Delivery, now: Time) -> Option<Duration> {
         let tick = self.stack.clock_tick;
         if tick.is_zero() {
@@ -452,7 +454,7 @@ impl Sender {
     }
 }
 
-/// What a clock that counts `tick`s says between two instants: at least one.
+/// Time between two instants by a clock with granularity `tick`: at least one tick.
 fn ticks_between(from: Time, to: Time, tick: Duration) -> Duration {
     if tick.is_zero() {
         return to.since(from);

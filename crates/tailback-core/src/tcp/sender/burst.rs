@@ -1,20 +1,21 @@
-//! How much leaves the host at once: bursts cut from larger units.
+//! Segmentation offload: how many segments leave the host at once, cut from larger units.
 //!
-//! Law: a unit is what fits in 64 KiB and in half of the largest window that the peer has offered when it is written. A
-//! burst is what one unit, the window and 1/1024 s of the pacing rate hold, but at least two segments. A burst that
-//! could grow with the next ACK waits for it. The last segment of a burst of several carries PSH, and so does that of a
-//! unit whose writer then waits for room.
+//! Law: a unit is what fits in 64 KiB and in half of the largest window that the peer had offered when it was written.
+//! A burst is limited by its unit, by the window and by 1/1024 s of the pacing rate, but may have two segments. A burst
+//! that could be longer after the next ACK waits for it. The last segment of a burst of several carries PSH, and so
+//! does the last segment of a unit whose writer then waits for room.
 //! Source: Linux 6.1 `tcp_xmit_size_goal`, `tcp_tso_autosize`, `tcp_cwnd_test`, `tcp_tso_should_defer`;
 //! `__tcp_transmit_skb` and `tcp_sendmsg_locked` for PSH; `tcp_stream_alloc_skb`, `tso_fragment` and
-//! `tcp_sndbuf_expand` for the buffer. Since 4.17 TCP does so even where the device cannot: the
-//! cutting then happens on the way to it, so turning offload off with ethtool changes nothing above.
+//! `tcp_sndbuf_expand` for the buffer. Since 4.17 TCP does so even for a device without offload: the segments are then
+//! cut on the way to it, so turning offload off with ethtool changes nothing in TCP.
 //!
-//! The send buffer counts each of these pieces with its bookkeeping, so it holds less payload the smaller they are.
+//! The send buffer counts bookkeeping for each of these pieces, so the smaller they are, the less payload it holds.
 //!
-//! Differs from the source: what is repaired leaves by segments; the bookkeeping of pieces cut by a repair or joined
-//! by a SACK is left out, as is PSH after half of the peer's window. Each write is a call of its own, which takes back
-//! the push of the wait before it. The buffer grows where its writer finds room, and not at each ACK while it waits.
-//! Newer kernels (`tcp_grow_skb`) fill the unit at the head again as it leaves, so that its size bounds no burst.
+//! Differs from the source: retransmissions leave segment by segment. Left out are the bookkeeping of pieces that a
+//! retransmission cuts or a SACK joins, and PSH after half of the peer's window. Each write is a separate call, which
+//! takes back the push of the wait before it. The buffer grows when its writer finds room, not at each ACK while it
+//! waits.
+//! Newer kernels (`tcp_grow_skb`) refill the unit at the head as it leaves, so its size does not limit a burst.
 
 use std::collections::VecDeque;
 
@@ -22,86 +23,87 @@ use super::Sender;
 use crate::cc::{CongestionControl, Phase};
 use crate::time::{Bytes, Duration, Time};
 
-/// Payload of a unit and the room Linux keeps for headers (GSO_LEGACY_MAX_SIZE − 1).
+/// Payload of a unit plus the room that Linux reserves for headers (GSO_LEGACY_MAX_SIZE − 1).
 const UNIT_AND_HEADER: Bytes = 65_535;
 /// A burst is sent in 1/1024 s at the pacing rate (sk_pacing_shift = 10).
 pub(super) const PER_SECOND: u64 = 1024;
-/// A burst waits only while the last one left less than this ago.
+/// A burst waits only if the last segment left less than this ago.
 const RECENT: Duration = Duration::from_ms(1);
-/// A burst waits only for an ACK that is due within this. Linux 6.18, and 6.1, 6.6 and 6.12 since their updates of
-/// October 2025; half a round trip before, which on long paths is no sign that one is coming.
+/// A burst waits only if the next ACK is due within this time. Linux 6.18, and 6.1, 6.6 and 6.12 since their updates of
+/// October 2025. Before, the limit was half an RTT, which on a long path does not mean that an ACK is near.
 const NEAR: Duration = Duration::from_ms(1);
-/// What Linux adds to a segment's payload for its buffer, beside the room for headers, before it takes the next power of
-/// two, and after: options of 12 B and `skb_shared_info`; `sk_buff`.
+/// Memory that Linux adds to a segment's payload and header room before rounding up to a power of two: options of 12 B
+/// and `skb_shared_info`. `SEGMENT_RECORD` (`sk_buff`) is added after rounding.
 const SEGMENT_HEAD: Bytes = 12 + 320;
 const SEGMENT_RECORD: Bytes = 256;
-/// A send buffer holds what this many segments take at least (TCP_INIT_CWND), twice over.
+/// The send buffer has room for at least twice this many segments (TCP_INIT_CWND).
 const LEAST_WINDOW: u64 = 10;
-/// Below 1.2 Mbit/s a sender that sets its own pacing sends single segments (`bbr_min_tso_segs`).
+/// An algorithm with its own pacing sends single segments below 1.2 Mbit/s (`bbr_min_tso_segs`).
 const SLOW_BPS: u64 = 1_200_000;
 
-/// What the application that writes is doing.
+/// State of the writing application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Writer {
-    /// It waits for space in the send buffer.
+    /// Waits for space in the send buffer.
     #[default]
     Waits,
-    /// It is to write as soon as nothing more leaves.
+    /// Will write as soon as nothing more can be sent.
     IsWoken,
-    /// It writes until the send buffer is full.
+    /// Writes until the send buffer is full.
     Writes,
-    /// It has just filled the unit to be sent next, of which a burst leaves that does not wait (Linux `tcp_push_one`).
+    /// Has just filled the unit to be sent next; a burst of it leaves without waiting (Linux `tcp_push_one`).
     HasFilledNext,
-    /// It has written half of the widest window since its last push, so all leaves that may (Linux `forced_push`).
+    /// Has written half of the widest window since its last push, so everything that may leave does (Linux
+    /// `forced_push`).
     Pushes,
 }
 
-/// The burst under way.
+/// The current burst.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bursts {
-    /// Segments still to leave.
+    /// Number of segments still to send.
     left: u32,
-    /// It has several segments, so its last one is pushed.
+    /// Whether the burst has several segments, so that its last one carries PSH.
     is_several: bool,
-    /// A burst waits for a wider window, and is treated as a full one.
+    /// Whether a burst waits for a wider congestion window, which then counts as full.
     pub(super) waits: bool,
-    /// A burst waits, for whatever reason, until an ACK or more data comes.
+    /// Whether a burst waits until the next ACK or write, for any reason.
     is_deferred: bool,
-    /// Where the unit ends that is being cut.
+    /// Offset at which the current unit ends.
     unit_end: u64,
-    /// How far the application has filled the buffer.
+    /// Offset up to which the application has written into the buffer.
     written: u64,
-    /// Bytes of it since its last push.
+    /// Bytes written since the last push.
     unpushed: u32,
     writer: Writer,
-    /// Payload of the burst, whose pacing was charged when it began, still to leave.
+    /// Bytes of the burst still to send whose pacing was charged when the burst began.
     pub(super) charged: u32,
 }
 
-/// Segments that differ from the one before by their place in the stream alone.
+/// Segments that differ from the previous one only in their sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Alike {
     /// Number of segments.
     pub number: u32,
-    /// The last of them carries PSH, too.
+    /// Whether the last of them also carries PSH.
     pub is_pushed: bool,
 }
 
 impl Alike {
-    /// There are none.
+    /// No such segments.
     pub const NONE: Alike = Alike { number: 0, is_pushed: false };
 }
 
-/// What the application has written, in units: looked at where one ends.
+/// Units in the send buffer, with the offsets at which their size changes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Units {
-    /// Size of those that are being sent; zero: none is written.
+    /// Size of the units being sent; zero: nothing has been written.
     size: Bytes,
-    /// Size of the units written from an offset on, where it changes later.
+    /// Later changes of the size: from this offset on, units have this size.
     later: VecDeque<(u64, Bytes)>,
-    /// Up to where the application pushed.
+    /// Offsets up to which the application has pushed.
     pushes: VecDeque<u64>,
-    /// How large the buffer may grow.
+    /// Limit on the size of the send buffer.
     pub(super) most_buffer: Bytes,
 }
 
@@ -114,12 +116,12 @@ impl Units {
         self.size
     }
 
-    /// Of those written last.
+    /// Size of the most recently written unit.
     fn last_size(&self) -> Bytes {
         self.later.back().map_or(self.size, |(_, size)| *size)
     }
 
-    /// Where the unit begins that ends at `written`; the one before it ends at `from` at the earliest.
+    /// Offset at which the unit that ends at `written` begins; the unit before it ends at `from` or later.
     fn start_of_last(&self, from: u64, written: u64) -> u64 {
         let of_its_size = self.later.iter().rev().copied().find(|(at, _)| *at < written);
         let (at, size) = of_its_size.unwrap_or((from, self.size));
@@ -127,7 +129,7 @@ impl Units {
         from + (written - 1 - from) / size * size
     }
 
-    /// Those of `unsent` bytes, written last.
+    /// Number of units in the last `unsent` bytes.
     fn of(&self, unsent: Bytes) -> u64 {
         match self.last_size() {
             0 => 0,
@@ -135,7 +137,7 @@ impl Units {
         }
     }
 
-    /// Did the writer push up to `end` or less?
+    /// Removes the pushes at offsets up to `end`; true if there were any.
     fn are_pushed_at(&mut self, end: u64) -> bool {
         let mut is_pushed = false;
         while self.pushes.front().is_some_and(|at| *at <= end) {
@@ -146,18 +148,18 @@ impl Units {
     }
 }
 
-/// What bounds a burst that is about to leave, in bytes.
+/// Limits on the next burst, in bytes.
 struct Room {
     unit: Bytes,
     is_tail: bool,
-    /// What the congestion window leaves.
+    /// What the congestion window leaves room for.
     cwnd: Bytes,
-    /// What the peer's window leaves.
+    /// What the peer's window leaves room for.
     peer: Bytes,
 }
 
 impl Sender {
-    /// May a new segment leave in the burst under way, or begin one? `available`: payload that may be sent.
+    /// Whether a new segment may leave, in the current burst or in a new one. `available`: bytes ready to send.
     pub(super) fn joins_burst(&mut self, now: Time, available: Bytes) -> bool {
         if self.bursts.left == 0 && !self.begin_burst(now, available) {
             return false;
@@ -166,25 +168,25 @@ impl Sender {
         true
     }
 
-    /// Has the segment just taken from the burst, which ends at `end`, to be pushed?
+    /// Whether the segment just taken from the burst, which ends at `end`, carries PSH.
     pub(super) fn is_pushed(&mut self, end: u64) -> bool {
         if self.bursts.left > 0 {
             return false;
         }
         self.board.end_burst();
         self.look_for_room();
-        // A unit that is begun is filled first.
+        // PSH waits until the current unit is sent to its end.
         let has_pushed = end >= self.bursts.unit_end && self.units.are_pushed_at(end);
         self.bursts.is_several | has_pushed
     }
 
-    /// Is a burst under way, which nothing interrupts?
+    /// Whether the rest of a burst is still to be sent without interruption.
     #[inline(always)]
     pub fn is_in_burst(&self) -> bool {
         self.bursts.left > 0
     }
 
-    /// What an ACK brings makes a new burst.
+    /// Ends the current burst: what an ACK allows to be sent starts a new one.
     pub(super) fn break_burst(&mut self) {
         self.bursts.left = 0;
         self.bursts.charged = 0;
@@ -192,14 +194,15 @@ impl Sender {
         self.bursts.is_deferred = false;
     }
 
-    /// The application has written more.
+    /// The application has written more, so a waiting burst is checked again.
     pub(super) fn look_again(&mut self) {
         self.bursts.is_deferred = false;
     }
 
-    /// A full segment of a burst has just left: how many like it follow at once, as nothing holds them back. They count as
-    /// sent. Among them is the burst's last one, unless it is short or all that was written: then it leaves by itself. None
-    /// are of a sender in which losses, marks or those who follow each packet make one segment differ from the next.
+    /// After a full segment of a burst: takes the following segments of the burst that can leave at once and differ
+    /// only in their sequence number; they count as sent. The last segment of the burst is included only if it is full
+    /// and not the end of the written data. Returns [`Alike::NONE`] while losses, marks or a tracking algorithm make
+    /// segments differ.
     #[inline(never)]
     pub fn take_alike(&mut self, now: Time) -> Alike {
         if self.phase != Phase::Open || !self.sends_alike() {
@@ -227,7 +230,7 @@ impl Sender {
         Alike { number, is_pushed: self.is_pushed(end) }
     }
 
-    /// Whether consecutive new segments differ by their number alone.
+    /// Whether consecutive new segments differ only in their sequence number.
     #[inline]
     fn sends_alike(&self) -> bool {
         self.board.lost_segments() == 0
@@ -242,7 +245,7 @@ impl Sender {
         if is_pushed {
             self.bursts.writer = Writer::Writes;
         }
-        // Time alone ends no wait: Linux looks again at an ACK, at a write, or when a timer sends.
+        // Time alone ends no wait: Linux checks again at an ACK, at a write, or when a timer sends.
         if self.bursts.is_deferred && !is_pushed {
             return false;
         }
@@ -257,7 +260,7 @@ impl Sender {
             cwnd: self.control.cwnd.saturating_sub(self.in_flight()),
             peer: self.peer.right_edge.saturating_sub(self.snd_nxt),
         };
-        // What a burst holds at most is worked out for those alone that may be longer, or may wait to be.
+        // The limit of a burst is computed only if the burst may exceed it or may have to wait.
         let mut most = None;
         let limit = room.cwnd.min(room.peer);
         if !is_pushed
@@ -268,7 +271,8 @@ impl Sender {
             self.bursts.waits = room.cwnd < room.peer && room.cwnd <= room.unit;
             return false;
         }
-        // Linux `tcp_cwnd_test`: half of the window at most; `tcp_mss_split_point`: what does not end the unit is whole.
+        // Linux `tcp_cwnd_test`: at most half of the window; `tcp_mss_split_point`: whole segments only, except at the
+        // end of a unit.
         let window = room.cwnd.min(self.control.cwnd / 2).min(room.peer) / mss * mss;
         let mut bytes = room.unit.min(window.max(mss)).min(room.peer.max(1));
         if bytes > self.least_of_most() * mss {
@@ -284,9 +288,9 @@ impl Sender {
         true
     }
 
-    /// The application writes a unit, or what is left of one; false if it does not write now. Once woken it writes until
-    /// the send buffer is full (Linux `tcp_sendmsg_locked`). After each unit what may leave does, so the unit is shorter, and
-    /// the application fills it up without asking for memory.
+    /// The application writes a unit, or the rest of one; false if it does not write now. Once woken it writes until
+    /// the send buffer is full (Linux `tcp_sendmsg_locked`). After each unit, everything that may leave does; the unit
+    /// is then shorter, and the application refills it without allocating memory.
     #[inline(always)]
     pub(super) fn fill_buffer(&mut self) -> bool {
         if self.bursts.left > 0 || self.bursts.written >= self.write_end {
@@ -296,8 +300,8 @@ impl Sender {
         self.bursts.writer != Writer::Waits && self.write_unit()
     }
 
-    /// A writer that waits is woken when a third of the buffer is free, which first grows (Linux `tcp_check_space`, after
-    /// each burst that leaves and after each ACK; `sk_stream_write_space`).
+    /// Wakes a waiting writer when a third of the buffer is free; the buffer grows first (Linux `tcp_check_space`,
+    /// after each burst and after each ACK; `sk_stream_write_space`).
     #[inline(always)]
     fn look_for_room(&mut self) {
         if self.bursts.writer != Writer::Waits {
@@ -306,7 +310,7 @@ impl Sender {
         if self.send_buffer < self.units.most_buffer {
             self.grow_buffer();
         }
-        // The payload alone mostly shows that the writer waits. Then the overhead need not be counted.
+        // Fast path: the payload alone usually shows that the writer waits, so the bookkeeping need not be counted.
         let enough = self.enough();
         if self.bursts.written.saturating_sub(self.snd_una) <= enough {
             self.wake_writer(enough);
@@ -320,13 +324,14 @@ impl Sender {
         }
     }
 
-    /// An application that writes goes on until it pushes or the send buffer is full.
+    /// The application writes until it pushes or the send buffer is full.
     #[inline(always)]
     pub(super) fn write_on(&mut self) {
         while self.bursts.writer == Writer::Writes && self.fill_buffer() {}
     }
 
-    /// When nothing more leaves, an application that has pushed or was woken writes on; false if it does not.
+    /// Called when nothing more can be sent: an application that has pushed or was woken continues writing. False if it
+    /// does not.
     #[inline(always)]
     pub(super) fn writes_more(&mut self) -> bool {
         if !self.fill_buffer() {
@@ -336,7 +341,8 @@ impl Sender {
         true
     }
 
-    /// A writer who waits writes again when the buffer counts no more; at once, where it counts payload.
+    /// Fill level of the buffer at which a waiting writer is woken: two thirds, or just below full if only payload
+    /// counts.
     fn enough(&self) -> Bytes {
         if self.stack.send_bookkeeping > 0 {
             self.send_buffer / 3 * 2
@@ -345,8 +351,8 @@ impl Sender {
         }
     }
 
-    /// The buffer a connection begins with. Linux `tcp_sndbuf_expand`: two windows, of ten segments at least, each taken
-    /// for as large as it may become; three for BBR.
+    /// Initial send buffer. Linux `tcp_sndbuf_expand`: two windows (three for BBR) of at least ten segments, each
+    /// segment at its full memory size.
     pub(super) fn grown_buffer(&self) -> Bytes {
         let windows = if self.algorithm.owns_window() { 3 } else { 2 };
         let head = SEGMENT_HEAD + self.stack.header_room;
@@ -356,7 +362,8 @@ impl Sender {
         windows * segments * segment
     }
 
-    /// The writer waits for room: the buffer grows, unless the window is full anyway (Linux `tcp_new_space`).
+    /// The writer waits for room: grows the buffer, unless the congestion window is full anyway (Linux
+    /// `tcp_new_space`).
     #[cold]
     fn grow_buffer(&mut self) {
         if !self.is_window_full(self.in_flight()) {
@@ -364,14 +371,14 @@ impl Sender {
         }
     }
 
-    /// Slow path of `fill_buffer`: writes unless the buffer counts too much.
+    /// Slow path of `fill_buffer`: writes a unit, unless the buffer is full.
     #[inline(never)]
     fn write_unit(&mut self) -> bool {
         let bookkeeping = self.stack.send_bookkeeping;
         let held = self.held(bookkeeping);
         let mss = u64::from(self.control.mss);
         if self.bursts.writer == Writer::IsWoken && self.bursts.written < self.snd_nxt + mss {
-            // A writer who had to wait for room has left the window unused (Linux looks at each `sendmsg`).
+            // A writer that had to wait for room left the window unused (Linux checks at each `sendmsg`).
             self.look_for_app_limit();
         }
         let size = (self.unit().min(self.peer.widest / 2) / mss * mss).max(mss);
@@ -405,8 +412,8 @@ impl Sender {
         written > from
     }
 
-    /// What is written up to `end` leaves as soon as it may, and its last segment is pushed if it has not left (Linux
-    /// `tcp_mark_push`, `__tcp_push_pending_frames`).
+    /// Pushes the data up to `end`: it leaves as soon as it may, and its last segment carries PSH if it has not left
+    /// yet (Linux `tcp_mark_push`, `__tcp_push_pending_frames`).
     fn push(&mut self, end: u64) {
         if end > self.snd_nxt {
             self.units.pushes.push_back(end);
@@ -415,8 +422,8 @@ impl Sender {
         }
     }
 
-    /// The writer fills the unit written last up to `size` before it begins another, if any of it is left to send (Linux
-    /// `tcp_sendmsg_locked`). Returns where it begins, or what is left of it, if it is not full.
+    /// The writer first fills the most recent unit up to `size`, if any of it is still unsent (Linux
+    /// `tcp_sendmsg_locked`). Returns the offset of its unsent part, unless the unit is full.
     fn room_in_tail(&mut self, size: Bytes) -> Option<u64> {
         let (next, written) = (self.snd_nxt, self.bursts.written);
         if next >= written {
@@ -427,7 +434,7 @@ impl Sender {
         if written - tail >= size {
             return None;
         }
-        // A push is taken back by the next write into what it pushed.
+        // The next write into pushed data takes the push back.
         if self.units.pushes.back() == Some(&written) {
             self.units.pushes.pop_back();
         }
@@ -437,7 +444,7 @@ impl Sender {
         Some(tail)
     }
 
-    /// A unit of `size` begins behind what is written.
+    /// Begins a unit of `size` after the written data; returns its offset.
     fn begin_unit(&mut self, size: Bytes) -> u64 {
         let start = self.bursts.written.max(self.snd_nxt);
         if self.units.size == 0 {
@@ -448,14 +455,14 @@ impl Sender {
         start
     }
 
-    /// What the buffer counts: payload, and bookkeeping for each burst that has left and each unit that has not.
+    /// Fill level of the buffer: payload, plus bookkeeping for each burst in flight and each unsent unit.
     fn held(&self, bookkeeping: Bytes) -> Bytes {
         let units = self.units.of(self.bursts.written.saturating_sub(self.snd_nxt));
         let payload = self.bursts.written.saturating_sub(self.snd_una);
         payload + bookkeeping * (u64::from(self.board.bursts_out()) + units)
     }
 
-    /// How far data can be sent: what is written and in the buffer.
+    /// Offset up to which data is in the send buffer.
     pub(super) fn buffered_end(&self) -> u64 {
         match self.stack.burst_segments > 1 {
             true => self.bursts.written,
@@ -463,7 +470,7 @@ impl Sender {
         }
     }
 
-    /// Linux `tcp_tso_should_defer`, of a burst that is not as long as one may be.
+    /// Linux `tcp_tso_should_defer`, for a burst shorter than the maximum.
     #[inline]
     fn may_wait(&self, room: &Room, now: Time) -> bool {
         let limit = room.cwnd.min(room.peer);
@@ -471,14 +478,14 @@ impl Sender {
             && (room.is_tail || limit < room.unit)
             && room.unit > u64::from(self.control.mss)
             && self.phase < Phase::Recovery
-            // Where the sender is paced, the last one left when the next may (`tcp_wstamp_ns`).
+            // With pacing, the last segment counts as sent when the next one may leave (`tcp_wstamp_ns`).
             && now.since(self.output.last_sent.max(self.pacing.next_at)) <= RECENT
             && self.is_ack_near(now)
             && !(self.wants_fin && room.is_tail && limit > room.unit)
     }
 
-    /// Is `limit`, and a segment more, less than the most of one burst at the stack's own rate? Then rounding down changes
-    /// nothing, and it is seen without a division.
+    /// Whether `limit` plus one segment is below the largest burst at the stack's own rate. Rounding down then makes no
+    /// difference, so no division is needed.
     #[inline]
     fn is_clearly_less_than_most(&self, limit: Bytes) -> bool {
         let mss = u64::from(self.control.mss);
@@ -489,7 +496,7 @@ impl Sender {
             && self.has_window_rate(with_one_more * PER_SECOND)
     }
 
-    /// The oldest segment's ACK is due within a millisecond, or half a round trip if that is less.
+    /// Whether the ACK of the oldest segment is due within a millisecond, or within half an RTT if that is less.
     #[inline]
     fn is_ack_near(&self, now: Time) -> bool {
         let srtt = self.rtt.srtt();
@@ -497,7 +504,7 @@ impl Sender {
         self.board.head_sent().is_some_and(|at| at + srtt <= now + near)
     }
 
-    /// The largest payload of a unit.
+    /// Maximum payload of a unit.
     fn unit(&self) -> Bytes {
         UNIT_AND_HEADER - self.stack.header_room
     }
@@ -506,19 +513,19 @@ impl Sender {
         u64::from(self.most_segments()) * u64::from(self.control.mss)
     }
 
-    /// One burst may always hold this many segments (`bbr_min_tso_segs`).
+    /// Segments that a burst may always have (`bbr_min_tso_segs`).
     fn least_of_most(&self) -> u64 {
         if self.control.pacing.is_some_and(|rate| rate.as_bps() < SLOW_BPS) { 1 } else { 2 }
     }
 
-    /// The most segments of one burst: Linux `tcp_tso_autosize`, or what the stack says.
+    /// Maximum segments of a burst: Linux `tcp_tso_autosize`, or the stack's limit.
     pub(super) fn most_segments(&self) -> u32 {
         let most = self.stack.burst_segments;
         if !self.stack.burst_autosize {
             return most;
         }
         let round_trip = self.rtt.min().as_us() >> 9;
-        // Short paths afford longer bursts (tcp_tso_rtt_log).
+        // Paths with a short RTT allow longer bursts (tcp_tso_rtt_log).
         let near = if round_trip < 32 { self.unit() >> round_trip } else { 0 };
         let bytes = (self.rate_bytes() / PER_SECOND + near).min(self.unit());
         (bytes / u64::from(self.control.mss)).max(self.least_of_most()).min(u64::from(most)) as u32
@@ -538,7 +545,7 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// Linux `tcp_tso_should_defer`, then what is sent, with all that bounds a burst worked out first.
+    /// Reference model: Linux `tcp_tso_should_defer`, then the size of the burst, with every limit computed first.
     fn segments(sender: &Sender, unit: Bytes, available: Bytes, now: Time) -> Option<u64> {
         let cwnd = sender.control.cwnd.saturating_sub(sender.in_flight());
         let peer = sender.peer.right_edge.saturating_sub(sender.snd_nxt);
@@ -593,11 +600,12 @@ mod tests {
         }
     }
 
-    /// A sender that has sent what `window` segments and the buffer allow, and twice hears of thirty.
+    /// A sender that has sent what `window` segments and the buffer allow, and then receives two ACKs of thirty
+    /// segments.
     fn limited(send_buffer: u64, window: u64) -> Sender {
         const MSS: u64 = 1448;
         let mut stack = Stack::named("linux", "stack").unwrap();
-        // Units leave whole, so there is none to be filled up, which would take no memory.
+        // Units leave whole, so none is refilled without taking memory.
         stack.burst_autosize = false;
         let algorithm = crate::cc::registry::build("reno", &Default::default(), "tcp", 1).unwrap();
         let mut sender = Sender::new(Arc::new(stack), algorithm, MSS as u32, send_buffer * MSS);
@@ -714,7 +722,7 @@ mod tests {
             (sender.control.cwnd, sender.control.ssthresh) = (cwnd, ssthresh);
             let most = sender.most_bytes();
             prop_assert!(!sender.is_clearly_less_than_most(limit) || limit < most);
-            // Where the rate alone decides, two segments less are clearly less.
+            // If only the rate decides, two segments less are below the limit by the quick test too.
             let is_by_rate = min_us >= 32 << 9 && most >= 4 * u64::from(mss);
             let is_most = most == u64::from(stack.burst_segments) * u64::from(mss);
             prop_assert!(

@@ -1,4 +1,4 @@
-//! What the sender takes from, and leaves in, the cache of metrics; rules and sources in `tcp/metrics.rs`.
+//! How the sender uses and updates the cache of TCP metrics; rules and sources are in `tcp/metrics.rs`.
 
 use super::Sender;
 use crate::cc::{Control, Phase};
@@ -6,18 +6,18 @@ use crate::tcp::metrics::{Metrics, MetricsCache};
 use crate::tcp::segment::TCP_HEADER;
 use crate::time::Duration;
 
-/// FreeBSD `tcp_discardcb`: fewer RTT samples are not worth keeping.
+/// FreeBSD `tcp_discardcb` does not store metrics with fewer RTT samples.
 const ENOUGH_SAMPLES: u32 = 4;
 
 impl Sender {
-    /// An earlier connection to the same host has left this; used when the handshake is over.
+    /// Provides the metrics of an earlier connection to the same host; applied when the handshake is over.
     pub fn recall(&mut self, metrics: Metrics) {
         if self.stack.metrics_cache != MetricsCache::Off {
             self.trouble.recalled = Some(metrics);
         }
     }
 
-    /// FreeBSD `tcp_mss`: the cached RTT is there first, and the handshake's sample is averaged into it.
+    /// FreeBSD `tcp_mss`: starts from the cached RTT and averages the handshake's sample into it.
     pub(super) fn recall_before_sample(&mut self, metrics: &Metrics) {
         let is_freebsd = matches!(self.stack.metrics_cache, MetricsCache::FreeBsd7 | MetricsCache::FreeBsd);
         if is_freebsd && !metrics.srtt.is_zero() {
@@ -25,7 +25,7 @@ impl Sender {
         }
     }
 
-    /// The rest, with the handshake's sample known.
+    /// Applies the other metrics, after the handshake's RTT sample.
     pub(super) fn recall_after_sample(&mut self, metrics: &Metrics) {
         let mss = u64::from(self.control.mss);
         match self.stack.metrics_cache {
@@ -34,7 +34,7 @@ impl Sender {
                 self.recall_ssthresh(metrics, 0);
                 self.recall_reordering(metrics);
                 let (srtt, deviation) = (self.rtt.srtt(), self.rtt.deviation(&self.stack));
-                // The larger of both: an overestimate does less harm.
+                // Takes the larger of both RTTs: an overestimate does less harm.
                 if !srtt.is_zero() && metrics.srtt > srtt {
                     let deviation = metrics.deviation.max(deviation);
                     self.rtt.recall(&self.stack, metrics.srtt, deviation, self.snd_nxt);
@@ -65,13 +65,13 @@ impl Sender {
 
     fn recall_reordering(&mut self, metrics: &Metrics) {
         if metrics.reordering > 0 && metrics.reordering != self.reordering.degree {
-            // Linux `tcp_init_metrics`: FACK is off from the start then.
+            // Linux `tcp_init_metrics` then disables FACK from the start.
             self.reordering.degree = metrics.reordering;
             self.reordering.has_grown = true;
         }
     }
 
-    /// The connection has closed: what it leaves.
+    /// Updates the cached metrics when the connection closes.
     pub fn leave_metrics(&self, known: &mut Metrics) {
         match self.stack.metrics_cache {
             MetricsCache::Off => {}
@@ -83,7 +83,7 @@ impl Sender {
 
     fn leave_linux(&self, known: &mut Metrics, with_ssthresh: bool) {
         if self.rtt.backoffs() > 0 || self.rtt.srtt().is_zero() {
-            // Nothing came back in time: what was known of the RTT is wrong.
+            // No ACK came in time, so the cached RTT is wrong.
             known.srtt = Duration::ZERO;
             return;
         }
@@ -91,7 +91,7 @@ impl Sender {
         let (cwnd, ssthresh) = (self.control.cwnd, self.control.ssthresh);
         let half = self.whole_segments(cwnd / 2);
         if ssthresh == Control::UNLIMITED {
-            // The first slow start never ended: only a larger window is news.
+            // Still in the first slow start: only a larger window is new information.
             if with_ssthresh && known.ssthresh > 0 && half > known.ssthresh {
                 known.ssthresh = half;
             }
@@ -115,7 +115,7 @@ impl Sender {
             return;
         }
         let mss = u64::from(self.control.mss);
-        // A threshold above half of the buffer says nothing about the path.
+        // An ssthresh above half of the buffer says nothing about the path.
         let ssthresh = match self.control.ssthresh < self.send_buffer / 2 {
             true => {
                 ((self.control.ssthresh + mss / 2) / mss).max(2)

@@ -1,10 +1,10 @@
-//! What the sender reports: congestion events as they happen, and counts.
+//! Congestion events and counters of the sender.
 
 use super::Sender;
 use crate::time::{Bytes, Time};
 
 crate::labels! {
-    /// Something worth a row in the `congestion` table.
+    /// Kinds of events in the `congestion` table.
     pub enum CongestionEventKind {
         /// Fast recovery began.
         RecoveryEntered = 0 => "recovery-entered",
@@ -38,7 +38,7 @@ pub struct CongestionEvent {
     pub in_flight: Bytes,
 }
 
-/// What the sender counted.
+/// Counters of the sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SenderCount {
     /// Segments with payload or FIN sent, retransmissions included.

@@ -1,4 +1,4 @@
-//! Algorithms that keep account of every packet, as those of QUIC stacks do: what they receive.
+//! Signals for algorithms that track every packet, as in QUIC stacks.
 
 use super::Sender;
 use crate::cc::{Ack, CongestionControl, Departure, Fates};
@@ -6,7 +6,7 @@ use crate::tcp::segment::Range;
 use crate::time::Time;
 
 impl Sender {
-    /// A segment left.
+    /// Reports a sent segment.
     #[cold]
     pub(super) fn report_departure(&mut self, range: Range, now: Time) {
         let in_flight = self.in_flight();
@@ -23,7 +23,7 @@ impl Sender {
         self.algorithm.on_sent(&departure, &mut self.control);
     }
 
-    /// What an ACK delivered, and what was declared lost since the last report.
+    /// Reports what an ACK delivered, and what was declared lost since the last report.
     #[cold]
     pub(super) fn report_fates(&mut self, now: Time, ack: Option<&Ack>) {
         let mut lost = self.board.losses.take().unwrap_or_default();

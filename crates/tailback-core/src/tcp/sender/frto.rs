@@ -1,8 +1,8 @@
-//! F-RTO: was the timeout for nothing?
+//! F-RTO: detects a spurious retransmission timeout.
 //!
-//! After the head was sent again, the first ACK that advances lets new data go instead of further repairs. If what
-//! comes next acknowledges data sent only once and before the timeout, the originals had arrived and nothing was
-//! lost. Duplicates mean that something was.
+//! After the head is retransmitted, the first ACK that advances makes the sender send new data instead of further
+//! retransmissions. If a later ACK covers data that was sent only once and before the timeout, the originals had
+//! arrived and nothing was lost. Duplicate ACKs mean that something was lost.
 //!
 //! Sources: RFC 5682 section 2 (basic) and section 3 (with SACK); Linux `tcp_process_loss` since 3.10, which takes
 //! such evidence from the first ACK on, and `tcp_process_frto` before; RFC 4015 (response).
@@ -19,17 +19,18 @@ use crate::tcp::segment::Outgoing;
 use crate::tcp::stack::{Detection, Frto, FrtoResponse};
 use crate::time::{Bytes, Time};
 
-/// How far F-RTO has come.
+/// State of F-RTO.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Step {
-    /// Not at work.
+    /// Inactive.
     #[default]
     Idle,
-    /// The head was sent again; its ACK is awaited (RFC 5682 step 2).
+    /// The head was retransmitted; F-RTO waits for its ACK (RFC 5682 step 2).
     Head,
-    /// New data goes out, and its ACK is awaited (step 3).
+    /// New data was sent; F-RTO waits for its ACK (step 3).
     NewData,
-    /// Repairs go out again, and proof still counts: Linux since 3.10, after an ACK that advances and proves nothing.
+    /// Retransmissions continue, and proof of a spurious timeout still counts: Linux since 3.10, after an ACK that
+    /// advances without such proof.
     Repairs,
 }
 
@@ -38,11 +39,11 @@ impl Sender {
         self.frto != Step::Idle
     }
 
-    /// The timer expired. Not within fast recovery, whose retransmissions would be treated as this one
-    /// (RFC 5682 section 2.1), unless the head has timed out before.
+    /// Called at a timeout. F-RTO does not begin within fast recovery, because it would confuse that recovery's
+    /// retransmissions with its own (RFC 5682 section 2.1), unless the head has timed out before.
     pub(super) fn begin_frto(&mut self) {
         let has_expired = match self.stack.detection {
-            // Since the acknowledgement advanced last (`icsk_retransmits`).
+            // `icsk_retransmits`: the timer has expired since the cumulative ACK last advanced.
             Detection::Rack => self.trouble.timeout_una == self.snd_una,
             _ => self.rtt.backoffs() > 0,
         };
@@ -60,7 +61,7 @@ impl Sender {
         events: &mut Vec<CongestionEvent>,
     ) {
         let has_sack = self.stack.sack && self.stack.frto != Frto::Basic;
-        // Without SACK an ACK of the retransmission may cover what had arrived above it.
+        // Without SACK, the ACK of the retransmission may also cover data above it that had arrived.
         let is_original = delivery.original_end <= self.recover;
         let proves = is_original && (has_sack || newly_acked > 0 && !delivery.acked_retransmission);
         if proves && (self.frto == Step::NewData || self.stack.frto == Frto::AtOnce) {
@@ -78,11 +79,11 @@ impl Sender {
                     self.frto = Step::Repairs;
                 }
             }
-            // With SACK duplicates only adjust the scoreboard (RFC 5682 section 3.1 step 2).
+            // With SACK, duplicate ACKs only update the scoreboard (RFC 5682 section 3.1 step 2).
             Step::Head if is_duplicate && !has_sack => self.frto = Step::Idle,
             Step::NewData if newly_acked > 0 || is_duplicate || delivery.sacked_segments > 0 => {
                 self.frto = Step::Idle;
-                // RFC 5682 step 3a; Linux since 3.10 leaves the window.
+                // RFC 5682 step 3a; Linux since 3.10 leaves the window unchanged.
                 if self.stack.frto != Frto::AtOnce && !self.algorithm.owns_window() {
                     self.control.cwnd = self.control.cwnd.min(3 * u64::from(self.control.mss));
                 }
@@ -91,14 +92,15 @@ impl Sender {
         }
     }
 
-    /// Does proof count until something contradicts it? What is lost beside it RACK finds by time.
+    /// Whether proof counts until evidence contradicts it. RACK meanwhile finds real losses by time.
     fn is_patient(&self) -> bool {
         self.stack.frto == Frto::AtOnce
             && self.stack.detection == Detection::Rack
             && self.stack.frto_response == FrtoResponse::Undo
     }
 
-    /// RFC 5682 step 2b: up to two new segments. If none could be sent after all, repairs as usual.
+    /// RFC 5682 step 2b: sends up to two new segments. If there is nothing to send after all, normal retransmission
+    /// resumes.
     #[cold]
     pub(super) fn send_for_frto(&mut self, now: Time) -> Option<Outgoing> {
         let sent = self.snd_nxt - self.recover;
@@ -127,8 +129,8 @@ impl Sender {
         }
     }
 
-    /// Linux `tcp_ratehalving_spur_to_response`: nothing was lost, but the flight comes down to the ssthresh the
-    /// timeout has set, by rate halving.
+    /// Linux `tcp_ratehalving_spur_to_response`: nothing was lost, but rate halving brings the flight down to the
+    /// ssthresh that the timeout has set.
     fn halve_after_all(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         let before = self.control.cwnd;
         self.board.unmark();

@@ -1,27 +1,26 @@
-//! The bound on what waits in the host's own queue.
+//! TCP small queues: the limit on a sender's bytes in its host's own queue.
 //!
-//! Law: sending stops while two bursts, or 1/1024 s of the pacing rate, wait there. Source: Linux 6.1
+//! Law: sending pauses while two bursts, or 1/1024 s of the pacing rate, are in that queue. Source: Linux 6.1
 //! `tcp_small_queue_check`.
 //!
-//! Differs from the source: the queue of the first link on the route stands for qdisc and device together, and its
-//! bytes for the memory they take. Links that hold packets for processing jitter stand before it and empty at once, so
-//! there is nothing to bound in them.
+//! Differs from the source: the queue of the first link on the route stands for qdisc and device together, and payload
+//! bytes stand for memory. Links for processing jitter come before it and forward at once, so they need no limit.
 
 use super::Sender;
 use super::burst::PER_SECOND;
 use crate::time::Bytes;
 
-/// What waits in the queue of the host's link, if the stack looks at it.
+/// Bytes in the queue of the host's link, if the stack limits them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HostQueue {
     bytes: Bytes,
-    /// Sending waits for it.
+    /// Sending waits for the queue to drain.
     is_awaited: bool,
 }
 
 impl Sender {
-    /// Does the host's queue hold as much of ours as it may? One burst may always wait there, so that sending
-    /// does not hang on the report alone.
+    /// Whether the host's queue holds as much of this sender's data as it may. One burst may always wait there, so that
+    /// sending does not depend only on the link's report.
     #[cold]
     pub(super) fn has_queued_enough(&mut self) -> bool {
         let burst = u64::from(self.most_segments());
@@ -33,18 +32,18 @@ impl Sender {
         self.host_queue.is_awaited
     }
 
-    /// The host's link took `bytes` of ours.
+    /// The host's link has queued `bytes` of this sender.
     pub fn on_queued(&mut self, bytes: Bytes) {
         self.host_queue.bytes += bytes;
     }
 
-    /// The host's link has sent, or dropped, `bytes` of ours. True: sending has waited for it.
+    /// The host's link has sent or dropped `bytes` of this sender. Returns whether sending was waiting for it.
     pub fn on_unqueued(&mut self, bytes: Bytes) -> bool {
         self.host_queue.bytes = self.host_queue.bytes.saturating_sub(bytes);
         self.host_queue.is_awaited
     }
 
-    /// Bytes of ours in the queue of the host's link, if the stack looks at it.
+    /// This sender's bytes in the queue of the host's link, if the stack limits them.
     pub fn queued(&self) -> Bytes {
         self.host_queue.bytes
     }

@@ -1,4 +1,4 @@
-//! Finding losses: duplicate ACKs, SACK, forward acknowledgement, and time (RACK).
+//! Loss detection by duplicate ACKs, SACK, forward acknowledgement, and time (RACK).
 //!
 //! Sources: RFC 6582 section 3.2 (NewReno), RFC 6675 section 4, Mathis & Mahdavi 1996 (FACK), RFC 8985 (RACK).
 
@@ -7,23 +7,24 @@ use crate::cc::Phase;
 use crate::tcp::stack::Detection;
 use crate::time::{Duration, Time};
 
-/// RFC 8985 section 6.2 step 4: how many recoveries a widened reordering window outlives.
+/// RFC 8985 section 6.2 step 4: number of recoveries for which a widened reordering window lasts.
 const WINDOW_PERSISTS: u8 = 16;
 
-/// What the sender knows of reordering on the path: RACK's window (RFC 8985 section 5.2), and for detection by
-/// duplicates the degree (Linux `tp->reordering`): how many segments may arrive before one that is only late.
+/// What the sender has learnt about reordering on the path: RACK's window (RFC 8985 section 5.2), and the degree for
+/// detection by duplicate ACKs (Linux `tp->reordering`). The degree is how many later segments may arrive before a
+/// segment counts as lost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reordering {
-    /// Something never retransmitted was delivered below what was delivered before.
+    /// A never-retransmitted segment was delivered below an earlier delivery.
     pub seen: bool,
-    // Quarters of the minimum RTT in the reordering window, and recoveries until it narrows again.
+    // Reordering window in quarters of the minimum RTT, and number of recoveries until it narrows again.
     quarters: u8,
     persists: u8,
-    // D-SACKs before this offset is acknowledged belong to the same round.
+    // End of the current round: further D-SACKs before it is acknowledged do not widen the window again.
     round_end: u64,
-    /// Duplicate ACKs, or segments SACKed above, that make a loss.
+    /// Number of duplicate ACKs, or of segments SACKed above, that indicates a loss.
     pub degree: u32,
-    /// The degree was raised: Linux then gives FACK up for the rest of the connection.
+    /// Whether the degree was raised: Linux then disables FACK for the rest of the connection.
     pub has_grown: bool,
 }
 
@@ -32,8 +33,8 @@ impl Reordering {
         Reordering { seen: false, quarters: 1, persists: 0, round_end: 0, degree, has_grown: false }
     }
 
-    /// A segment that was never retransmitted arrived `late_by` segments late (Linux `tcp_update_reordering`).
-    /// Without a `limit` the degree stays as it is, and whatever is late counts.
+    /// A never-retransmitted segment arrived `late_by` segments late (Linux `tcp_update_reordering`). Without a `limit`
+    /// the degree stays constant, and any late segment counts as reordering.
     #[cold]
     pub fn on_late(&mut self, late_by: u64, limit: Option<u32>) {
         self.seen = true;
@@ -47,7 +48,7 @@ impl Reordering {
         }
     }
 
-    /// A D-SACK: something was retransmitted that was only late. The window widens once a round trip.
+    /// A D-SACK reports a needless retransmission: widens the window, once per round trip.
     pub fn on_duplicate(&mut self, snd_una: u64, snd_nxt: u64) {
         if snd_una >= self.round_end {
             self.round_end = snd_nxt;
@@ -56,12 +57,12 @@ impl Reordering {
         }
     }
 
-    /// D-SACKs undid a recovery: the window as it is outlives another one (Linux `tcp_try_undo_dsack`).
+    /// D-SACKs undid a recovery: the window lasts for one more recovery (Linux `tcp_try_undo_dsack`).
     pub fn on_undone(&mut self) {
         self.persists = (self.persists + 1).min(WINDOW_PERSISTS);
     }
 
-    /// A recovery is over.
+    /// A recovery has ended.
     pub fn on_recovered(&mut self) {
         self.persists = self.persists.saturating_sub(1);
         if self.persists == 0 {
@@ -71,23 +72,23 @@ impl Reordering {
 }
 
 impl Sender {
-    /// Without SACK every duplicate ACK means one segment left the network (RFC 6582 inflates cwnd instead). Returns
-    /// how many were delivered now: an ACK that advances finds those counted that duplicates stood for (Linux
-    /// `tcp_add_reno_sack`, `tcp_remove_reno_sacks`).
+    /// Without SACK, every duplicate ACK means that one segment left the network (RFC 6582 inflates cwnd instead).
+    /// Returns the number of segments delivered now. An ACK that advances does not count again those that duplicate
+    /// ACKs had counted (Linux `tcp_add_reno_sack`, `tcp_remove_reno_sacks`).
     pub(super) fn count_departures(&mut self, is_duplicate: bool, acked_segments: u32) -> u32 {
         let before = self.departed;
         if self.phase == Phase::Loss {
-            // The timeout took everything for lost; duplicates answer what it forgot.
+            // The timeout marked everything lost; later duplicate ACKs answer segments that it no longer counts.
             self.departed = 0;
         } else if is_duplicate {
             let most = self.board.segments_out().saturating_sub(1);
             if self.departed >= most && self.stack.reordering_limit.is_some() {
-                // Linux `tcp_check_reno_reordering`: more duplicates than segments above the missing one.
+                // Linux `tcp_check_reno_reordering`: more duplicate ACKs than segments above the missing one.
                 self.reordering.on_late(u64::from(most) + 1, self.stack.reordering_limit);
             }
             self.departed = (self.departed + 1).min(most);
         } else if acked_segments > 0 {
-            // A partial ACK covers the retransmission and what had departed above it.
+            // A partial ACK covers the retransmission and the segments above it that had arrived.
             self.departed = self.departed.saturating_sub(acked_segments.saturating_sub(1));
             self.departed = self.departed.min(self.board.segments_out().saturating_sub(1));
         }
@@ -98,7 +99,7 @@ impl Sender {
         }
     }
 
-    /// Find losses; returns segments newly declared lost.
+    /// Detects losses; returns the number of segments newly declared lost.
     pub(super) fn detect(&mut self, now: Time, advanced: bool) -> u32 {
         if self.board.is_empty() {
             return 0;
@@ -107,7 +108,7 @@ impl Sender {
             return self.detect_newreno(advanced);
         }
         match self.stack.detection {
-            // Without a delivery RACK has learnt nothing.
+            // Without a new delivery RACK has nothing to do.
             Detection::Rack if !self.board.take_rack_news() => 0,
             Detection::Rack => {
                 let (lost, wait) = self.detect_rack(now);
@@ -118,20 +119,20 @@ impl Sender {
                 lost
             }
             Detection::Fack if !self.reordering.has_grown => self.detect_fack(),
-            // Linux gives FACK up for RFC 6675 once reordering raised the degree.
+            // Linux replaces FACK by RFC 6675 once reordering has raised the degree.
             Detection::Fack | Detection::Rfc6675 => self.detect_rfc6675(),
             Detection::DuplicateAcks => self.detect_holes(),
         }
     }
 
-    /// What RACK takes for lost, and how long until the last of what is still waiting is.
+    /// Runs RACK: the number of segments newly lost, and the time until the last undecided one will be lost.
     pub(super) fn detect_rack(&mut self, now: Time) -> (u32, Option<Duration>) {
         let (lost, due) = self.board.mark_by_rack(now, self.reordering_window());
         (lost, due.map(|due| due.since(now)))
     }
 
     /// RFC 6582 section 3.2: the head is lost at the third duplicate ACK (step 2), and again at each partial ACK (step
-    /// 3). No new episode begins until what was sent before the last one is acknowledged (step 1).
+    /// 3). No new episode begins before everything sent until the last one is acknowledged (step 1).
     fn detect_newreno(&mut self, advanced: bool) -> u32 {
         if self.phase == Phase::Recovery {
             let is_partial = advanced && self.snd_una < self.recover;
@@ -166,8 +167,8 @@ impl Sender {
         marked
     }
 
-    /// Linux `tcp_time_to_recover`: a window no larger than the degree cannot bring that many duplicates, so half
-    /// of it suffices, if nothing more may be sent.
+    /// Linux `tcp_time_to_recover`: a window no larger than the degree cannot cause that many duplicate ACKs. So half
+    /// of the window suffices if nothing more may be sent.
     fn is_window_too_small(&self, threshold: u32) -> bool {
         let out = self.board.segments_out();
         threshold > self.stack.duplicate_threshold
@@ -176,8 +177,9 @@ impl Sender {
             && !self.may_send(u64::from(self.control.mss))
     }
 
-    /// FreeBSD: after the third duplicate ACK, every hole below the highest SACK. With SACK its `tcp_input.c` asks
-    /// only whether recovery is under way already; `recover` guards recovery without SACK (RFC 6582).
+    /// FreeBSD: after the third duplicate ACK, every hole below the highest SACK is lost. With SACK, `tcp_input.c`
+    /// checks only whether recovery is already in progress; without SACK, `recover` guards against a second one (RFC
+    /// 6582).
     fn detect_holes(&mut self) -> u32 {
         let may_begin = match self.finds_losses_after_timeout() {
             true => self.phase != Phase::Recovery,
@@ -188,16 +190,17 @@ impl Sender {
             return 0;
         }
         let marked = match self.phase {
-            // The holes are known again since the timeout: what it has sent again in them is sent once more.
+            // After the timeout, SACKs have reported the holes again; what the timeout retransmitted there is
+            // retransmitted once more.
             Phase::Loss => self.board.mark_holes_again(),
             _ => self.board.mark_holes(),
         };
-        // Duplicate ACKs without SACK news still mean the head.
+        // Duplicate ACKs without new SACKs still mean that the head is lost.
         if marked == 0 && triggered { self.board.mark_head() } else { marked }
     }
 
-    /// RFC 8985 section 6.2 step 4, as Linux does it: none while nothing was ever reordered and loss is
-    /// likely, quarters of the minimum RTT otherwise, never more than SRTT.
+    /// RFC 8985 section 6.2 step 4, as in Linux: zero while no reordering was ever seen and loss is likely. Otherwise
+    /// quarters of the minimum RTT, at most SRTT.
     fn reordering_window(&self) -> Duration {
         let in_recovery = matches!(self.phase, Phase::Recovery | Phase::Loss);
         let enough = self.board.sacked_segments() >= self.reordering.degree;

@@ -1,4 +1,4 @@
-//! What leaves next: a repair, a probe, new data or the FIN, as far as the windows, bursts and pacing let it.
+//! What to send next: a retransmission, a probe, new data or the FIN, as far as windows, bursts and pacing allow.
 
 use super::persist::{Patience, Persist};
 use super::timers::Waits;
@@ -8,31 +8,31 @@ use crate::tcp::segment::{Flags, Outgoing, Range};
 use crate::tcp::stack::{Pipe, Reduction};
 use crate::time::{Bytes, Time};
 
-/// Segments of a flight that are kept in the least memory there is for one.
+/// Largest flight, in segments, that uses the smallest allocation.
 const FEW: u64 = 4;
 
-/// What has left since the window was last looked at as a whole.
+/// What was sent since [`Sender::settle`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Output {
-    /// Something changed, or was sent.
+    /// Something changed or was sent.
     pub is_unsettled: bool,
-    /// New data was among it,
+    /// New data was sent.
     has_sent: bool,
-    /// other than a probe.
+    /// New data other than a probe was sent.
     has_sent_new: bool,
     /// When the last segment left.
     pub last_sent: Time,
 }
 
 impl Sender {
-    /// The next segment the window lets go at `now`; after `None` the host calls [`Self::settle`].
+    /// The next segment that may be sent at `now`. After `None` the host calls [`Self::settle`].
     #[inline(always)]
     pub fn next_segment(&mut self, now: Time) -> Option<Outgoing> {
         if self.stack.burst_segments > 1 {
             self.write_on();
         }
         let mut next = self.next_written(now);
-        // Linux `tcp_data_snd_check`: what is written leaves first, then the writer looks at the send buffer.
+        // Linux `tcp_data_snd_check`: buffered data is sent first, then the writer checks the send buffer.
         while next.is_none() && self.stack.burst_segments > 1 && self.writes_more() {
             next = self.next_written(now);
         }
@@ -43,7 +43,7 @@ impl Sender {
     fn next_written(&mut self, now: Time) -> Option<Outgoing> {
         self.pacing.wake_at = Time::NEVER;
         if self.snd_nxt >= self.write_end && !self.wants_fin && self.board.is_empty() {
-            // Nothing to say and nothing to repeat.
+            // Nothing new to send and nothing to retransmit.
             self.board.on_app_limited();
             self.rests = true;
             return None;
@@ -86,7 +86,8 @@ impl Sender {
         new
     }
 
-    /// Linux `tcp_xmit_retransmit_queue`: pacing holds the repair that begins a recovery, too; not a timeout's, nor a probe.
+    /// Linux `tcp_xmit_retransmit_queue`: pacing also delays the retransmission that begins a recovery, but not that of
+    /// a timeout, nor a probe.
     #[cold]
     fn is_first_repair_early(&self, now: Time) -> bool {
         self.phase == Phase::Recovery
@@ -95,8 +96,8 @@ impl Sender {
             && !self.is_in_burst()
     }
 
-    /// Nothing is in flight, nothing waits to be sent, and [`Self::next_segment`] and [`Self::settle`] have seen that:
-    /// they would change nothing.
+    /// Whether nothing is in flight and nothing waits to be sent, and [`Self::next_segment`] and [`Self::settle`] have
+    /// already processed that. Calling them again would change nothing.
     #[inline]
     pub fn is_silent(&self) -> bool {
         let is_silent = self.rests && !self.output.is_unsettled;
@@ -111,7 +112,7 @@ impl Sender {
         is_silent
     }
 
-    /// Nothing more leaves now: set the probe, and look at how much of the window was used.
+    /// Nothing more can be sent now: arms the loss probe, and evaluates how much of the window was used.
     #[inline(always)]
     pub fn settle(&mut self, now: Time) {
         if !std::mem::take(&mut self.output.is_unsettled) {
@@ -120,20 +121,22 @@ impl Sender {
         if std::mem::take(&mut self.output.has_sent_new) {
             self.on_new_data_sent(now);
         }
-        // Linux `tcp_write_xmit`: what waits behind a full window uses it, too; repairs alone do not count.
+        // Linux `tcp_write_xmit`: data that waits behind a full window also counts as use of the window;
+        // retransmissions alone do not.
         if std::mem::take(&mut self.output.has_sent) || self.bursts.waits || self.is_held_by_window() {
             self.on_window_used(now);
         }
     }
 
-    /// Something new waits, and the window is full.
+    /// Whether new data waits because the window is full.
     #[inline]
     fn is_held_by_window(&self) -> bool {
         (self.snd_nxt < self.buffered_end() || self.wants_fin && !self.fin_sent)
             && self.is_window_full(self.in_flight())
     }
 
-    /// RFC 6675 NextSeg rules 3 and 4: nothing is lost and nothing new may be sent, so repair what may be lost.
+    /// RFC 6675 NextSeg rules 3 and 4: nothing is known to be lost and nothing new may be sent, so a segment that may
+    /// be lost is retransmitted.
     #[cold]
     fn rescue(&mut self, now: Time) -> Option<Outgoing> {
         if !self.may_send(u64::from(self.control.mss)) {
@@ -158,15 +161,15 @@ impl Sender {
         used + bytes <= self.control.cwnd
     }
 
-    /// What counts against the window while something is wrong.
+    /// The amount that counts against the window during loss recovery.
     #[inline]
     fn used_in_trouble(&self) -> Bytes {
         match self.stack.reduction {
-            // FreeBSD 7.3 in recovery: the window covers what this recovery has sent, nothing older.
+            // FreeBSD 7.3 in recovery: only what this recovery has sent counts against the window.
             Reduction::FreeBsd if self.phase == Phase::Recovery && self.stack.sack => {
                 self.board.retransmitted() + (self.snd_nxt - self.recover)
             }
-            // RFC 3042 switched off: what was SACKED does not make room before recovery.
+            // Without limited transmit (RFC 3042), SACKed data makes no room before recovery.
             _ if self.phase == Phase::Disorder && !self.stack.limited_transmit => self.board.outstanding(),
             _ if self.phase == Phase::Recovery && self.stack.pipe == Pipe::Counter && self.stack.sack => {
                 self.trouble.pipe.max(0) as u64 * u64::from(self.control.mss)
@@ -175,8 +178,8 @@ impl Sender {
         }
     }
 
-    /// What lies beyond a window that shrank waits; only the head is sent again, as a probe of the window (Linux
-    /// `__tcp_retransmit_skb`).
+    /// Data beyond a window that shrank is not retransmitted, except for the head, which serves as a window probe
+    /// (Linux `__tcp_retransmit_skb`).
     pub(super) fn is_repeatable(&self, range: Range) -> bool {
         range.start < self.peer.right_edge || range.start <= self.snd_una
     }
@@ -187,7 +190,7 @@ impl Sender {
         }
         self.board.on_repaired(now, self.snd_nxt);
         if range.start <= self.snd_una && !(self.stack.impatient && self.partial_acks > 1) {
-            // A fresh timeout for the head's new transmission, as Linux and BSD have it (RFC 6675 section 5).
+            // The head's retransmission gets a full timeout, as in Linux and BSD (RFC 6675 section 5).
             if !self.timer.runs_for(Waits::Reordering) {
                 self.arm_rto(now);
             }
@@ -196,7 +199,7 @@ impl Sender {
         self.compose(range, is_fin, true, now)
     }
 
-    /// Something leaves while nothing is in flight, be it SACKed or lost (Linux `tcp_event_data_sent`).
+    /// A segment leaves while nothing is in flight, not even SACKed or lost data (Linux `tcp_event_data_sent`).
     #[cold]
     fn resume(&mut self, now: Time) {
         let idle = now.since(self.output.last_sent);
@@ -226,7 +229,7 @@ impl Sender {
             return self.send_fin(now);
         }
         let is_cut = self.stack.burst_segments > 1;
-        // The send buffer holds what is not acknowledged.
+        // The send buffer also holds unacknowledged data.
         let available = self.buffered_end().saturating_sub(self.snd_nxt);
         if is_cut && available == 0 {
             return None;
@@ -255,7 +258,7 @@ impl Sender {
         if is_first && available > FEW * mss {
             self.board.make_room();
         }
-        // The FIN rides on the last segment if that is all there is.
+        // The FIN travels with the last segment if no other data remains.
         let is_fin = self.wants_fin && range.end == self.write_end;
         let length = bytes + u64::from(is_fin);
         self.snd_nxt += length;
@@ -272,35 +275,35 @@ impl Sender {
         }
         let mut segment =
             self.compose(Range { start: range.start, end: range.start + length }, is_fin, false, now);
-        // The end of what was written, or of a burst.
+        // The end of the written data, or of a burst.
         if range.end == self.write_end || is_cut && self.is_pushed(range.end) {
             segment.flags = segment.flags.with(Flags::PSH);
         }
         Some(segment)
     }
 
-    /// The FIN rides on these last bytes, and its segment asks no window (Linux `tcp_cwnd_test`).
+    /// Whether these bytes end the stream with a FIN, in a segment that ignores the window (Linux `tcp_cwnd_test`).
     #[inline]
     fn ends_the_stream(&self, bytes: Bytes) -> bool {
         self.stack.fin_ignores_window && self.wants_fin && self.snd_nxt + bytes == self.write_end
     }
 
-    /// Linux `tcp_rate_check_app_limited`: the application has written no more than what has left, though the window has
-    /// room and nothing lost waits.
+    /// Linux `tcp_rate_check_app_limited`: everything written has been sent, although the window has room and no
+    /// retransmission waits.
     pub(super) fn look_for_app_limit(&mut self) {
-        // What the host's queue holds has left TCP; none of it is known where no limit asks for it.
+        // Bytes in the host's queue have left TCP. They are known only if the stack limits them.
         if !self.board.has_repairs() && !self.is_window_full(self.in_flight()) && self.queued() == 0 {
             self.board.on_app_limited();
         }
     }
 
-    /// New segments left behind another one, together.
+    /// Records that a batch of new segments was sent.
     pub(super) fn on_alike_sent(&mut self, now: Time) {
         self.output = Output { is_unsettled: true, has_sent: true, has_sent_new: true, last_sent: now };
     }
 
-    /// Sender-side silly-window avoidance (RFC 9293 section 3.8.6.2.1): a short segment only if it is the end
-    /// of what the application wrote, or half of the largest window the peer ever offered.
+    /// Sender-side silly-window avoidance (RFC 9293 section 3.8.6.2.1): a segment may be short only if it ends the
+    /// written data or has at least half of the largest window that the peer ever offered.
     fn may_be_short(&self, bytes: Bytes, available: Bytes, window: Bytes) -> bool {
         let is_tail = available <= window && self.snd_nxt + bytes == self.write_end;
         bytes > 0 && (is_tail || bytes * 2 >= self.peer.widest)
@@ -336,7 +339,7 @@ impl Sender {
             self.trouble.descent.out += u64::from(length);
             self.trouble.pipe += 1;
         }
-        // A burst was charged as a whole when it began.
+        // The burst was charged as a whole when it began.
         let charged = self.bursts.charged.min(length);
         self.bursts.charged -= charged;
         if self.control.pacing.is_some() || self.stack.pacing {
@@ -347,7 +350,7 @@ impl Sender {
         }
         self.output.is_unsettled = true;
         let mut flags = if is_fin { Flags::FIN } else { Flags::default() };
-        // RFC 3168 section 6.1.5: only new data carries CWR, as a retransmission must not be ECN capable.
+        // RFC 3168 section 6.1.5: only new data carries CWR, because a retransmission must not be ECN-capable.
         if self.owes_cwr && !is_repeated && length > u32::from(is_fin) {
             self.owes_cwr = false;
             flags = flags.with(Flags::CWR);

@@ -1,32 +1,32 @@
-//! A window that is closed, or too small to be worth using.
+//! Zero-window probes and the timer for silly-window avoidance.
 //!
-//! The update that opens it may be lost, so with nothing in flight the sender asks again and again, each time
-//! after twice the wait. The same timer ends the avoidance of silly windows.
+//! The update that opens a closed window may be lost. So with nothing in flight the sender probes, doubling the wait
+//! each time. The same timer ends sender-side silly-window avoidance.
 //!
 //! Sources: RFC 9293 sections 3.8.6.1 (probing zero windows) and 3.8.6.2.1 (the override timeout); Linux
 //! `tcp_write_wakeup` and `tcp_probe0_base`, FreeBSD `tcp_setpersist`.
 //!
-//! Differs from the sources: the probe is Linux's, an empty segment one below what is acknowledged, for every
-//! stack; BSD, ns-3 and the RFC send one byte of new data. It asks for the same ACK, and no byte has to be
-//! repeated. A connection is never given up for a window that stays closed.
+//! Differs from the sources: every stack sends Linux's probe, an empty segment one below the acknowledged offset. BSD,
+//! ns-3 and the RFC send one byte of new data. Both provoke the same ACK, and the empty probe needs no retransmission.
+//! A connection never gives up on a window that stays closed.
 
 use super::Sender;
 use super::timers::Waits;
 use crate::tcp::segment::{Flags, Outgoing};
 use crate::time::{Bytes, Duration, Time};
 
-/// The persist timer shares the place of the retransmission timer: they never run together.
+/// The persist timer uses the retransmission timer: they never run at the same time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Persist {
     expiries: u32,
     is_due: bool,
 }
 
-/// What to do about a window with too little room.
+/// What to do if the window has too little room.
 pub(super) enum Patience {
     /// Wait for more room.
     Wait,
-    /// Ask for news of it.
+    /// Send a window probe.
     Probe,
     /// Send what fits.
     Over,
@@ -39,7 +39,7 @@ impl Sender {
         self.persist.is_due = true;
     }
 
-    /// The window leaves room for `bytes` of the `available`, too few to send by the rule.
+    /// The window has room for `bytes` of the `available` bytes, too few to send by the rule.
     #[cold]
     pub(super) fn wait_for_window(&mut self, bytes: Bytes, available: Bytes, now: Time) -> Patience {
         if available == 0 || !self.board.is_empty() {
@@ -62,7 +62,8 @@ impl Sender {
         wait.max(self.stack.persist_minimum).min(self.stack.persist_maximum)
     }
 
-    /// Below what the receiver expects, so it must answer (RFC 9293 section 3.10.7.4, first check).
+    /// Its sequence number is below what the receiver expects, so the receiver must answer (RFC 9293 section 3.10.7.4,
+    /// first check).
     pub(super) fn window_probe(&self) -> Outgoing {
         Outgoing { seq: self.snd_una.wrapping_sub(1), len: 0, flags: Flags::default(), is_repeated: true }
     }

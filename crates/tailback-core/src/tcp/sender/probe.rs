@@ -1,4 +1,5 @@
-//! The tail loss probe: what is lost at the end of a flight brings no duplicate ACKs, so something is sent to provoke them.
+//! The tail loss probe. A loss at the end of a flight causes no duplicate ACKs, so the probe sends a segment to provoke
+//! an ACK.
 //!
 //! Source: RFC 8985 section 7; Linux `tcp_schedule_loss_probe`, `tcp_send_loss_probe`, `tcp_process_tlp_ack`.
 
@@ -8,21 +9,21 @@ use crate::cc::{CongestionControl, Phase, Signal};
 use crate::tcp::segment::{Outgoing, Segment};
 use crate::time::{Bytes, Time};
 
-/// The probe under way.
+/// The outstanding probe.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TailLossProbe {
-    /// It is over when this offset is acknowledged; zero: none is under way.
+    /// The probe ends when this offset is acknowledged; zero: there is none.
     pub end: u64,
-    /// It sends the last segment again, and not new data.
+    /// Whether it retransmits the last segment rather than sending new data.
     pub is_repeated: bool,
-    /// The ACK in hand reports it as a duplicate.
+    /// Whether the current ACK reports it as a duplicate.
     pub is_needless: bool,
 }
 
 impl Sender {
-    /// RFC 8985 section 7.2, with Linux's allowance for a lone segment's delayed ACK. It is never after the
-    /// retransmission timeout, which it then replaces: `is_progress` says that it begins now, else it runs since the
-    /// head was sent (Linux `tcp_schedule_loss_probe`). False: no probe.
+    /// Arms the probe (RFC 8985 section 7.2, with Linux's allowance for a lone segment's delayed ACK). It is never
+    /// later than the retransmission timeout, which it replaces. That timeout runs from now if `is_progress`, else from
+    /// the head's transmission (Linux `tcp_schedule_loss_probe`). Returns false if no probe is armed.
     pub(super) fn arm_probe(&mut self, now: Time, is_progress: bool) -> bool {
         if !self.stack.tail_loss_probe
             || !self.stack.sack
@@ -45,7 +46,7 @@ impl Sender {
         true
     }
 
-    /// New data has left: the probe waits for it. Only the probe's own does not begin another wait.
+    /// New data was sent: restarts the wait for the probe, unless that data is itself a probe.
     pub(super) fn on_new_data_sent(&mut self, now: Time) {
         if !self.arm_probe(now, false) && self.timer.runs_for(Waits::Probe) {
             self.rearm_rto(now);
@@ -71,8 +72,8 @@ impl Sender {
         Some(self.compose(range, is_fin, true, now))
     }
 
-    /// A probe's ACK. A D-SACK of the probe, or an ACK of nothing new, says that the original had arrived too (RFC 8985
-    /// section 7.4.2). An ACK beyond the probe says that it repaired a loss.
+    /// Processes the ACK of a probe. A D-SACK of the probe, or an ACK of nothing new, shows that the original had
+    /// arrived too (RFC 8985 section 7.4.2). An ACK beyond the probe shows that it repaired a loss.
     pub(super) fn settle_probe(
         &mut self,
         segment: &Segment,
@@ -92,10 +93,10 @@ impl Sender {
         } else if newly_acked == 0 && sacked_segments == 0 {
             self.probe.end = 0;
         }
-        // Else it was the ACK of the probe or of the original: what follows decides.
+        // Otherwise the ACK covers the probe or the original: a later ACK decides.
     }
 
-    /// The probe repaired a loss: into CWR and out of it at once, whatever the state (Linux `tcp_process_tlp_ack`).
+    /// The probe repaired a loss: enters CWR and leaves it at once, whatever the state (Linux `tcp_process_tlp_ack`).
     #[cold]
     fn answer_repaired_loss(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         let before = self.control.cwnd;

@@ -1,4 +1,4 @@
-//! Recovery: its phases, and where the window is when one begins and ends.
+//! Loss recovery: its phases, and the window at the beginning and the end of each.
 //!
 //! Sources: RFC 6582, RFC 6675 section 5, RFC 3168 section 6.1.2; Linux 2.6.25 and 6.x, FreeBSD 7.3.
 
@@ -13,7 +13,7 @@ use crate::tcp::stack::{Detection, FrtoResponse, Reduction};
 use crate::time::{Bytes, Time};
 
 impl Sender {
-    /// Returns true if a reduction was undone.
+    /// Advances the recovery state for an ACK. Returns true if a reduction was undone.
     pub(super) fn step_state(
         &mut self,
         segment: &Segment,
@@ -22,7 +22,7 @@ impl Sender {
         now: Time,
         events: &mut Vec<CongestionEvent>,
     ) -> bool {
-        // Linux up to 3.9 asks nothing else while F-RTO is at work.
+        // Linux up to 3.9 runs no other undo check while F-RTO is active.
         let is_left_to_frto = self.is_in_frto() && self.stack.frto_response == FrtoResponse::Halve;
         if !is_left_to_frto
             && self.may_undo(segment.is_dsack)
@@ -34,7 +34,7 @@ impl Sender {
             Phase::Recovery if self.snd_una >= self.recover && newly_acked > 0 => {
                 self.leave_recovery(now, events);
             }
-            // The CWR bit leaves with the first new segment: held until that one is acknowledged.
+            // CWR leaves with the first new segment, so the phase lasts until that segment is acknowledged.
             Phase::Cwr if self.snd_una > self.recover => self.leave_recovery(now, events),
             Phase::Loss if self.snd_una >= self.recover && newly_acked > 0 => {
                 self.departed = 0;
@@ -62,8 +62,8 @@ impl Sender {
         false
     }
 
-    /// Linux 6 `tcp_fastretrans_alert`: what is over, what was for nothing, what is lost, and then what begins. Returns
-    /// segments newly lost.
+    /// Linux 6 `tcp_fastretrans_alert`: ends phases that are complete, undoes spurious ones, detects losses, then
+    /// begins new phases. Returns the number of segments newly lost.
     pub(super) fn step_by_rack(
         &mut self,
         segment: &Segment,
@@ -78,7 +78,7 @@ impl Sender {
             self.trouble.undo.gives_back = false;
         }
         match self.phase {
-            // The CWR bit leaves with the first new segment: held until that one is acknowledged.
+            // CWR leaves with the first new segment, so the phase lasts until that segment is acknowledged.
             Phase::Cwr if self.snd_una > self.recover => self.leave_recovery(now, events),
             Phase::Recovery if self.snd_una >= self.recover && advances => {
                 match self.is_undoable(segment, newly_acked) {
@@ -114,7 +114,7 @@ impl Sender {
             return lost;
         }
         self.forget_retransmissions();
-        // The echo in the ACK that ends a reduction begins the next (`tcp_try_to_open`).
+        // An echo in the ACK that ends a reduction begins the next one (`tcp_try_to_open`).
         if news.is_marked {
             self.on_echo(now, events);
         }
@@ -127,7 +127,7 @@ impl Sender {
         lost
     }
 
-    /// Within Recovery.
+    /// An ACK during Recovery. Returns the number of segments newly lost.
     fn step_recovery(
         &mut self,
         segment: &Segment,
@@ -137,7 +137,8 @@ impl Sender {
     ) -> u32 {
         if self.trouble.undo.is_armed && self.is_answered_by_original(segment, newly_acked) {
             self.note_lateness(newly_acked);
-            // While retransmissions are out nothing is undone, and nothing more marked lost (`tcp_try_undo_partial`).
+            // While retransmissions are in flight nothing is undone, and nothing more is marked lost
+            // (`tcp_try_undo_partial`).
             if self.board.retransmitted_segments() > 0 {
                 return 0;
             }
@@ -157,7 +158,7 @@ impl Sender {
         lost
     }
 
-    /// After a timeout (`tcp_process_loss`).
+    /// An ACK after a timeout (`tcp_process_loss`).
     fn step_loss(
         &mut self,
         segment: &Segment,
@@ -182,7 +183,7 @@ impl Sender {
         }
     }
 
-    /// Open, unless something is SACKed, lost or sent again (Linux `tcp_try_keep_open`).
+    /// Disorder if something is SACKed, lost or retransmitted, else Open (Linux `tcp_try_keep_open`).
     pub(super) fn undisturbed_phase(&self) -> Phase {
         match self.board.lost_segments() {
             0 => self.undisturbed_phase_without_losses(),
@@ -197,19 +198,19 @@ impl Sender {
         }
     }
 
-    /// Linux `tcp_time_to_recover`: something is lost, be it found now or in the recovery before.
+    /// Linux `tcp_time_to_recover`: whether a segment is lost, found now or during the previous recovery.
     fn is_recovery_due(&self, lost: u32) -> bool {
         lost > 0 || self.stack.sack && self.board.lost_segments() > 0
     }
 
-    /// FreeBSD alone finds losses by duplicates after a timeout, too, and then repairs them by its ramp. ns-2's Sack1
-    /// waits until what was sent before the timeout is acknowledged (`recover_`).
+    /// Only FreeBSD also detects losses by duplicate ACKs after a timeout, and then repairs them with its ramp. ns-2's
+    /// Sack1 waits until everything sent before the timeout is acknowledged (`recover_`).
     pub(super) fn finds_losses_after_timeout(&self) -> bool {
         self.stack.sack && self.stack.reduction == Reduction::FreeBsd
     }
 
-    /// Something sent during the last recovery was lost too, which that recovery has found out: another window's
-    /// loss, and another reduction. RFC 6675 section 5 step C; Linux `tcp_time_to_recover`: `lost_out`.
+    /// Whether the last recovery found a loss among the segments that it sent. That loss belongs to a new window and
+    /// justifies another reduction. RFC 6675 section 5 step C; Linux `tcp_time_to_recover`: `lost_out`.
     fn is_loss_proven(&self) -> bool {
         let by_scoreboard =
             matches!(self.stack.detection, Detection::Rfc6675 | Detection::Fack | Detection::Rack);
@@ -220,7 +221,7 @@ impl Sender {
         self.change_phase(to, false, now);
     }
 
-    /// As [`Self::set_phase`]; `completes`: a reduction is over with it.
+    /// As [`Self::set_phase`]; `completes`: the change ends a reduction.
     pub(super) fn change_phase(&mut self, to: Phase, completes: bool, now: Time) {
         let from = std::mem::replace(&mut self.phase, to);
         if to != Phase::Loss {
@@ -261,12 +262,12 @@ impl Sender {
         self.begin_descent(signal, now);
     }
 
-    /// [`Self::begin_reduction`] without arming the undo (Linux `tcp_init_cwnd_reduction`).
+    /// As [`Self::begin_reduction`], without arming the undo (Linux `tcp_init_cwnd_reduction`).
     pub(super) fn begin_descent(&mut self, signal: Signal, now: Time) {
         self.probe.end = 0;
         self.recover = self.snd_nxt;
         self.begin_repair();
-        // RFC 3168 section 6.1.2: CWR reports a reduction for whatever reason. AccECN needs its bit for the count.
+        // RFC 3168 section 6.1.2: CWR reports a reduction of any cause. AccECN uses its bit for the counter.
         self.owes_cwr = self.stack.speaks_ecn() && !self.stack.counts_marks();
         self.trouble.descent = Descent::from_window(self.control.cwnd);
         self.congestion(signal, now);
@@ -274,12 +275,13 @@ impl Sender {
 
     fn begin_repair(&mut self) {
         self.rescued = false;
-        // ns-2 `dupack_action`: what the duplicates stood for has left; the first retransmission is not counted.
+        // ns-2 `dupack_action`: the segments behind the duplicate ACKs have left; the first retransmission is not
+        // counted.
         self.trouble.pipe =
             i64::from(self.board.segments_out()) - i64::from(self.stack.duplicate_threshold) - 1;
     }
 
-    /// `is_marked`: the ACK that shows the loss echoes a mark, too.
+    /// Begins fast recovery. `is_marked`: the ACK that shows the loss also echoes a mark.
     pub(super) fn enter_recovery(&mut self, is_marked: bool, now: Time, events: &mut Vec<CongestionEvent>) {
         let before = self.control.cwnd;
         if self.phase == Phase::Cwr {
@@ -287,29 +289,30 @@ impl Sender {
         } else {
             self.forget_earlier_retransmissions();
             self.begin_reduction(Signal::Loss, now);
-            // A mark asks for the reduction even if the loss was none (Linux `tcp_enter_recovery`).
+            // The mark requires the reduction even if the loss turns out to be spurious (Linux `tcp_enter_recovery`).
             self.trouble.undo.gives_back = !is_marked;
         }
         self.count.recoveries += 1;
         if !self.algorithm.owns_window() {
             match self.reduction() {
-                // RFC 6675 section 5 step 4.2, RFC 6582 step 2: no gradual descent.
+                // RFC 6675 section 5 step 4.2, RFC 6582 step 2: the window falls at once.
                 Reduction::Immediate => self.control.cwnd = self.control.ssthresh,
-                // FreeBSD 7.3: one segment, so only the first hole leaves now.
+                // FreeBSD 7.3: one segment, so that only the first hole is retransmitted now.
                 Reduction::FreeBsd => self.control.cwnd = u64::from(self.control.mss),
                 Reduction::RateHalving | Reduction::AtEnd | Reduction::Prr => {}
             }
         }
-        // The first retransmission leaves whatever the window says (RFC 5681 section 3.2 step 3).
+        // The first retransmission is sent regardless of the window (RFC 5681 section 3.2 step 3).
         self.may_force = true;
         self.set_phase(Phase::Recovery, now);
         self.record(CongestionEventKind::RecoveryEntered, now, before, events);
     }
 
-    /// A loss in a window that a mark has reduced already: it is repaired, and nothing is reduced again (RFC 3168 section
-    /// 6.1.2; Linux `tcp_enter_recovery`; FreeBSD's algorithms in congestion recovery). The descent goes on.
+    /// A loss in a window that a mark has already reduced: it is retransmitted without a second reduction (RFC 3168
+    /// section 6.1.2; Linux `tcp_enter_recovery`; FreeBSD's algorithms in congestion recovery). The current reduction
+    /// continues.
     fn repair_within_reduction(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
-        // Where PRR is at work Linux keeps the end of the reduction, too (`tcp_init_cwnd_reduction`).
+        // With PRR, Linux also keeps the end of the reduction (`tcp_init_cwnd_reduction`).
         if self.reduction() != Reduction::Prr {
             self.recover = self.snd_nxt;
         }
@@ -329,7 +332,7 @@ impl Sender {
         }
     }
 
-    /// Reduce although nothing was lost: after an ECN echo, or because the algorithm wants it.
+    /// Begins a reduction without loss: after an ECN echo, or at the algorithm's request.
     pub(super) fn enter_reduction(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         let before = self.control.cwnd;
         self.begin_reduction(Signal::Ecn, now);
@@ -349,12 +352,12 @@ impl Sender {
         if !self.algorithm.owns_window() {
             match self.reduction() {
                 Reduction::Immediate if self.stack.sack => self.control.cwnd = self.control.ssthresh,
-                // RFC 6582 section 3.2 step 3, first option: no burst after leaving.
+                // RFC 6582 section 3.2 step 3, first option: avoids a burst at the end of recovery.
                 Reduction::Immediate => {
                     let flight = self.board.in_flight().max(mss) + mss;
                     self.control.cwnd = self.control.ssthresh.min(flight);
                 }
-                // FreeBSD 7.3: whatever is outstanding plus one segment, if that is less than ssthresh.
+                // FreeBSD 7.3: the outstanding data plus one segment, if less than ssthresh is outstanding.
                 Reduction::FreeBsd => {
                     let flight = self.snd_nxt - self.snd_una;
                     self.control.cwnd = match flight < self.control.ssthresh {
@@ -362,7 +365,7 @@ impl Sender {
                         false => self.control.ssthresh,
                     };
                 }
-                // Linux 2.6.25: never raised here; slow start closes what is missing.
+                // Linux 2.6.25: never raises the window here; slow start makes up the difference.
                 Reduction::RateHalving | Reduction::AtEnd => {
                     self.control.cwnd = self.control.cwnd.min(self.control.ssthresh);
                 }

@@ -1,4 +1,4 @@
-//! How the window comes down to where the algorithm wants it, one step an ACK.
+//! Reductions: how the window falls to the algorithm's target, one step per ACK.
 //!
 //! Sources: RFC 6675 section 5, RFC 6937 (PRR); Linux 2.6.25 (rate halving), FreeBSD 7.3 (the one-segment ramp).
 
@@ -8,16 +8,16 @@ use crate::tcp::scoreboard::Delivery;
 use crate::tcp::stack::{PrrBound, Reduction};
 use crate::time::Bytes;
 
-/// How far a reduction has come: what PRR counts, and which ACK it is for rate halving.
+/// State of a reduction: the counts of PRR, and the parity of ACKs for rate halving.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Descent {
-    /// cwnd when it began.
+    /// cwnd when the reduction began.
     prior_cwnd: Bytes,
-    /// Delivered since.
+    /// Bytes delivered since.
     delivered: Bytes,
-    /// Sent since.
+    /// Bytes sent since.
     pub out: Bytes,
-    /// The next ACK takes a segment off.
+    /// Whether the next ACK reduces the window by a segment.
     is_odd: bool,
 }
 
@@ -28,7 +28,7 @@ impl Descent {
 }
 
 impl Sender {
-    /// Linux 2.6 bounds the burst after a disturbance: cwnd at most in flight + `max_burst`.
+    /// Linux 2.6 limits the burst after a disturbance: cwnd is at most in flight + `max_burst`.
     pub(super) fn moderate(&mut self) {
         if let Some(burst) = self.stack.max_burst {
             let most = self.in_flight() + u64::from(burst) * u64::from(self.control.mss);
@@ -36,7 +36,7 @@ impl Sender {
         }
     }
 
-    /// The stack's reduction; FreeBSD's ramp belongs to SACK, without it RFC 6582 holds there too.
+    /// The stack's kind of reduction. FreeBSD uses its ramp only with SACK; without, it follows RFC 6582.
     pub(super) fn reduction(&self) -> Reduction {
         match self.stack.reduction {
             Reduction::FreeBsd if !self.stack.sack => Reduction::Immediate,
@@ -44,7 +44,7 @@ impl Sender {
         }
     }
 
-    /// One ACK's step of the descent during Recovery and CWR; `is_first`: this ACK began it.
+    /// The reduction step of one ACK during Recovery and CWR; `is_first`: this ACK began the reduction.
     pub(super) fn reduce(
         &mut self,
         delivery: &Delivery,
@@ -55,7 +55,7 @@ impl Sender {
     ) {
         match self.reduction() {
             Reduction::Immediate => {}
-            // The ACK that begins FreeBSD's ramp leaves it at one segment.
+            // The ACK that begins FreeBSD's ramp leaves the window at one segment.
             Reduction::FreeBsd if self.phase == Phase::Cwr || is_first => {}
             Reduction::FreeBsd => self.reduce_freebsd(newly_acked, is_duplicate),
             Reduction::RateHalving => {
@@ -67,18 +67,18 @@ impl Sender {
                 self.control.cwnd = self.control.cwnd.min(self.in_flight() + u64::from(self.control.mss));
             }
             Reduction::Prr => {
-                // Without SACK a duplicate ACK stands for one segment.
+                // Without SACK a duplicate ACK counts as one delivered segment.
                 let guessed = if is_duplicate && !self.stack.sack { u64::from(self.control.mss) } else { 0 };
                 self.reduce_proportionally(delivery.delivered_bytes.max(guessed), newly_acked, lost);
             }
         }
     }
 
-    /// FreeBSD 7.3: up by one segment for each duplicate ACK, from one segment to ssthresh.
+    /// FreeBSD 7.3: the window grows by one segment per duplicate ACK, from one segment up to ssthresh.
     fn reduce_freebsd(&mut self, newly_acked: Bytes, is_duplicate: bool) {
         let mss = u64::from(self.control.mss);
         if newly_acked > 0 {
-            // Partial ACK: what this recovery has sent, plus one or two segments.
+            // Partial ACK: the data that this recovery has sent, plus one or two segments.
             let allowance = if newly_acked >= 3 * mss { 2 } else { 1 };
             let sent = self.board.retransmitted() + (self.snd_nxt - self.recover);
             self.control.cwnd = (sent + allowance * mss).min(self.control.ssthresh);
@@ -87,7 +87,7 @@ impl Sender {
         }
     }
 
-    /// Linux 2.6.25: one segment less for every second ACK, and never more than one segment above the flight.
+    /// Linux 2.6.25: one segment less for every second ACK, and at most one segment more than in flight.
     fn halve_rate(&mut self) {
         let mss = u64::from(self.control.mss);
         let floor = self.algorithm.recovery_floor(&self.control).unwrap_or(self.control.ssthresh);
@@ -98,7 +98,7 @@ impl Sender {
         self.control.cwnd = self.control.cwnd.min(self.in_flight() + mss);
     }
 
-    /// PRR, RFC 6937 section 3.
+    /// PRR (RFC 6937 section 3).
     pub(super) fn reduce_proportionally(&mut self, delivered: Bytes, newly_acked: Bytes, lost: u32) {
         let mss = u64::from(self.control.mss);
         let in_flight = self.in_flight();
@@ -108,8 +108,8 @@ impl Sender {
         self.trouble.descent.delivered += delivered;
         let ssthresh = self.control.ssthresh;
         let mut allowed = if in_flight > ssthresh {
-            // RFC 6937: the fraction delivered of the window at entry, times where it shall land,
-            // rounded up to whole segments as Linux counts them.
+            // RFC 6937: the delivered fraction of the initial window times ssthresh, rounded up to whole segments as
+            // Linux counts them.
             let target = (self.trouble.descent.delivered as u128 * ssthresh as u128)
                 .div_ceil(self.trouble.descent.prior_cwnd as u128);
             (target as u64).div_ceil(mss).saturating_mul(mss).saturating_sub(self.trouble.descent.out)

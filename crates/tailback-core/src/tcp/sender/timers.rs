@@ -7,29 +7,30 @@ use crate::cc::{CongestionControl, Phase, Signal};
 use crate::tcp::stack::{Detection, Reduction, Stack, Undo};
 use crate::time::{Duration, Time};
 
-/// Linux `TCP_TIMEOUT_MIN_US`, which RACK's wait and the probe's add before they are rounded up to jiffies. Until 6.1.59
-/// and 6.5 it was two jiffies, added after.
+/// Linux `TCP_TIMEOUT_MIN_US`, added to the timeouts of RACK and of the loss probe before rounding up to jiffies. Until
+/// 6.1.59 and 6.5 it was two jiffies, added after rounding.
 pub(super) const TIMEOUT_MIN: Duration = Duration::from_ms(2);
 
-/// Which of them runs. Linux has one timer for the three (`icsk_pending`): whatever is armed takes the place of the others.
+/// The purpose for which the timer runs. Linux has one timer for all three (`icsk_pending`): arming one replaces the
+/// others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Waits {
-    /// For the retransmission timeout, or the persist timer.
+    /// Retransmission timeout, or persist timer.
     Timeout,
     Probe,
-    /// For what RACK takes for late, not lost.
+    /// RACK's reordering timeout, for segments that may be late rather than lost.
     Reordering,
 }
 
-/// The timer, by what it was set with: an ACK that lets something go sets it twice, nearly always to a later time than
-/// the end's next wake. So when exactly it expires (see [`Stack::expiry`]) is worked out when a caller needs it.
+/// The timer, stored as the values it was set with. An ACK that lets data leave sets it twice, nearly always to a later
+/// time than the end's next wake. So the exact expiry (see [`Stack::expiry`]) is computed only on demand.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timer {
-    /// When it was set; [`Time::NEVER`]: it does not run.
+    /// When the timer was set; [`Time::NEVER`]: it is not running.
     since: Time,
     wait: Duration,
     waits: Waits,
-    /// The ACK in hand restarts the wait.
+    /// Whether the current ACK restarts the timer.
     pub restarts: bool,
 }
 
@@ -53,7 +54,7 @@ impl Timer {
     pub fn runs_for(&self, waits: Waits) -> bool {
         self.runs() && self.waits == waits
     }
-    /// It expires then, or a little later.
+    /// A lower bound on the expiry.
     #[inline(always)]
     fn at_least(&self) -> Time {
         self.since + self.wait
@@ -64,12 +65,12 @@ impl Timer {
 }
 
 impl Sender {
-    /// The earliest instant at which [`Self::on_timer`] or sending has something to do.
+    /// The earliest time at which [`Self::on_timer`] or pacing has something to do.
     pub fn next_wake(&self) -> Time {
         self.timer.at(&self.stack).min(self.pacing.wake_at)
     }
 
-    /// That instant, or one before it that is found sooner.
+    /// A lower bound on [`Self::next_wake`] that is cheaper to compute.
     #[inline(always)]
     pub fn next_wake_at_least(&self) -> Time {
         self.timer.at_least().min(self.pacing.wake_at)
@@ -86,14 +87,14 @@ impl Sender {
         }
     }
 
-    /// Linux `tcp_set_xmit_timer`: the probe's timer, or else the retransmission timer.
+    /// Linux `tcp_set_xmit_timer`: arms the loss probe if one applies, else the retransmission timer.
     pub(super) fn set_timer(&mut self, now: Time) {
         if !self.arm_probe(now, true) {
             self.rearm_rto(now);
         }
     }
 
-    /// Linux `tcp_rearm_rto`: instead of another timer, what is left of the head's timeout.
+    /// Linux `tcp_rearm_rto`: replaces another timer by the rest of the head's timeout.
     pub(super) fn rearm_rto(&mut self, now: Time) {
         match self.timer.runs() && self.timer.waits != Waits::Timeout {
             false => self.arm_rto(now),
@@ -101,20 +102,20 @@ impl Sender {
         }
     }
 
-    /// What is left of the timeout since the head was sent (Linux `tcp_rto_delta_us`); zero: it is past.
+    /// Rest of the timeout since the head was sent (Linux `tcp_rto_delta_us`); zero if it has passed.
     pub(super) fn head_wait(&self, now: Time) -> Duration {
         let sent = self.board.head_sent().unwrap_or(now);
         (sent + self.timeout()).since(now)
     }
 
-    /// RACK has `wait` to go until the last of what may be only late is lost. Linux `tcp_rack_mark_lost` adds
-    /// [`TIMEOUT_MIN`], and waits no longer than the timeout.
+    /// Arms RACK's reordering timer: after `wait` the last undecided segment will be lost. Linux `tcp_rack_mark_lost`
+    /// adds [`TIMEOUT_MIN`] and limits the wait to the RTO.
     pub(super) fn arm_reorder(&mut self, wait: Duration, now: Time) {
         self.timer.arm(Waits::Reordering, now, (wait + TIMEOUT_MIN).min(self.timeout()));
     }
 
-    /// RFC 6582 section 4: only the first partial ACK restarts the timer, so that many losses in a window end in
-    /// slow start after a timeout instead of one repair a round trip.
+    /// RFC 6582 section 4 ("impatient"): only the first partial ACK restarts the timer. Many losses in a window then
+    /// end in slow start after a timeout, instead of one retransmission per round trip.
     pub(super) fn is_impatient(&mut self) -> bool {
         if self.phase != Phase::Recovery || self.snd_una >= self.recover {
             self.partial_acks = 0;
@@ -124,14 +125,14 @@ impl Sender {
         self.stack.impatient && self.partial_acks > 1
     }
 
-    /// The timer. Returns true if it was due.
+    /// Handles the timer. Returns true if it was due.
     pub fn on_timer(&mut self, now: Time, events: &mut Vec<CongestionEvent>) -> bool {
         if now < self.timer.at(&self.stack) {
             return false;
         }
         match self.timer.waits {
             Waits::Reordering => self.on_reorder_timer(now, events),
-            // One probe at a time.
+            // Only one probe is outstanding at a time.
             Waits::Probe if self.probe.end != 0 => self.rearm_rto(now),
             Waits::Probe => {
                 self.probe.end = self.snd_nxt.max(1);
@@ -139,7 +140,7 @@ impl Sender {
                 self.probe.is_repeated =
                     !(self.snd_nxt < self.write_end && self.snd_nxt < self.peer.right_edge);
                 self.may_force = true;
-                // The probe comes first; the timeout waits for what it brings (RFC 8985 section 7.3).
+                // The timeout runs again after the probe (RFC 8985 section 7.3).
                 self.arm_rto(now);
             }
             Waits::Timeout if self.board.is_empty() => self.on_persist_timer(),
@@ -170,7 +171,7 @@ impl Sender {
         self.begin_frto();
         self.forget_reordering();
         self.trouble.timeout_una = self.snd_una;
-        // Linux 6 counts what is retransmitted and in flight after the marking.
+        // Linux 6 marks losses first, so that retransmissions in flight are counted afterwards.
         let marks_first = self.stack.detection == Detection::Rack;
         if marks_first {
             self.mark_timed_out(now);
@@ -179,7 +180,7 @@ impl Sender {
             true => self.begin_reduction(Signal::Timeout { first }, now),
             false => self.congestion(Signal::Timeout { first }, now),
         }
-        // BSD: only a first timeout can be a bad retransmit.
+        // BSD: only the first timeout can be recognised as a bad retransmit.
         self.trouble.undo.bad_until = match self.rtt.backoffs() {
             0 if self.stack.undo == Undo::BadRetransmit => now + self.rtt.srtt() / 2,
             _ => Time::ZERO,
@@ -194,7 +195,8 @@ impl Sender {
         self.duplicate_acks = 0;
         self.recover = self.snd_nxt;
         self.probe.end = 0;
-        // One segment may go, also where the algorithm owns the window, until it sets it again (Linux `tcp_enter_loss`).
+        // One segment may be sent, even if the algorithm owns the window and has not set it yet (Linux
+        // `tcp_enter_loss`).
         self.control.cwnd = self.board.in_flight() + u64::from(self.control.mss);
         self.set_phase(Phase::Loss, now);
         self.rtt.back_off();
@@ -204,17 +206,17 @@ impl Sender {
     }
 
     fn mark_timed_out(&mut self, now: Time) {
-        // RFC 6582 section 4, RFC 2018 section 8: the receiver may have reneged, so BSD forgets its SACKs.
+        // RFC 6582 section 4, RFC 2018 section 8: the receiver may have reneged, so BSD discards its SACKs.
         let forget = !self.stack.sack || self.stack.detection == Detection::DuplicateAcks;
         match self.stack.detection {
-            // Linux 6 leaves alone what was sent less than a round trip ago.
+            // Linux 6 does not mark segments sent less than a round trip ago.
             Detection::Rack if self.stack.sack => self.board.mark_stale(now),
             _ => self.board.mark_all(forget),
         };
     }
 
-    /// Linux `tcp_enter_loss`: the degree was overestimated if losses were not found in time. Since 3.12 only if
-    /// there were duplicates enough to find them by the usual threshold.
+    /// Linux `tcp_enter_loss`: losses were not found in time, so the reordering degree was too high. Since 3.12 only if
+    /// there were enough duplicates to find them with the default threshold.
     fn forget_reordering(&mut self) {
         let usual = self.stack.duplicate_threshold;
         let has_enough = self.phase <= Phase::Disorder && self.board.sacked_segments() >= usual;
@@ -223,8 +225,8 @@ impl Sender {
         }
     }
 
-    /// RFC 5681 section 3.1: ssthresh only the first time the same data times out. For Linux a timeout within Recovery or
-    /// CWR is a part of that episode, but one after progress in Loss is not (`tcp_enter_loss`).
+    /// RFC 5681 section 3.1: ssthresh is reduced only at the first timeout of the same data. In Linux a timeout within
+    /// Recovery or CWR belongs to that episode, but one after progress in Loss does not (`tcp_enter_loss`).
     fn is_new_episode(&self) -> bool {
         match self.stack.reduction {
             Reduction::RateHalving | Reduction::AtEnd | Reduction::Prr => {

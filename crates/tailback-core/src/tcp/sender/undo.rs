@@ -1,4 +1,4 @@
-//! Undoing a reduction that turns out to be spurious.
+//! Undoes reductions that turn out to be spurious.
 //!
 //! Sources: RFC 3522 (Eifel detection), RFC 2883 and RFC 3708 (D-SACK), RFC 4015 (response), Linux
 //! `tcp_try_undo_*`, BSD's bad-retransmit window.
@@ -10,39 +10,39 @@ use crate::tcp::segment::{Range, Segment};
 use crate::tcp::stack::{Detection, Undo};
 use crate::time::{Bytes, Time};
 
-/// What was before the reduction, and the evidence gathered since.
+/// State before the reduction, and the evidence since.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct UndoState {
-    /// A reduction can still be undone.
+    /// Whether a reduction can still be undone.
     pub is_armed: bool,
-    /// The window and ssthresh are then given back: no mark has asked for the reduction as well (Linux
+    /// Whether an undo restores cwnd and ssthresh: not if a mark requires the reduction as well (Linux
     /// `prior_ssthresh`).
     pub gives_back: bool,
     pub cwnd: Bytes,
     pub ssthresh: Bytes,
-    /// Retransmissions in flight during the episode less the duplicates reported.
+    /// Retransmissions in flight during the episode, less the duplicates reported; −1: none yet.
     pub unexplained: i64,
-    // The episode's retransmissions lie between these offsets.
+    // Range of offsets of the episode's retransmissions.
     start: u64,
     end: u64,
-    /// BSD: until then an ACK proves the timeout spurious.
+    /// BSD: an ACK before this time proves the timeout spurious.
     pub bad_until: Time,
-    // BSD: the phase that the timeout struck in, and where that was to end.
+    // BSD: the phase in which the timeout occurred, and the end of that phase.
     phase: Phase,
     recover: u64,
 }
 
-/// How a reduction is undone.
+/// Parameters of an undo.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Restored {
-    /// What is marked lost is in flight after all.
+    /// Segments marked lost count as in flight again.
     pub unmarks: bool,
-    /// The recovery is over with it, see [`crate::cc::PhaseChange::completes`].
+    /// The undo also ends the recovery, see [`crate::cc::PhaseChange::completes`].
     pub completes: bool,
 }
 
 impl UndoState {
-    /// Nothing was reduced yet.
+    /// No reduction so far.
     pub const NONE: UndoState = UndoState {
         is_armed: false,
         gives_back: true,
@@ -58,8 +58,8 @@ impl UndoState {
 }
 
 impl Sender {
-    /// A reduction begins: remember what may have to be restored. What the last episode has retransmitted may still be out,
-    /// and an ACK of it undoes nothing here: `first_retransmission` stays.
+    /// A reduction begins: saves the state to restore. Retransmissions of the last episode may still be in flight, and
+    /// their ACKs must not undo this reduction, so `first_retransmission` stays.
     pub(super) fn arm_undo(&mut self) {
         self.trouble.undo = UndoState {
             is_armed: self.stack.undo == Undo::Full,
@@ -81,17 +81,17 @@ impl Sender {
         };
     }
 
-    /// The probe's retransmission is not among those that the scoreboard counts (Linux `tcp_init_undo`).
+    /// Whether a probe's retransmission is outstanding; the scoreboard does not count it (Linux `tcp_init_undo`).
     fn has_probe_out(&self) -> bool {
         self.stack.detection == Detection::Rack && self.probe.end != 0 && self.probe.is_repeated
     }
 
-    /// Linux `tcp_try_keep_open`: while retransmissions are out the sender is not undisturbed.
+    /// Linux `tcp_try_keep_open`: whether retransmissions in flight keep the sender from state Open.
     pub(super) fn awaits_retransmissions(&self) -> bool {
         self.stack.undo == Undo::Full && self.board.has_retransmissions()
     }
 
-    /// A recovery begins: unless earlier retransmissions are out, its own first one is the first (Linux
+    /// A recovery begins: unless earlier retransmissions are in flight, its own first one becomes the oldest (Linux
     /// `tcp_retrans_stamp_cleanup`).
     pub(super) fn forget_earlier_retransmissions(&mut self) {
         if self.stack.detection == Detection::Rack && !self.board.has_retransmissions() {
@@ -99,15 +99,15 @@ impl Sender {
         }
     }
 
-    /// Nothing retransmitted is out any more, so what is sent again next is the first (Linux `tcp_any_retrans_done`).
+    /// With no retransmission in flight, the next one becomes the oldest (Linux `tcp_any_retrans_done`).
     pub(super) fn forget_retransmissions(&mut self) {
         if self.phase < Phase::Recovery && !self.board.has_retransmissions() {
             self.first_retransmission = Time::NEVER;
         }
     }
 
-    /// The ACK reports duplicates: what RACK and the undo learn of them. False: more than were sent again, so another
-    /// cause than this sender's (Linux `tcp_dsack_seen`).
+    /// Evaluates a D-SACK for RACK and for the undo. Returns false if more duplicates were reported than segments
+    /// retransmitted: the network must have duplicated some (Linux `tcp_dsack_seen`).
     #[cold]
     pub(super) fn take_duplicate(&mut self, segment: &Segment, delivery: &mut Delivery, now: Time) -> bool {
         let block = segment.sack[0];
@@ -121,16 +121,16 @@ impl Sender {
             if self.trouble.duplicates > self.count.segments_retransmitted {
                 return false;
             }
-            // A needless retransmission is a delivery, too.
+            // A needless retransmission also counts as delivered.
             self.board.deliver_again(segments, bytes, delivery, now);
-            // RACK's window is for reordering: what the probe's timer sent again says nothing of it.
+            // RACK's window reacts to reordering only: a duplicate of a loss probe is no evidence of it.
             is_reordering = self.reordering.seen && !is_probes;
         }
         self.count_duplicate(block, segments, is_reordering);
         true
     }
 
-    /// Only one of this episode's retransmissions explains one of the duplicates.
+    /// Counts a duplicate as explained if it is one of this episode's retransmissions.
     fn count_duplicate(&mut self, block: Range, segments: u32, is_reordering: bool) {
         if is_reordering {
             self.reordering.on_duplicate(self.snd_una, self.snd_nxt);
@@ -146,15 +146,15 @@ impl Sender {
         }
     }
 
-    /// Is there anything to undo, or to decide about it?
+    /// Whether there may be something to undo.
     #[inline]
     pub(super) fn may_undo(&self, is_dsack: bool) -> bool {
         is_dsack || self.phase >= Phase::Recovery
     }
 
     /// Eifel: the ACK echoes a timestamp older than the first retransmission, so the original arrived.
-    /// D-SACK: every retransmission was reported as a duplicate. BSD: the ACK of a first timeout came within
-    /// half a smoothed RTT. Returns true if the window is as before.
+    /// D-SACK: every retransmission was reported as a duplicate. BSD: the ACK after a first timeout came within half a
+    /// smoothed RTT. Returns true if the reduction was undone.
     pub(super) fn try_undo(
         &mut self,
         segment: &Segment,
@@ -166,7 +166,7 @@ impl Sender {
             return self.try_undo_bad_retransmit(newly_acked, now, events);
         }
         let by_timestamp = self.is_answered_by_original(segment, newly_acked);
-        // Also after recovery has ended: the last duplicate is reported a moment later.
+        // This also applies after recovery, because the last duplicate is reported a little later.
         let by_duplicates = segment.is_dsack && self.trouble.undo.unexplained == 0;
         if !by_timestamp && !by_duplicates {
             return false;
@@ -178,7 +178,7 @@ impl Sender {
         true
     }
 
-    /// Every retransmission of the episode was reported as a duplicate.
+    /// Whether every retransmission of the episode was reported as a duplicate.
     pub(super) fn is_explained(&self) -> bool {
         self.trouble.undo.is_armed && self.trouble.undo.unexplained == 0
     }
@@ -189,20 +189,20 @@ impl Sender {
             && (self.trouble.undo.unexplained == 0 || self.is_answered_by_original(segment, newly_acked))
     }
 
-    /// Linux 6 `tcp_try_undo_dsack`: what is marked lost stays so.
+    /// Linux 6 `tcp_try_undo_dsack`: segments marked lost stay marked.
     #[cold]
     pub(super) fn undo_by_duplicates(&mut self, to: Phase, now: Time, events: &mut Vec<CongestionEvent>) {
         self.reordering.on_undone();
         self.restore(to, Restored { unmarks: false, completes: false }, now, events);
     }
 
-    /// The ACK echoes a timestamp older than the first retransmission.
+    /// Whether the ACK shows that the original arrived: it echoes a timestamp older than the first retransmission.
     pub(super) fn is_answered_by_original(&self, segment: &Segment, newly_acked: Bytes) -> bool {
         if self.phase < Phase::Recovery || newly_acked == 0 {
             return false;
         }
         if self.first_retransmission == Time::NEVER {
-            // Nothing was sent again yet (Linux `tcp_packet_delayed` since 6.1.129).
+            // Nothing has been retransmitted yet (Linux `tcp_packet_delayed` since 6.1.129).
             return self.stack.detection == Detection::Rack
                 && (self.stack.sack || self.snd_una < self.recover);
         }
@@ -211,8 +211,8 @@ impl Sender {
             && reads_before(segment.ts_ecr, self.first_retransmission, self.stack.timestamp_tick)
     }
 
-    /// The original of what was retransmitted came after all. Linux `tcp_try_undo_partial`: late by what is
-    /// SACKed above it and what it brought with it; `tcp_try_undo_recovery` learns nothing of reordering.
+    /// Records how late a retransmitted segment's original arrived. Linux `tcp_try_undo_partial`: late by the segments
+    /// SACKed above it plus those newly acknowledged; `tcp_try_undo_recovery` records no reordering.
     pub(super) fn note_lateness(&mut self, newly_acked: Bytes) {
         let is_partial = self.phase == Phase::Recovery && self.snd_una < self.recover;
         let acked = newly_acked.div_ceil(u64::from(self.control.mss));
@@ -239,8 +239,9 @@ impl Sender {
         true
     }
 
-    /// FreeBSD `snd_recover_prev`, `TF_WASFRECOVERY`, `TF_WASCRECOVERY`: the timeout was for nothing, but what was
-    /// lost before it still is. An ACK that covers that recovery ends it at once, and leaves the window.
+    /// FreeBSD `snd_recover_prev`, `TF_WASFRECOVERY`, `TF_WASCRECOVERY`: the timeout was spurious, but segments lost
+    /// before it are still lost. An ACK that covers the earlier recovery ends it at once and leaves the window
+    /// unchanged.
     fn return_to_reduction(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         self.recover = self.trouble.undo.recover;
         let to = match self.trouble.undo.phase {
@@ -250,12 +251,12 @@ impl Sender {
         };
         self.restore(to, Restored { unmarks: true, completes: false }, now, events);
         if to == Phase::Recovery {
-            // The timeout made the sender forget the holes; this ACK's SACK reports them.
+            // The timeout discarded the holes; this ACK's SACK blocks report them again.
             self.detect(now, false);
         }
     }
 
-    /// The window is as before the reduction.
+    /// Undoes the reduction: restores cwnd and ssthresh, unless a mark requires them, and enters phase `to`.
     pub(super) fn restore(
         &mut self,
         to: Phase,
@@ -268,7 +269,7 @@ impl Sender {
             self.board.unmark();
         }
         if self.stack.detection == Detection::Rack {
-            // Linux `tcp_undo_cwnd_reduction`: RACK examines the flight again.
+            // Linux `tcp_undo_cwnd_reduction`: RACK checks the flight again.
             self.board.renew_rack_news();
         }
         if self.trouble.undo.gives_back {

@@ -1,4 +1,4 @@
-//! How much of the window is used: when it may grow, and what idleness does to it.
+//! Use of the congestion window: when it may grow, and how idle time reduces it.
 //!
 //! Sources: RFC 2861, Linux `tcp_cwnd_validate` and `tcp_cwnd_restart`, FreeBSD.
 
@@ -7,16 +7,16 @@ use crate::cc::{CongestionControl, Phase};
 use crate::tcp::stack::{GrowthGate, IdleRestart};
 use crate::time::{Bytes, Time};
 
-/// How much of the window was used.
+/// How much of the window is used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
-    /// It was full at some time in this round.
+    /// Whether the window was full at some time in this round.
     pub is_full: bool,
-    /// The most that was out in this round.
+    /// Peak of outstanding bytes in this round.
     most_out: Bytes,
-    /// The round ends when this offset is acknowledged.
+    /// Offset whose acknowledgement ends the round.
     pub round_end: u64,
-    /// Window validation: the most that was out since the window last limited the sender.
+    /// Window validation: peak of outstanding bytes since the window last limited the sender.
     used: Bytes,
     /// When the window last limited the sender, or an ACK last ran the algorithm's growth (Linux `snd_cwnd_stamp`).
     pub used_since: Time,
@@ -38,7 +38,7 @@ impl Sender {
         }
     }
 
-    /// Linux 6 `tcp_cwnd_validate`: remember how much of the window was used, the strongest evidence of a round.
+    /// Linux 6 `tcp_cwnd_validate`: records the use of the window; per round the strongest evidence counts.
     pub(super) fn on_window_used(&mut self, now: Time) {
         let out = self.board.outstanding();
         let in_flight = self.in_flight();
@@ -53,7 +53,7 @@ impl Sender {
         }
         if self.stack.window_validation {
             let is_limited = match self.stack.growth_gate {
-                // With what this sending has added to the evidence.
+                // Including the evidence just recorded.
                 GrowthGate::RecentlyFull => self.is_cwnd_limited(in_flight),
                 _ => is_full,
             };
@@ -61,15 +61,15 @@ impl Sender {
         }
     }
 
-    /// No whole segment more fits.
+    /// Whether the window has no room for another full segment.
     #[inline]
     pub(super) fn is_window_full(&self, in_flight: Bytes) -> bool {
         in_flight + u64::from(self.control.mss) > self.control.cwnd
     }
 
-    /// RFC 2861 as Linux does it (`tcp_cwnd_validate`, `tcp_cwnd_application_limited`): after a timeout without an ACK
-    /// that lets the window grow, the window goes halfway down to what was used. It must not have been full, for want
-    /// of data and not of buffer.
+    /// RFC 2861 as in Linux (`tcp_cwnd_validate`, `tcp_cwnd_application_limited`): after an RTO without an ACK that
+    /// lets the window grow, the window is reduced halfway to the part that was used. This applies only if the sender
+    /// lacked data, not buffer space.
     fn validate_window(&mut self, out: Bytes, is_limited: bool, now: Time) {
         if is_limited {
             self.usage.used = 0;
@@ -79,7 +79,7 @@ impl Sender {
         self.usage.used = self.usage.used.max(out);
         let is_starved = self.buffered_end() >= self.write_end;
         let unused = now.since(self.usage.used_since);
-        // The minimum first: no timeout is shorter, and most calls end here.
+        // The minimum is checked first: no timeout is shorter, and most calls return here.
         if unused < self.stack.rto_minimum || unused < self.timeout() || self.algorithm.owns_window() {
             return;
         }
@@ -95,8 +95,8 @@ impl Sender {
         self.usage.used_since = now;
     }
 
-    /// Slow start may go back to three quarters of the window given up (Linux `tcp_current_ssthresh`): half and a quarter,
-    /// each in whole segments. During a reduction ssthresh is where the window is going, and stays.
+    /// ssthresh, or three quarters of the current window if that is more (Linux `tcp_current_ssthresh`): a half plus a
+    /// quarter, each in whole segments. During a reduction ssthresh is the target and stays.
     pub(super) fn current_ssthresh(&self) -> Bytes {
         if matches!(self.phase, Phase::Cwr | Phase::Recovery) {
             return self.control.ssthresh;
@@ -121,7 +121,7 @@ impl Sender {
         if self.stack.idle_restart == IdleRestart::Keep {
             return;
         }
-        // The algorithm still sees the old window (Linux `tcp_cwnd_restart`).
+        // The algorithm is called before the window changes (Linux `tcp_cwnd_restart`).
         self.algorithm.on_idle_restart(now, idle, &mut self.control);
         match self.stack.idle_restart {
             IdleRestart::Keep => {}

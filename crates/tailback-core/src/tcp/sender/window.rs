@@ -4,27 +4,27 @@ use super::Sender;
 use crate::tcp::segment::Segment;
 use crate::time::Bytes;
 
-/// What the peer has offered.
+/// The window that the peer offers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PeerWindow {
-    /// Nothing may be sent from here on.
+    /// Offset up to which data may be sent.
     pub right_edge: u64,
-    /// Sequence number of the segment that offered it last (SND.WL1).
+    /// Sequence number of the segment that last updated the window (SND.WL1).
     updated_at: u64,
-    /// The widest ever offered.
+    /// Largest window ever offered.
     pub widest: Bytes,
 }
 
 impl PeerWindow {
-    /// As the handshake leaves it.
+    /// The window after the handshake.
     pub fn new(snd_una: u64, window: Bytes) -> Self {
         PeerWindow { right_edge: snd_una + window, updated_at: 0, widest: window }
     }
 }
 
 impl Sender {
-    /// The latest segment's window is in force, though it be smaller or nothing (RFC 9293 section 3.10.7.4); of two as
-    /// late the larger, or none at all (Linux `tcp_may_update_window`).
+    /// Takes the window of the latest segment, even if it is smaller or zero (RFC 9293 section 3.10.7.4). Among
+    /// segments with equal numbers, a larger window or a zero window is taken (Linux `tcp_may_update_window`).
     #[inline(always)]
     pub fn take_window(&mut self, segment: &Segment) {
         let is_later = segment.ack > self.snd_una || segment.seq > self.peer.updated_at;

@@ -1,4 +1,4 @@
-//! The choices that fields of a stack have, each with its name in scenarios.
+//! The values that enumerated fields of a stack can take, each with its name in scenarios.
 
 use crate::params::words;
 
@@ -25,8 +25,8 @@ words! {
         FreeBsd = "freebsd",
         /// One segment less for every second ACK (Linux up to 3.1).
         RateHalving = "rate-halving",
-        /// Not before recovery ends: a segment for each ACK until then (ns-2's Agent/TCP/Linux with `overhead_`, whose
-        /// timer gives back what rate halving has taken).
+        /// At the end of recovery; until then one segment per ACK is sent (ns-2's Agent/TCP/Linux with `overhead_`,
+        /// whose timer restores what rate halving has taken).
         AtEnd = "at-end",
         /// Proportional rate reduction (RFC 6937, Linux since 3.2).
         Prr = "prr",
@@ -34,20 +34,20 @@ words! {
 }
 
 words! {
-    /// How much of the window recovery takes for used.
+    /// How much of the window counts as used during recovery.
     pub enum Pipe {
         /// Outstanding − SACKed − lost + retransmitted (RFC 6675, Linux).
         Scoreboard = "scoreboard",
-        /// A count from the start of recovery: one less for each ACK, two for a partial one, one more for each segment
-        /// sent. What is lost stays in it until a partial ACK takes it out (Fall & Floyd 1996, ns-2's Sack1).
+        /// A counter from the start of recovery: minus one per ACK, minus two per partial ACK, plus one per segment
+        /// sent. A lost segment stays counted until a partial ACK covers it (Fall & Floyd 1996, ns-2's Sack1).
         Counter = "counter",
     }
 }
 
 words! {
-    /// How fast PRR may send once the flight is below ssthresh (RFC 6937 section 3).
+    /// How fast PRR may send once less than ssthresh is in flight (RFC 6937 section 3).
     pub enum PrrBound {
-        /// Conservative reduction bound: as much as was delivered and not yet answered.
+        /// Conservative reduction bound: no more than was delivered since and not yet sent.
         Conservative = "conservative",
         /// Slow-start reduction bound: one segment more per ACK.
         SlowStart = "slow-start",
@@ -69,9 +69,9 @@ words! {
 }
 
 words! {
-    /// How a spurious timeout is recognised by what follows it (RFC 5682).
+    /// How a spurious timeout is detected from the ACKs after it (RFC 5682).
     pub enum Frto {
-        /// Not at all.
+        /// No detection.
         Off = "off",
         /// By the two ACKs after it (section 2).
         Basic = "basic",
@@ -83,17 +83,17 @@ words! {
 }
 
 words! {
-    /// What F-RTO does about a spurious timeout.
+    /// Response of F-RTO to a spurious timeout.
     pub enum FrtoResponse {
-        /// Window and threshold as before (RFC 4015, Linux since 3.10).
+        /// Restores cwnd and ssthresh (RFC 4015, Linux since 3.10).
         Undo = "undo",
-        /// Down to the new threshold without loss of pace (Linux up to 3.9, tcp_frto_response = 0).
+        /// Rate halving down to the new ssthresh (Linux up to 3.9, tcp_frto_response = 0).
         Halve = "halve",
     }
 }
 
 words! {
-    /// What idleness longer than the retransmission timeout does to the window.
+    /// Effect on the window of an idle time longer than the retransmission timeout.
     pub enum IdleRestart {
         /// The window stays as it is.
         Keep = "keep",
@@ -105,13 +105,13 @@ words! {
 }
 
 words! {
-    /// Which segment makes a reader that has emptied the buffer acknowledge at once (Linux `tcp_cleanup_rbuf`).
+    /// Which segments are acknowledged at once when the reader has emptied the buffer (Linux `tcp_cleanup_rbuf`).
     pub enum AckOnPush {
         /// None: other stacks wait for a second segment or the timer.
         Never = "never",
-        /// One that is shorter than full.
+        /// Segments shorter than the MSS.
         Short = "short",
-        /// That, or a full one with PSH (Linux 6.6, and 6.1 since 6.1.57).
+        /// Segments shorter than the MSS, or full ones with PSH (Linux 6.6, and 6.1 since 6.1.57).
         ShortOrPushed = "short-or-pushed",
     }
 }
@@ -123,15 +123,15 @@ words! {
         Always = "always",
         /// Only if the window was full when the ACK arrived (Linux 2.6 without segmentation offload).
         WindowFull = "window-full",
-        /// If it was full in the last round, and in slow start if more than half of it was used (Linux 6).
+        /// If the window was full in the last round, or, in slow start, if more than half of it was used (Linux 6).
         RecentlyFull = "recently-full",
-        /// While the congestion window and not the peer's is the limit (FreeBSD 9).
+        /// While the congestion window is no larger than the peer's window (FreeBSD 9).
         BelowSendWindow = "below-send-window",
     }
 }
 
 words! {
-    /// Which kind of ECN a connection speaks. In order: of two ends the lesser is in force.
+    /// Kinds of ECN, in ascending order: two ends use the lesser of their modes.
     #[derive(PartialOrd, Ord)]
     pub enum EcnMode {
         /// No ECN.

@@ -1,6 +1,7 @@
-//! The fields of a stack, each once: what it says, its type, how a scenario writes it, and which lanes a value forbids.
+//! The fields of a stack, one row each: meaning, type, form in scenarios, and the fast paths ("lanes") that a value
+//! rules out.
 //!
-//! From the table come the struct, the struct of sources, the texts that people read, and the parser of `stack_params`.
+//! The table generates the struct, the struct of sources, the texts for display, and the parser of `stack_params`.
 
 use std::fmt::Display;
 
@@ -22,9 +23,9 @@ macro_rules! fields {
         #[derive(Clone, Debug, PartialEq)]
         pub struct Stack {
             $($(#[$doc])* pub $name: $Type,)+
-            /// How far the host's ticks began before the run: no field, but each host's own.
+            /// Phase of the host's ticks relative to simulated time. Not a field: each host draws its own.
             pub tick_phase: Duration,
-            /// Bytes of the IP header in front of its segments: no field, but each flow's own.
+            /// Bytes of the IP header of its segments. Not a field: it depends on the flow.
             pub ip_header: u32,
         }
 
@@ -41,7 +42,7 @@ macro_rules! fields {
                 vec![$((stringify!($name), $form.text(&self.$name)),)+]
             }
 
-            /// The unit of a field's plain number in a scenario; empty for switches, names and what is no field.
+            /// Unit of a field's plain number in a scenario; empty for switches, for names and for unknown fields.
             pub fn unit(name: &str) -> &'static str {
                 match name {
                     $(stringify!($name) => Form::<$Type>::unit(&$form),)+
@@ -49,7 +50,7 @@ macro_rules! fields {
                 }
             }
 
-            /// The lanes that all fields leave open. An end asks once, when it is made, and keeps the answer.
+            /// The lanes that no field rules out. An end calls this once, when it is created.
             pub fn lanes(&self) -> Lanes {
                 let mut lanes = Lanes::ALL;
                 $({
@@ -110,11 +111,11 @@ fields! {
     rescue: bool, Switch, free;
     /// How the window falls.
     reduction: Reduction, OneOf, free;
-    /// What recovery takes for in flight.
+    /// How much recovery counts as in flight.
     pipe: Pipe, OneOf, free;
     /// How fast PRR may send below ssthresh.
     prr_bound: PrrBound, OneOf, free;
-    /// Duplicate ACKs, or segments of reordering, tolerated.
+    /// Duplicate ACKs, or segments of reordering, that indicate a loss.
     duplicate_threshold: u32, Whole(1, 300, "segments"), free;
     /// How far reordering may raise that number (Linux adaptive reordering degree); `None`: it stays.
     reordering_limit: Option<u32>, Or("none", Whole(1, 1000, "segments")), free;
@@ -128,29 +129,29 @@ fields! {
     undo: Undo, OneOfOrFalse, free;
     /// F-RTO: how a spurious timeout is recognised.
     frto: Frto, OneOfOrFalse, free;
-    /// What F-RTO does then.
+    /// Response of F-RTO to a spurious timeout.
     frto_response: FrtoResponse, OneOf, free;
-    /// The last segment, with the FIN, leaves whatever the congestion window says (Linux `tcp_cwnd_test` until 6.x).
+    /// The last segment, with the FIN, ignores the congestion window (Linux `tcp_cwnd_test` until 6.x).
     fin_ignores_window: bool, Switch, free;
     /// When the window may grow.
     growth_gate: GrowthGate, OneOf, free;
-    /// Bring the window halfway to what is used after a timeout without an ACK that lets it grow (RFC 2861).
-    /// While data is acknowledged it never acts; what is silent for longer is `idle_restart`.
+    /// Reduces the window halfway to the used part after an RTO without an ACK that lets it grow (RFC 2861). It never
+    /// acts while ACKs for data arrive; `idle_restart` covers longer silence.
     window_validation: bool, Switch, free;
     /// After a disturbance: cwnd at most in flight + this many segments.
     max_burst: Option<u32>, Or("none", Whole(1, 1_000_000, "segments")), free;
     /// Algorithms that do not pace themselves are paced at 200 % of cwnd/srtt in slow start, 120 % after (Linux with
     /// the fq queue or SO_MAX_PACING_RATE).
     pacing: bool, Switch, free;
-    /// New data leaves in bursts of this many segments, or as a third of the window is free (Linux TSO deferral).
+    /// Segments per burst of new data; a burst may leave earlier if a third of the window is free (Linux TSO deferral).
     burst_segments: u32, Whole(1, 64, "segments"), free;
-    /// Bursts are no longer than a millisecond of the pacing rate, but two segments (Linux TSO autosizing);
-    /// `burst_segments` then is the most.
+    /// Limits bursts to a millisecond at the pacing rate, but at least two segments (Linux TSO autosizing);
+    /// `burst_segments` is then the maximum.
     burst_autosize: bool, Switch, free;
-    /// The sender stops while this much waits in the queue of the first link on its route (Linux TCP small queues). A
+    /// Bytes of this sender in the queue of the first link on its route at which it pauses (Linux TCP small queues). A
     /// millisecond of its pacing rate counts instead if that is less. `None`: no limit.
     small_queue: Option<Bytes>, Or("none", Whole(1, 1_000_000_000_000, "B")), free;
-    /// What an idle time longer than the retransmission timeout does.
+    /// Effect of an idle time longer than the retransmission timeout.
     idle_restart: IdleRestart, OneOfOrFalse, free;
     /// Window after such an idle time, in segments.
     restart_window: u32, Whole(1, 1000, "segments"), free;
@@ -158,20 +159,20 @@ fields! {
     rto_rule: RtoRule, OneOf, free;
     /// Timeout before the first sample.
     rto_initial: Duration, TIMEOUT, free;
-    /// Lower bound (what it bounds depends on the rule).
+    /// Lower bound; which quantity it bounds depends on `rto_rule`.
     rto_minimum: Duration, SPAN, free;
-    /// Upper bound.
+    /// Upper bound on the timeout.
     rto_maximum: Duration, TIMEOUT, free;
-    /// Least wait before a closed window is probed.
+    /// Minimum wait before a window probe.
     persist_minimum: Duration, SPAN, free;
-    /// Longest wait between probes of a closed window.
+    /// Maximum wait between window probes.
     persist_maximum: Duration, TIMEOUT, free;
     /// Granularity of RTT samples; zero: exact.
     clock_tick: Duration, SPAN, |tick| Lanes::plain_acks(tick.is_zero());
     /// Granularity of the timestamps option's clock (RFC 7323 section 4.1); zero: exact.
     timestamp_tick: Duration, SPAN, free;
-    /// Ticks that a segment's timestamp may lie before the one to echo. With an older one the segment is refused: it may be
-    /// of an earlier round of sequence numbers (PAWS, RFC 7323 section 5).
+    /// PAWS: how many ticks a segment's timestamp may be older than the one to echo. An older segment is refused,
+    /// because its sequence number may have wrapped (RFC 7323 section 5).
     paws: Option<u32>, Or("off", Whole(0, 1000, "ticks")), free;
     /// Timers expire on multiples of this (Linux jiffies); zero: when they are due.
     timer_tick: Duration, Span(0.0, 1000.0), free;
@@ -179,57 +180,60 @@ fields! {
     delayed_ack: Option<Duration>, OrOff(SPAN), |timer| Lanes::trains(timer.is_some());
     /// The delayed-ACK timer runs on a grid instead of from the segment's arrival.
     delayed_ack_tick: bool, Switch, |is_on_grid| Lanes::trains(!is_on_grid);
-    /// Most that a delayed ACK waits where its time follows the gaps between segments (Linux `ato`), `delayed_ack` being the
-    /// least. Then each ACK sent uses up a quick one, none leaves at once while this end answers, and a gap longer than the
-    /// retransmission timeout brings more. Off: the time is constant.
+    /// Maximum delay of a delayed ACK that adapts to the gaps between segments (Linux `ato`); `delayed_ack` is then the
+    /// minimum. In this mode each ACK sent uses up a quick ACK, none leaves at once in pingpong mode, and a gap longer
+    /// than the retransmission timeout adds more. Off: the delay is constant.
     delayed_ack_limit: Option<Duration>, OrOff(SPAN), free;
-    /// Most that this adaptive time itself becomes; `None`: the retransmission timeout.
+    /// Upper bound on that adaptive delay; `None`: the retransmission timeout.
     delayed_ack_bound: Option<Duration>, Or("the RTO", SPAN), free;
-    /// With less than one part in N of the receive buffer free the window is closed. Once it is open every part counts
-    /// (Linux `__tcp_select_window`). 0: its edge moves by a segment or half the buffer, or not at all.
+    /// The window closes when less than 1/N of the receive buffer is free; otherwise every free byte counts (Linux
+    /// `__tcp_select_window`). 0: the right edge moves by at least a segment or half the buffer.
     window_parts: u32, Whole(0, 1000, "parts"), free;
-    /// Pure ACKs from before the window, such as window probes, are answered once in this time; off: each of them.
+    /// Pure ACKs from before the window, such as window probes, are answered at most once in this time; off: every one
+    /// is answered.
     probe_answers: Option<Duration>, OrOff(SPAN), free;
-    /// Segments that the receiving host joins into one before its TCP decides about an ACK (GRO); 1: none. Short and pushed
-    /// ones end an aggregate.
+    /// Segments that the receiving host merges into one before its TCP decides about an ACK (GRO); 1: none. A short or
+    /// pushed segment ends an aggregate.
     gro_segments: u32, Whole(1, 1000, "segments"), |segments| Lanes::trains(*segments <= 1);
     /// How long an ACK that is due waits for the rest of such an aggregate.
     gro_wait: Duration, SPAN, free;
-    /// Full segments that force an acknowledgement.
+    /// Number of full segments that forces an ACK.
     ack_every: u32, Whole(1, 1000, "segments"), free;
-    /// Acknowledgements into which a receiver that lies divides each full segment's (Savage et al. 1999); 1: it does not.
+    /// ACK division by a misbehaving receiver: the number of ACKs for each full segment (Savage et al. 1999); 1:
+    /// normal.
     ack_division: u32, Whole(1, 100, "ACKs"), |acks| Lanes::honest(*acks == 1);
-    /// Segments that a second acknowledgement claims beyond what has arrived; what is missing before that counts as
-    /// arrived (optimistic ACKs, Savage et al. 1999); 0: the receiver is honest.
+    /// Optimistic ACKs by a misbehaving receiver: segments beyond the received data that an extra ACK claims (Savage et
+    /// al. 1999). Missing data before that counts as received; 0: normal.
     acks_ahead: u32, Whole(0, 1_000_000, "segments"), |segments| Lanes::honest(*segments == 0);
-    /// What makes the reader, who has emptied the buffer, acknowledge at once.
+    /// Which segments are acknowledged at once when the reader has emptied the buffer.
     ack_on_push: AckOnPush, OneOfOrFalse, free;
-    /// A FIN is acknowledged as late as data, so that the acknowledgement may ride on this end's own FIN.
+    /// Delays the ACK of a FIN like that of data, so that it can travel with this end's own FIN.
     fin_ack_delayed: bool, Switch, free;
     /// Segments acknowledged at once at the start (quick-ACK mode).
     quick_acks: u32, Whole(0, 1_000_000, "segments"), free;
     /// Quick-ACK mode again after every out-of-order segment.
     quick_acks_after_gap: bool, Switch, free;
-    /// Window offered at first, growing by two segments for each one received and acknowledged at once while
-    /// it grows; `None`: the whole buffer from the start.
+    /// Initial offered window, which grows by two segments for each one received and acknowledged at once; `None`: the
+    /// whole buffer from the start.
     initial_receive_window: Option<Bytes>, Or("all", Whole(1, 1_000_000_000_000, "B")), free;
-    /// Out-of-order data makes it grow too, if SACK distinguishes such ACKs from others.
+    /// Out-of-order data also lets the offered window grow, if SACK distinguishes such ACKs from others.
     window_grows_over_gaps: bool, Switch, free;
-    /// Receive buffer a connection begins with, grown as data is read; `None`: `receive_buffer` from the start.
+    /// Initial receive buffer, which grows as data is read; `None`: `receive_buffer` from the start.
     initial_receive_buffer: Option<Bytes>, Or("all", Whole(1, 1_000_000_000_000, "B")), free;
-    /// A buffer that grows does so ahead of what is read: by sixteen segments, and by twice the share that more was read
-    /// than a round trip before.
+    /// A growing buffer stays ahead of the reader: by sixteen segments, plus twice the relative increase of the amount
+    /// read per round trip.
     buffer_grows_ahead: bool, Switch, free;
-    /// RTT below which a buffer that grows ahead does so in proportion to the RTT, by the rule of Linux since 6.18; off: by
-    /// the older rule.
+    /// RTT below which such a buffer grows in proportion to the RTT, by the rule of Linux since 6.18; off: the older
+    /// rule.
     buffer_low_rtt: Option<Duration>, OrOff(SPAN), free;
-    /// Hold back duplicate ACKs after the third for up to this, and a share of the RTT; `None`: never.
+    /// Maximum time to hold back duplicate ACKs after the third; `sack_compression_share` limits it as well. `None`:
+    /// never.
     sack_compression: Option<Duration>, OrOff(SPAN), free;
-    /// Share of the RTT in `sack_compression`.
+    /// Share of the RTT for which duplicate ACKs may be held back.
     sack_compression_share: u32, Whole(0, 100, "%"), free;
-    /// What the timer that ends it may be late.
+    /// Timer slack of SACK compression: how late its timer may fire.
     sack_compression_slack: Duration, SPAN, free;
-    /// Which ECN to speak.
+    /// Kind of ECN.
     ecn: EcnMode, Ecn, |it| Lanes::plain_acks(*it == EcnMode::Off).and(Lanes::trains(*it == EcnMode::Off));
     /// Echo each change of the CE mark instead of latching it until CWR (RFC 8257 section 3.2).
     accurate_echo: bool, Switch, free;
@@ -237,26 +241,26 @@ fields! {
     conceals_marks: bool, Switch, free;
     /// Accurate ECN feedback: each ACK counts the packets that arrived marked, modulo eight (RFC 9768).
     accecn: bool, Switch, free;
-    /// An ACK leaves at once at each change between marked and unmarked packets, and by the delayed-ACK rules otherwise;
-    /// else at the first and at each second mark (RFC 9768 section 3.2.2.5.1).
+    /// AccECN sends an ACK at once at each change between marked and unmarked packets, and otherwise follows the
+    /// delayed-ACK rules. Off: at once at the first and at every second mark (RFC 9768 section 3.2.2.5.1).
     accecn_on_change: bool, Switch, free;
-    /// What a connection leaves for the next one to the same host.
+    /// Metrics that a connection leaves for the next one to the same host.
     metrics_cache: MetricsCache, OneOfOrFalse, free;
-    /// Segments the reassembly queue holds at most.
+    /// Maximum segments in the reassembly queue.
     reassembly_limit: Option<u32>, Or("none", Whole(1, 1_000_000_000, "segments")), free;
-    /// What each burst that has left, and each unit that has not, takes of the send buffer beside its payload; 0: the
-    /// buffer counts payload.
+    /// Bookkeeping bytes in the send buffer for each burst in flight and each unsent unit, beside the payload; 0: only
+    /// payload counts.
     send_bookkeeping: Bytes, Whole(0, 1_000_000, "B"), free;
-    /// The send buffer begins with what ten segments take twice over, and grows with the congestion window up to its
-    /// size (Linux `tcp_sndbuf_expand`); one that a flow names stays as it is.
+    /// The send buffer starts at the size of twenty segments and grows with the congestion window up to `send_buffer`
+    /// (Linux `tcp_sndbuf_expand`). A size that the flow sets does not grow.
     send_buffer_grows: bool, Switch, free;
-    /// Room for headers before each segment, of which the size of a growing send buffer and of a unit follows (Linux
+    /// Room for headers before each segment, which determines the size of a growing send buffer and of a unit (Linux
     /// `MAX_TCP_HEADER`).
     header_room: Bytes, Whole(0, 4_096, "B"), free;
-    /// Send buffer when the scenario names none.
+    /// Send buffer unless the scenario sets one.
     send_buffer: Bytes, Whole(1, 1_000_000_000_000, "B"), free;
-    /// Receive buffer when the scenario names none.
+    /// Receive buffer unless the scenario sets one.
     receive_buffer: Bytes, Whole(1, 1_000_000_000_000, "B"), free;
-    /// Per cent of the receive buffer that is offered as window.
+    /// Percentage of the receive buffer that is offered as window.
     window_share: u32, Whole(1, 100, "%"), free;
 }

@@ -1,4 +1,4 @@
-//! How a scenario writes a field of a stack, and how people read it.
+//! How scenarios write the fields of a stack, and how they are displayed.
 
 use super::choices::EcnMode;
 use crate::cc::Counting;
@@ -6,41 +6,41 @@ use crate::params::Words;
 use crate::scenario::Value;
 use crate::time::Duration;
 
-/// What is wrong with a value, and what would be right.
+/// The problem with a value, and the fix.
 type Wrong = (&'static str, String);
 
-/// A way of writing values of type `T`.
+/// A notation for values of type `T`.
 pub trait Form<T> {
-    /// As people read it.
+    /// The value for display.
     fn text(&self, value: &T) -> String;
-    /// Unit of its plain number; empty if it is none.
+    /// Unit of a plain number; empty if the value is not a number.
     fn unit(&self) -> &'static str {
         ""
     }
-    /// From a scenario.
+    /// Parses a value from a scenario.
     fn read(&self, value: &Value) -> Result<T, Wrong>;
 }
 
-/// True or false.
+/// `true` or `false`.
 pub struct Switch;
-/// A whole number in this range, of this unit.
+/// A whole number in this range, with this unit.
 pub struct Whole(pub u64, pub u64, pub &'static str);
 /// Milliseconds in this range.
 pub struct Span(pub f64, pub f64);
-/// That, or false, which people read as this word.
+/// The inner form, or `false`, which is displayed as this word.
 pub struct Or<F>(pub &'static str, pub F);
-/// A time, or false for off.
+/// A time, or `false` for off.
 pub struct OrOff(pub Span);
-/// One of the names.
+/// One of the enum's names.
 pub struct OneOf;
-/// One of the names; false is the first.
+/// One of the enum's names; `false` means the first.
 pub struct OneOfOrFalse;
-/// How ACKs count.
+/// How ACKs count for window growth.
 pub struct Credit;
-/// Which ECN: false, true or a name.
+/// Kind of ECN: `false`, `true` or a name.
 pub struct Ecn;
 
-/// Any time.
+/// A duration without a lower bound.
 pub const SPAN: Span = Span(0.0, 1e6);
 /// A timer that may fire at once never ends. One millisecond is the finest clock a stack's timers have had
 /// (RFC 7323 section 5.4; kern.hz = 1000).

@@ -1,47 +1,47 @@
-//! The lanes of TCP: shorter ways through the same law, which a stack's fields leave open or forbid.
+//! Lanes: fast paths through TCP with the same results. Values of a stack's fields may rule them out.
 //!
-//! A field's row in `fields.rs` says what its value forbids, `free` where it forbids nothing. The ends ask once, when they
-//! are made. What else a lane demands of the moment, its plain twin and the test that compares them: "Lanes" in
-//! `ARCHITECTURE.md`.
+//! The row of a field in `fields.rs` states what its value rules out; `free` rules out nothing. Each end checks once,
+//! when it is created. "Lanes" in `ARCHITECTURE.md` lists the further conditions of each lane, its reference
+//! implementation and the test that compares them.
 
-/// What is open.
+/// The lanes that may be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lanes {
-    /// An ACK that can only bring progress is taken without asking what else it may say (`Sender::on_plain_news`).
+    /// ACKs that can only report progress take a short path (`Sender::on_plain_news`).
     pub plain_acks: bool,
-    /// Full segments in order change nothing but the window and when the next ACK leaves (`Receiver::take_steadily`).
+    /// Full segments in order change only the window and the time of the next ACK (`Receiver::take_steadily`).
     pub trains: bool,
-    /// The receiver acknowledges what has arrived, once: segments that leave together say the same of it
+    /// The receiver acknowledges what has arrived, once, so segments that leave together carry the same acknowledgement
     /// (`Endpoint::take_alike`).
     pub honest: bool,
 }
 
-/// Of a field that forbids no lane.
+/// For a field that rules out no lane.
 #[inline(always)]
 pub fn free<T>(_: &T) -> Lanes {
     Lanes::ALL
 }
 
 impl Lanes {
-    /// Everything is open.
+    /// All lanes.
     pub const ALL: Lanes = Lanes { plain_acks: true, trains: true, honest: true };
 
-    /// Of a field that only decides about plain ACKs.
+    /// For a field that may rule out only the lane for plain ACKs.
     pub fn plain_acks(is_open: bool) -> Lanes {
         Lanes { plain_acks: is_open, ..Lanes::ALL }
     }
 
-    /// Of a field that only decides about trains.
+    /// For a field that may rule out only trains.
     pub fn trains(is_open: bool) -> Lanes {
         Lanes { trains: is_open, ..Lanes::ALL }
     }
 
-    /// Of a field by which a receiver may lie. A train is acknowledged honestly too.
+    /// For a field that can make a receiver misbehave. Such a receiver cannot use trains either.
     pub fn honest(is_open: bool) -> Lanes {
         Lanes { honest: is_open, trains: is_open, ..Lanes::ALL }
     }
 
-    /// What both leave open.
+    /// The lanes that both leave open.
     #[inline(always)]
     pub fn and(self, other: Lanes) -> Lanes {
         Lanes {

@@ -1,8 +1,8 @@
-//! The profiles: how each operating system behaves, a row a field: its value, then where it comes from.
+//! Profiles of operating systems, one row per field: its value, then the value's source.
 //!
-//! A profile says all of its fields, or which other it is like and what differs; a field without a value or a value
-//! without a source does not compile. Sources: the FreeBSD releases 7.3 and 9.3 and the simulators ns-2 and ns-3 file by
-//! file, Linux's functions and sysctls by name, and Windows Vista as far as documents reach.
+//! A profile sets all fields, or names another profile and the differences; a field without a value or a value without
+//! a source does not compile. Sources: the FreeBSD releases 7.3 and 9.3 and the simulators ns-2 and ns-3 by file, Linux
+//! by functions and sysctls, and Windows Vista by its documentation.
 
 use super::choices::{
     AckOnPush, Detection, EcnMode, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, PrrBound, Reduction,
@@ -19,7 +19,7 @@ use crate::time::Duration;
 pub struct Profile {
     /// Name in scenarios.
     pub name: &'static str,
-    /// What it stands for.
+    /// The system that the profile models.
     pub title: &'static str,
     /// The profile.
     pub stack: Stack,
@@ -54,7 +54,7 @@ macro_rules! profiles {
 }
 
 profiles! {
-    /// The release; the VoIP latency study turns `delayed_ack` off.
+    /// Values of the release. The VoIP latency study turns `delayed_ack` off.
     FREEBSD_7: "freebsd-7", "FreeBSD 7 (7.3-RELEASE stands in for 7.0)" {
         initial_window: 3, "tcp_input.c 7.3: rfc3390 = 1, min(4 mss, max(2 mss, 4380 B))";
         sack: true, "net.inet.tcp.sack.enable = 1";
@@ -356,7 +356,7 @@ profiles! {
         window_share: 50, "tcp_adv_win_scale = 1: one half";
     }
 
-    /// What 7.3 does otherwise than 6.1.
+    /// Differences of 7.3 from 6.1.
     LINUX_7: "linux-7", "Linux 7 (7.3)", like LINUX {
         fin_ignores_window: false, "tcp_cwnd_test 7.3: no exception for the FIN";
         small_queue: None, "off, as for linux; where the first link is the host's own, 4194304 (tcp_limit_output_bytes 7.3)";
@@ -374,7 +374,7 @@ profiles! {
         window_share: 50, "TCP_DEFAULT_SCALING_RATIO: 128 of 256, until tcp_measure_rcv_mss knows a segment's share: 160 with 1448 B";
     }
 
-    /// One-way agents: ours shakes hands first, theirs does not.
+    /// ns-2's agents are one-way and have no handshake; tailback's connection has one.
     NS2_SACK: "ns2-sack", "ns-2.35 Agent/TCP/Sack1 with TCPSink/Sack1" {
         initial_window: 2, "ns-default.tcl 2.35: windowInit_ 2";
         sack: true, "Agent/TCP/Sack1";

@@ -1,4 +1,4 @@
-//! What an ACK does, in conversations; and the lane of plain ones beside the long way.
+//! What an ACK does, in conversations, and the fast path for plain ACKs compared with the general one.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn established(cc: &str, is_plain: bool) -> Sender {
     sender
 }
 
-/// All of a sender but who it is, and how far RACK has looked, which it may do later.
+/// The state of a sender, except `takes_plain_acks` and how far RACK has checked, which the fast path may defer.
 fn shown(sender: &Sender) -> String {
     let text = format!("{sender:?}");
     let (before, after) = text.split_once("unjudged: ").unwrap();
@@ -32,7 +32,7 @@ fn shown(sender: &Sender) -> String {
     format!("{before}{after}").replace("takes_plain_acks: true", "").replace("takes_plain_acks: false", "")
 }
 
-/// Writes down which hook was called, and the phase that it saw. It may own its window.
+/// Records each hook call and the phase at that time. The flag: whether it owns its window.
 #[derive(Debug, Default)]
 struct Diary(Vec<(&'static str, Phase)>, bool);
 
@@ -64,7 +64,7 @@ impl CongestionControl for Diary {
     }
 }
 
-/// A sender that has written `bytes` and sent what its window of ten segments lets go.
+/// A sender that has written `bytes` and sent what its window of ten segments allows.
 fn written(algorithm: Diary, bytes: Bytes) -> Sender {
     let stack = Arc::new(Stack::named("linux", "stack").unwrap());
     let mut sender = Sender::new(stack, Algorithm::External(Box::new(algorithm)), MSS, WINDOW);
@@ -80,7 +80,7 @@ fn send(sender: &mut Sender, now_ms: u64) {
     sender.settle(now);
 }
 
-/// An ACK arrives, and what it lets go leaves.
+/// Passes an ACK to the sender, then sends what it allows.
 fn hear(sender: &mut Sender, now_ms: u64, ack: u64, blocks: &[(u64, u64)]) {
     let mut segment = Segment {
         ack,
@@ -215,7 +215,8 @@ proptest! {
     #[test]
     fn plain_acknowledgements_do_what_the_long_way_does(
         cc in prop::sample::select(vec!["reno", "cubic", "bbr", "htcp", "ledbat"]),
-        // Of each step: does data get lost, overtake, or wait; does its ACK get lost; how many microseconds it takes.
+        // For each step: whether data is lost, reordered or delayed, whether its ACK is lost, and how many microseconds
+        // it takes.
         steps in prop::collection::vec((0u32..100, 0u32..100, 1u64..3000), 50..250),
         disturbance in 0u32..12,
     ) {
