@@ -1,4 +1,4 @@
-//! Bands: queues beside each other, each for some of the flows. The discipline around them decides which sends next.
+//! Bands: parallel queues, each for some of the flows. The discipline that contains them decides which sends next.
 
 use super::dscp;
 use super::registry::{self, Queue, Registered, Surroundings};
@@ -8,7 +8,7 @@ use crate::params::{Checked, ParamSpec};
 use crate::scenario::{BandSpec, Params, QueueSpec, ScenarioError, Value};
 use crate::time::{Bytes, Time};
 
-/// What a band without a queue of its own holds at most.
+/// Default limit of a band without a queue of its own.
 pub(super) const LIMIT: ParamSpec = ParamSpec::whole(
     "limit_packets",
     "packets",
@@ -17,19 +17,19 @@ pub(super) const LIMIT: ParamSpec = ParamSpec::whole(
     "Limit of each band that states no queue of its own (Linux: the device's txqueuelen).",
 );
 
-/// More are a mistake: Linux's prio has at most sixteen.
+/// Limit on the number of bands, to catch mistakes; Linux's prio has at most sixteen.
 const MOST: usize = 256;
 
-/// Queues, and which of them the packets of a flow join.
+/// The queues of the bands, and the assignment of flows to them.
 #[derive(Clone, Debug)]
 pub(super) struct Bands {
     pub queues: Vec<Queue>,
-    /// By number of the flow. Flows that are not known join the last band.
+    /// Band index by flow number. Unknown flows join the last band.
     of_flow: Vec<usize>,
 }
 
 impl Bands {
-    /// `count` drop-tail queues of the limit that is `given`; packets of flow i join number `of_flow[i]`.
+    /// `count` drop-tail queues with the given limit; packets of flow i join band `of_flow[i]`.
     pub fn plain(
         count: usize,
         of_flow: Vec<usize>,
@@ -41,7 +41,7 @@ impl Bands {
         Ok(Bands { queues, of_flow })
     }
 
-    /// The bands that `spec` at `at` (such as `links[0].queue`) describes.
+    /// Builds the bands that `spec` at `at` (such as `links[0].queue`) describes.
     pub fn build(
         spec: &QueueSpec,
         at: &str,
@@ -61,7 +61,7 @@ impl Bands {
         let of_flow = members(spec, at, given, around)?;
         let mut queues = Vec::with_capacity(spec.bands.len());
         for (number, band) in spec.bands.iter().enumerate() {
-            // Two bands that draw lots draw different ones.
+            // Bands with random choices must draw from different streams.
             let seed = around.seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let own = Surroundings { seed, ..*around };
             let path = format!("{at}.bands[{number}].queue");
@@ -73,12 +73,12 @@ impl Bands {
         Ok(Bands { queues, of_flow })
     }
 
-    /// The number of the band that `packet` joins.
+    /// Index of the band that `packet` joins.
     pub fn of(&self, packet: &Packet) -> usize {
         self.of_flow.get(packet.flow.0 as usize).copied().unwrap_or(self.queues.len() - 1)
     }
 
-    /// What all hold.
+    /// Total backlog.
     pub fn backlog(&self) -> Backlog {
         let mut all = Backlog::default();
         for queue in &self.queues {
@@ -89,18 +89,18 @@ impl Bands {
         all
     }
 
-    /// Does any of them look at acknowledgements?
+    /// Whether any band reads acknowledgements.
     pub fn read_acks(&self) -> bool {
         self.queues.iter().any(QueueDiscipline::reads_acks)
     }
 
-    /// The band of `packet`, which comes next, is shown what it acknowledges.
+    /// Passes the acknowledgement of `packet` to its band, before the packet itself.
     pub fn show_ack(&mut self, packet: &Packet, ack: Acknowledgement) {
         let band = self.of(packet);
         self.queues[band].show_ack(packet, ack);
     }
 
-    /// Does `dequeue` change none of them while nothing is held?
+    /// Whether `dequeue` leaves every band unchanged while all are empty.
     pub fn rest_when_empty(&self) -> bool {
         self.queues.iter().all(QueueDiscipline::rests_when_empty)
     }
@@ -111,7 +111,7 @@ fn plain_queue(given: &Checked<'_>) -> QueueSpec {
     QueueSpec { params: Params::from([("limit_packets".to_string(), limit)]), ..QueueSpec::unlimited() }
 }
 
-/// The band of each flow, by number: the first that names it or its DSCP, otherwise the last.
+/// Band index of each flow, by number: the first band that names the flow or its DSCP, otherwise the last.
 fn members(
     spec: &QueueSpec,
     at: &str,
@@ -180,16 +180,16 @@ fn refusal(field: String, value: &str, problem: &str, fix: &str) -> ScenarioErro
     ScenarioError { field, value: value.into(), problem: problem.into(), fix: fix.into() }
 }
 
-/// A discipline of bands.
+/// A discipline that has bands.
 pub(super) trait Banded: Registered {
-    /// Does it let a band hold packets back although the link is free?
+    /// Whether a band may hold packets back while the link is free.
     const TAKES_SHAPERS: bool;
-    /// Replace its bands, which hold nothing yet.
+    /// Replaces its bands; the new ones are empty.
     fn put_bands(&mut self, bands: Bands, spec: &[BandSpec]);
     /// The queues of its bands.
     fn bands(&self) -> &[Queue];
 
-    /// Give it the bands that `spec` at `at` describes, if it describes any.
+    /// Builds and installs the bands that `spec` at `at` describes.
     fn fill(
         &mut self,
         spec: &QueueSpec,
@@ -215,14 +215,14 @@ pub(super) trait Banded: Registered {
     }
 }
 
-/// `queue` takes `packet`; whether it held nothing before and holds something now.
+/// Enqueues `packet`; returns whether that made an empty queue non-empty.
 pub(super) fn enqueue_noting_first(queue: &mut Queue, packet: Packet, now: Time, fate: &mut Fate) -> bool {
     let was_empty = queue.backlog().packets == 0;
     queue.enqueue(packet, now, fate);
     was_empty && queue.backlog().packets > 0
 }
 
-/// A packet's length in the unit of quanta.
+/// Length of a packet in the unit of quanta.
 pub(super) fn length(packet: &Packet) -> Bytes {
     Bytes::from(packet.bytes)
 }

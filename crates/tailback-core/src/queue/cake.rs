@@ -103,7 +103,7 @@ const CARD: Card = Card {
     ],
 };
 
-/// A full packet with its Ethernet header, by which quanta and targets are reckoned.
+/// Size of a full packet with its Ethernet header, the basis of quanta and targets.
 const MTU: Bytes = 1514;
 
 /// CAKE.
@@ -118,7 +118,7 @@ pub struct Cake {
     limit: Bytes,
     held: Backlog,
     known: Vec<Known>,
-    /// The tin of what has no DSCP.
+    /// The tin for packets without a DSCP.
     plain: u8,
     perturbation: u64,
     filter: Option<AckFilter>,
@@ -236,7 +236,7 @@ impl QueueDiscipline for Cake {
 }
 
 impl Cake {
-    /// Does it hold packets back although the link is free?
+    /// Whether CAKE has a shaper, and so may hold packets back while the link is free.
     pub fn shapes(&self) -> bool {
         self.shaper.is_some()
     }
@@ -253,7 +253,7 @@ impl Cake {
         known
     }
 
-    /// A packet of the current tin, or `None` if the queue whose turn it was has none left.
+    /// Takes a packet from the current tin, or `None` if the queue in turn had none left.
     fn serve_tin(&mut self, is_first: &mut bool, now: Time, fate: &mut Fate) -> Option<Packet> {
         loop {
             let tin = &mut self.tins[self.current];
@@ -268,7 +268,7 @@ impl Cake {
                     return None;
                 };
                 let decides = flow.cobalt.decides(&mut packet, bulk_flows, &law, now, &mut self.random, fate);
-                // The last packet of a queue may be marked and is not dropped.
+                // The last packet of a queue is never dropped; it may be marked.
                 let is_dropped = decides && !flow.line.is_empty();
                 self.let_go(self.current, &packet);
                 if is_dropped {
@@ -285,13 +285,13 @@ impl Cake {
                 if !is_dropped {
                     return Some(packet);
                 }
-                // What an ingress drops was its queue's turn.
+                // In ingress mode a dropped packet uses up the queue's turn.
                 break;
             }
         }
     }
 
-    /// `packet` of tin `number` has left its queue.
+    /// Updates the counts after `packet` has left its queue in tin `number`.
     fn let_go(&mut self, number: usize, packet: &Packet) {
         self.tins[number].let_go(packet);
         self.held.packets -= 1;
@@ -301,7 +301,7 @@ impl Cake {
         }
     }
 
-    /// The acknowledgement that the one which just came to queue `place` of tin `number` replaces is dropped, if there is one.
+    /// ACK filter: drops the ACK, if any, that the newest packet of queue `place` in tin `number` makes redundant.
     #[cold]
     fn thin(&mut self, number: usize, place: u32, now: Time, fate: &mut Fate) {
         let line = &mut self.tins[number].flows[place as usize].line;
@@ -314,7 +314,7 @@ impl Cake {
         }
     }
 
-    /// Overflow: the longest queue of all tins loses its oldest, and BLUE learns of it.
+    /// Overflow: drops the oldest packet of the longest queue in any tin, and reports the overflow to COBALT.
     #[cold]
     fn shed(&mut self, now: Time, fate: &mut Fate) {
         let longest = |tin: &Tin| {

@@ -62,9 +62,9 @@ pub struct Choke {
     law: Law,
     /// Averaged queue in packets.
     average: f64,
-    /// Arrivals since RED's last drop while the average is between min and max; −1 elsewhere.
+    /// Arrivals since RED's last drop while the average is between min and max; −1 otherwise.
     count: i64,
-    /// The random number that decides the present gap.
+    /// Random number that determines the current gap.
     drawn: f64,
     idle_since: Option<Time>,
     random: Stream,
@@ -78,17 +78,17 @@ struct Law {
     max_p: f64,
     marks: bool,
     limit: u32,
-    /// What an idle time makes of the average; `None`: nothing.
+    /// Decay of the average over idle time; `None`: no decay.
     idle: Option<Box<IdleTable>>,
 }
 
-/// What becomes of an arrival.
+/// Decision about an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Choice {
     Admit,
-    /// Dropped with the waiting packet at this place, which is of its flow.
+    /// Drop it together with the waiting packet at this position, which is of its flow.
     Pair(usize),
-    /// Dropped, or marked.
+    /// Drop or mark it.
     Signal,
 }
 
@@ -103,7 +103,7 @@ impl Registered for Choke {
             return Err(given.refuse("max", &format!("max is below min = {min}"), "Give max at least min"));
         }
         let weight = given.number("weight");
-        // Without a rate, tc's default.
+        // tc's default if the rate is unknown.
         let bytes_a_second = around.rate.map_or(10_000_000, Rate::as_bps) as f64 / 8.0;
         let table = || Box::new(IdleTable::new(weight, given.whole("mean_packet") as f64, bytes_a_second));
         let idle = given.flag("idle_decay").then(table);
@@ -152,7 +152,7 @@ impl QueueDiscipline for Choke {
                 }
             }
         }
-        // The device asks again after every arrival.
+        // The device polls the queue after every arrival.
         if self.line.is_empty() {
             self.begin_idle(now);
         }
@@ -178,7 +178,7 @@ impl Choke {
         }
     }
 
-    /// After an idle time the average falls by the table, without a sample.
+    /// Lowers the average by the idle-time table, without a sample.
     fn update_average(&mut self, now: Time) {
         match (self.idle_since.take(), &self.law.idle) {
             (Some(since), Some(table)) => self.average = table.decay(self.average, now.since(since)),
@@ -210,12 +210,12 @@ impl Choke {
         Choice::Admit
     }
 
-    /// ⌊u·(max − min)/max_p⌋.
+    /// Length of the current gap: ⌊u·(max − min)/max_p⌋.
     fn gap(&self) -> f64 {
         (self.drawn * (self.law.max - self.law.min) / self.law.max_p).floor()
     }
 
-    /// Draws one of the waiting packets: its place, if it is of the arrival's flow.
+    /// Draws a waiting packet at random; returns its position if it is of the arrival's flow.
     fn draw_of_its_flow(&mut self, arrival: &Packet) -> Option<usize> {
         if self.line.is_empty() {
             return None;

@@ -1,7 +1,7 @@
-//! CoDel: drop at the head when packets have stayed longer than a target for an interval.
+//! CoDel: drops at the head when the sojourn time has exceeded a target for an interval.
 //!
-//! A host's CoDel lies above its network device. The device has a queue of its own that CoDel neither sees nor
-//! shortens: `device_packets` packets go there as soon as it has room, and leave in their order.
+//! On a host, CoDel sits above the network device, whose own queue it neither sees nor controls: up to `device_packets`
+//! packets move there as soon as there is room, and leave in order.
 
 use super::parts::Line;
 use super::registry::{Registered, Surroundings, Traits};
@@ -52,7 +52,7 @@ const CARD: Card = Card {
     ],
 };
 
-/// The implementation that is modelled.
+/// Implementation that is modelled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Variant {
     /// The RFC's pseudocode with a real square root.
@@ -63,7 +63,7 @@ pub enum Variant {
     Ns3,
 }
 
-/// CoDel's constants, in the variant's units of time.
+/// CoDel's parameters, in the variant's units of time.
 #[derive(Clone, Copy, Debug)]
 pub struct Law {
     variant: Variant,
@@ -74,24 +74,24 @@ pub struct Law {
     ce_threshold: u64,
 }
 
-/// CoDel's state of one queue.
+/// CoDel's state for one queue.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// When the sojourn time will have been above target for an interval; 0: it is not above.
+    /// When the sojourn time will have exceeded the target for an interval; 0: it is below target.
     first_above: u64,
     drop_next: u64,
     is_dropping: bool,
     count: u32,
     last_count: u32,
-    /// 1/√count as a 16-bit fraction, where the variant computes it so.
+    /// 1/√count as a 16-bit fraction, for the variant that computes it so.
     inverse_root: u16,
 }
 
-/// Packets that wait.
+/// The waiting packets.
 pub struct Waiting<'a> {
-    /// The line that is served.
+    /// The line to dequeue from.
     pub line: &'a mut Line,
-    /// Bytes in other lines that count as backlog behind its head: none for a queue of its own.
+    /// Bytes in other lines that count as backlog; 0 for a queue of its own.
     pub elsewhere: Bytes,
 }
 
@@ -103,7 +103,7 @@ impl Waiting<'_> {
 }
 
 impl Law {
-    /// From parameters `target`, `interval`, `ecn` and `ce_threshold`; no drops up to `mtu`.
+    /// Built from parameters `target`, `interval`, `ecn` and `ce_threshold`; never drops at a backlog up to `mtu`.
     pub fn new(variant: Variant, mtu: Bytes, given: &Checked<'_>) -> Self {
         let time = |time: Duration| clock(variant, time.as_ps());
         Law {
@@ -116,12 +116,12 @@ impl Law {
         }
     }
 
-    /// The same law without ECN.
+    /// The same parameters without ECN.
     pub fn without_marks(self) -> Self {
         Law { marks: false, ..self }
     }
 
-    /// Take the next packet, dropping or marking as CoDel sees fit.
+    /// Dequeues the next packet, after CoDel's drops and marks.
     #[inline(always)]
     pub fn dequeue(
         &self,
@@ -133,7 +133,7 @@ impl Law {
         let clock_now = clock(self.variant, now.as_ps());
         let head = waiting.line.pop();
         let is_high = self.is_high(state, head.as_ref(), waiting.bytes(), clock_now);
-        // Most packets come while nothing is to be done: `act` would do this.
+        // Fast path for packets without a signal; `act` would give the same result.
         let is_due = is_high && (!state.is_dropping || clock_now >= state.drop_next);
         if !is_due && self.ce_threshold == u64::MAX {
             state.is_dropping &= is_high;
@@ -142,7 +142,7 @@ impl Law {
         self.act(state, head, is_high, waiting, now, fate)
     }
 
-    /// Drop or mark what is to be, beginning at `head`, which has left its line and stayed too long if `is_high`.
+    /// Drops or marks as due, beginning with `head`, which has left its line; `is_high`: its sojourn time is too long.
     #[inline(never)]
     fn act(
         &self,
@@ -190,7 +190,7 @@ impl Law {
         head
     }
 
-    /// Has the sojourn time been above target for an interval? `left` bytes remain behind `head`.
+    /// Whether the sojourn time has exceeded the target for an interval. `left` bytes remain behind `head`.
     #[inline]
     fn is_high(&self, state: &mut State, head: Option<&Packet>, left: Bytes, now: u64) -> bool {
         let Some(packet) = head else {
@@ -198,7 +198,7 @@ impl Law {
             return false;
         };
         let sojourn = now - clock(self.variant, packet.enqueued.as_ps());
-        // One packet left keeps the link busy: no queue to speak of.
+        // A single remaining packet keeps the link busy and is no standing queue.
         let is_short = if self.variant == Variant::Ns3 { left < self.mtu } else { left <= self.mtu };
         if sojourn < self.target || is_short {
             state.first_above = 0;
@@ -216,7 +216,7 @@ impl Law {
 
     fn start_dropping(&self, state: &mut State, now: u64) {
         state.is_dropping = true;
-        // Back soon after the last episode: resume near the rate that worked. RFC 8289 section 5.5.
+        // RFC 8289 section 5.5: soon after the previous episode, resume near the drop rate that worked.
         let drops = state.count.wrapping_sub(state.last_count);
         let is_recent = now.saturating_sub(state.drop_next) < 16 * self.interval;
         if drops > 1 && is_recent {
@@ -249,7 +249,7 @@ impl Law {
 }
 
 impl State {
-    /// Overload dropped `packets` of this queue: count them, so that CoDel resumes with that many.
+    /// Adds `packets` dropped by overload to the count, so that CoDel resumes from there.
     pub fn count_overload(&mut self, packets: u32) {
         self.count = self.count.saturating_add(packets);
     }
@@ -258,7 +258,7 @@ impl State {
     fn step_root(&mut self) {
         let x = u64::from(self.inverse_root) << 16;
         let square = (x * x) >> 32;
-        // Two bits of headroom, given back in the last shift, keep the product inside 64 bits.
+        // Two bits of headroom keep the product within 64 bits; the last shift restores them.
         let error = ((3u64 << 32).wrapping_sub(u64::from(self.count) * square)) >> 2;
         let next = error.wrapping_mul(x) >> (32 - 2 + 1);
         self.inverse_root = (next >> 16) as u16;
@@ -282,7 +282,7 @@ pub struct Codel {
     state: State,
     limit_packets: u32,
     limit_bytes: Bytes,
-    /// What has been handed to the device, and how many it takes.
+    /// Packets passed to the device, and its capacity.
     device: Line,
     device_packets: u32,
 }
@@ -314,8 +314,8 @@ impl Registered for Codel {
 }
 
 impl Codel {
-    /// Hand the device as much as it takes: it stops the queue above it when it is full, and wakes it when a packet
-    /// has left.
+    /// Passes packets to the device while it has room. A full device stops this queue and wakes it when a packet has
+    /// left.
     #[inline(never)]
     fn hand_down(&mut self, now: Time, fate: &mut Fate) {
         while self.device.len() < self.device_packets {
@@ -364,15 +364,15 @@ impl QueueDiscipline for Codel {
         Backlog { packets: above.packets + below.packets, bytes: above.bytes + below.bytes }
     }
 
-    /// A packet that has not waited, with none behind it, is neither high nor late. The state needs no update: while nothing
-    /// is held nothing has been above target for any time, and the next look ends an episode that was left.
+    /// A packet that has not waited, with none behind it, has no standing queue and causes no signal. The state needs
+    /// no update: an empty queue is below target, and the next dequeue ends an unfinished episode.
     #[inline]
     fn lets_pass(&self, packet: &Packet) -> bool {
         let fits = self.limit_packets > 0 && Bytes::from(packet.bytes) <= self.limit_bytes;
         self.device_packets == 0 && fits
     }
 
-    /// It would end an episode of dropping, which the next look does before it drops anything.
+    /// Dequeuing would only end a dropping episode; the next dequeue does that before it drops anything.
     fn rests_when_empty(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! drr: bands that take turns by bytes.
+//! drr: bands served by deficit round robin.
 
 use std::collections::VecDeque;
 
@@ -38,12 +38,12 @@ const CARD: Card = Card {
     ],
 };
 
-/// A band's place in the round.
+/// State of a band in the round.
 #[derive(Clone, Debug)]
 struct Turn {
     quantum: Bytes,
     credit: Bytes,
-    /// Taken out of a queue that decides at its head: it waits for credit.
+    /// A packet taken from a queue that decides at its head, waiting for credit.
     held: Option<Packet>,
 }
 
@@ -52,7 +52,7 @@ struct Turn {
 pub struct Drr {
     bands: Bands,
     turns: Vec<Turn>,
-    /// Bands that hold packets, in the order of their turns.
+    /// Backlogged bands in the order of their turns.
     round: VecDeque<usize>,
     quantum: Bytes,
 }

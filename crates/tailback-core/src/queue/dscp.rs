@@ -1,4 +1,4 @@
-//! DSCPs of flows: packets have none here, so a discipline that reads them takes them by flow.
+//! DSCPs of flows. Packets carry no DSCP here, so disciplines that need one look it up by flow.
 
 use crate::params::{Checked, ParamSpec};
 use crate::scenario::{FlowSpec, ScenarioError};
@@ -8,13 +8,13 @@ pub(super) const LE: u8 = 1;
 pub(super) const VA: u8 = 44;
 pub(super) const EF: u8 = 46;
 
-/// The parameter of every discipline that reads DSCPs.
+/// The `dscp` parameter, shared by every discipline that reads DSCPs.
 pub(super) const PARAM: ParamSpec = ParamSpec::text(
     "dscp",
     "DSCP of flows by name, such as \"call=ef backup=cs1\"; a name stands for its numbered flows too.",
 );
 
-/// The DSCP of each of the scenario's flows, by number; best effort unless `dscp` says otherwise.
+/// The DSCP of each flow in the scenario, by number; best effort unless `dscp` sets another.
 pub fn of_flows(given: &Checked<'_>, flows: &[FlowSpec]) -> Result<Vec<u8>, ScenarioError> {
     let mut marked: Vec<(&str, u8)> = Vec::new();
     for word in given.text("dscp").split_whitespace() {
@@ -34,7 +34,7 @@ pub fn of_flows(given: &Checked<'_>, flows: &[FlowSpec]) -> Result<Vec<u8>, Scen
     Ok(flows.iter().map(of).collect())
 }
 
-/// The priority that Linux gives a packet of this DSCP: what its lower bits meant as the type of service (tc-prio(8)).
+/// Linux's priority for a packet of this DSCP, from its bits in the old type-of-service field (tc-prio(8)).
 pub fn priority(dscp: u8) -> u8 {
     match (dscp & 4 != 0, dscp & 2 != 0) {
         (true, false) => 6,
@@ -44,7 +44,7 @@ pub fn priority(dscp: u8) -> u8 {
     }
 }
 
-/// Which of three bands Linux has for a DSCP, by the priority it has on Linux: interactive first, bulk last.
+/// Linux's band (of three) for a DSCP, by its priority: interactive first, bulk last.
 pub fn band(dscp: u8) -> u8 {
     match priority(dscp) {
         6 => 0,
@@ -74,7 +74,7 @@ pub(super) fn named(word: &str) -> Option<u8> {
     word.parse().ok().filter(|number| *number < 64)
 }
 
-/// Is the flow the one of this name, or one of those numbered after it?
+/// Whether `flow` is the flow of this name, its reverse (`.back`), or one of its numbered copies.
 pub(super) fn is_called(flow: &str, name: &str) -> bool {
     flow.strip_prefix(name).is_some_and(|rest| {
         rest.is_empty()

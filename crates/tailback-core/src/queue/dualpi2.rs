@@ -1,4 +1,4 @@
-//! DualPI2: a low-latency queue and a classic one behind one controller, coupled so that both kinds of flow share
+//! DualPI2: a low-latency queue and a classic queue under one controller. Its coupling makes both kinds of flow share
 //! the link evenly.
 
 use super::parts::{Line, Period};
@@ -45,7 +45,7 @@ pub struct DualPi2 {
     /// p', the base probability.
     probability: f64,
     delay_old: Duration,
-    /// Bytes, weighted, that the classic queue is owed; above zero it goes first.
+    /// Weighted bytes owed to the classic queue; above zero it goes first.
     owed: i64,
     updates: Period,
     random: Stream,
@@ -64,7 +64,7 @@ struct Law {
     mtu: Bytes,
 }
 
-/// What a choice means for the packet at the head.
+/// Result of the decision for the packet at the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     Pass,
@@ -123,7 +123,7 @@ impl QueueDiscipline for DualPi2 {
                 self.owed = self.law.owed_at_start();
                 return None;
             };
-            // The guard looks at what is left behind the packet (dequeue_packet precedes must_drop).
+            // The check counts the bytes behind the packet (`dequeue_packet` precedes `must_drop`).
             let is_short = self.fast.bytes() + self.classic.bytes() < 2 * self.law.mtu;
             let verdict = if is_fast {
                 self.judge_fast(&packet, now, is_short)
@@ -135,14 +135,14 @@ impl QueueDiscipline for DualPi2 {
                     fate.drop(packet, DropReason::Aqm);
                     continue;
                 }
-                // Marked upstream already: nothing to add.
+                // An upstream queue has already marked it.
                 Verdict::Mark if packet.ecn != Ecn::Ce => {
                     packet.ecn = Ecn::Ce;
                     fate.mark(packet);
                 }
                 Verdict::Mark | Verdict::Pass => (),
             }
-            // A queue that is alone takes nothing from the other.
+            // A queue that sends alone takes no share from the other.
             if is_contested {
                 let weight = if is_fast { self.law.c_share } else { self.law.c_share - 100 };
                 self.owed += weight * i64::from(packet.bytes);
@@ -159,7 +159,7 @@ impl QueueDiscipline for DualPi2 {
 
 impl DualPi2 {
     fn judge_classic(&mut self, packet: &Packet, is_short: bool) -> Verdict {
-        // Two draws of p' are one of p'².
+        // Two hits with probability p' have probability p'².
         if is_short || !self.is_squared_hit() {
             Verdict::Pass
         } else if packet.ecn.is_capable() && !self.is_overloaded() {
@@ -171,14 +171,15 @@ impl DualPi2 {
 
     fn judge_fast(&mut self, packet: &Packet, now: Time, is_short: bool) -> Verdict {
         if self.is_overloaded() && !is_short {
-            // Marking every packet no longer restrains them: drop as the classic queue does. RFC 9332 section 2.5.
+            // Marking every packet no longer limits the flows, so the fast queue drops like the classic one. RFC 9332
+            // section 2.5.
             if self.is_squared_hit() {
                 return Verdict::Drop;
             }
             return Verdict::Mark;
         }
         let is_coupled = !is_short && self.random.chance(self.law.coupling * self.probability);
-        // The step asks for no second packet: min_qlen_step is 0 in Linux.
+        // The step applies even to a lone packet: min_qlen_step is 0 in Linux.
         let is_late = now.since(packet.enqueued) > self.law.step;
         if is_coupled || is_late { Verdict::Mark } else { Verdict::Pass }
     }
@@ -212,7 +213,7 @@ impl Law {
         (p + step).clamp(0.0, 1.0)
     }
 
-    /// The fast queue goes first, by as much as one full packet shifts the balance.
+    /// Initial balance: the fast queue goes first, by the weight of one full packet.
     fn owed_at_start(&self) -> i64 {
         (2 * self.c_share - 100) * self.mtu as i64
     }

@@ -1,8 +1,8 @@
-//! Queue disciplines from outside the registry: the seam for a queue of the caller's own.
+//! Queue disciplines from outside the registry: the interface for the caller's own queues.
 //!
-//! The discipline sees packets by number and decides. The tickets stay here, in a ledger, so that what it does can be
-//! checked: it cannot lose, invent or repeat a packet, nor reorder a flow or hold packets back unless it says so. The
-//! first broken rule ends the run: it unwinds as a [`QueueFault`].
+//! The discipline sees packets by number and decides. The packets themselves stay here, in a ledger, so that its
+//! decisions can be checked. It cannot lose, invent or repeat a packet, and may reorder a flow or hold packets back
+//! only if it declares so. The first violation ends the run: it unwinds as a [`QueueFault`].
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -16,43 +16,43 @@ use crate::packet::{Ecn, Packet};
 use crate::scenario::{Params, QueueSpec, ScenarioError};
 use crate::time::{Bytes, Duration, Time};
 
-/// What a discipline does with the packet it is offered.
+/// Decision of a discipline about an offered packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offer {
-    /// It holds it.
+    /// Accept the packet.
     Keep,
-    /// It has no room for it.
+    /// Drop the packet: there is no room.
     Drop,
-    /// It holds it, and marks it CE.
+    /// Accept the packet and mark it CE.
     Mark,
 }
 
-/// What a discipline gives when it is asked for a packet.
+/// Answer of a discipline to a request for a packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Next {
     /// The packet of this number.
     Packet(u64),
-    /// It holds none.
+    /// The queue is empty.
     Nothing,
-    /// It holds packets, and gives none before this time in seconds.
+    /// The queue has packets, but sends none before this time in seconds.
     WaitUntil(f64),
 }
 
-/// What a discipline does to a packet it holds, beyond giving it.
+/// A further action of a discipline on a packet that it holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deed {
-    /// It drops the packet of this number, for this reason.
+    /// Drops the packet of this number, for this reason.
     Drop(u64, DropReason),
-    /// It marks it CE.
+    /// Marks the packet of this number CE.
     Mark(u64),
 }
 
-/// A call that failed: what is wrong, and what the host raised if it did.
+/// A failed call: the problem, and the host's exception if there was one.
 #[derive(Debug)]
 pub struct Failure {
-    /// Description for people.
+    /// Description for display.
     pub what: String,
-    /// What the host raised, for the caller of the engine.
+    /// The host's exception, for the caller of the engine.
     pub cause: Option<Box<dyn Any + Send>>,
 }
 
@@ -62,18 +62,18 @@ impl<T: Into<String>> From<T> for Failure {
     }
 }
 
-/// What a discipline declares about itself.
+/// Properties that a discipline declares about itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Declared {
-    /// It may give packets of one flow in another order than they came.
+    /// It may reorder packets of one flow.
     pub reorders: bool,
-    /// It may hold packets back although the link is free: it shapes.
+    /// It is a shaper: it may hold packets back while the link is free.
     pub holds_back: bool,
 }
 
 /// A queue discipline whose type the core does not know.
 pub trait External: Debug + Send {
-    /// Packet `number` is offered while `waiting` are held. What is done to it or others beyond the answer is added to
+    /// Offers packet `number` to a queue with a backlog of `waiting`. Drops and marks of held packets are added to
     /// `deeds`.
     fn enqueue(
         &mut self,
@@ -83,9 +83,9 @@ pub trait External: Debug + Send {
         now: Time,
         deeds: &mut Vec<Deed>,
     ) -> Result<Offer, Failure>;
-    /// The link is free, and `held` wait.
+    /// Requests a packet for the free link from a queue with a backlog of `held`.
     fn dequeue(&mut self, held: Backlog, now: Time, deeds: &mut Vec<Deed>) -> Result<Next, Failure>;
-    /// How its author allows it what a field of [`Declared`] stands for, in an error.
+    /// For an error message: how the author enables the property behind a field of [`Declared`].
     fn declares(&self, field: &str) -> String {
         format!("a class that means this says {field} = True")
     }
@@ -93,9 +93,9 @@ pub trait External: Debug + Send {
 
 /// Makes the queues of one discipline, one for each link.
 pub trait Maker: Debug + Send + Sync {
-    /// Can it be made from these parameters, and what does it declare? If not, why, for people.
+    /// Checks parameters; returns the discipline's declarations, or a description of the problem.
     fn check(&self, params: &Params, rate_bps: Option<u64>) -> Result<Declared, String>;
-    /// An empty queue from checked parameters. `seed` belongs to this queue alone; `name` says in errors which it is.
+    /// Builds an empty queue from checked parameters. `seed` is for this queue alone; `name` identifies it in errors.
     fn make(
         &self,
         name: &str,
@@ -105,28 +105,28 @@ pub trait Maker: Debug + Send + Sync {
     ) -> Result<Box<dyn External>, Failure>;
 }
 
-/// Disciplines by the name that scenarios use. Names of the registry stay the registry's.
+/// External disciplines by name. They cannot override names of the registry.
 pub type Makers = BTreeMap<String, Arc<dyn Maker>>;
 
-/// No discipline beyond the registry's.
+/// An empty table of external disciplines.
 pub static NO_MAKERS: Makers = Makers::new();
 
-/// How a queue of the caller's own broke a rule.
+/// A violation of the rules by an external queue.
 #[derive(Debug)]
 pub struct QueueFault {
-    /// The discipline's name in the scenario, and the link.
+    /// Name of the discipline in the scenario, and of the link.
     pub queue: String,
-    /// `enqueue` or `dequeue`.
+    /// The call that failed: `enqueue` or `dequeue`.
     pub hook: &'static str,
-    /// When, in simulated time.
+    /// Simulated time of the violation.
     pub at: Time,
-    /// The packet, if it is about one, and the rule.
+    /// The rule, and the packet if one is concerned.
     pub what: String,
-    /// What the host raised, if it did.
+    /// The host's exception, if there was one.
     pub cause: Option<Box<dyn Any + Send>>,
 }
 
-/// The recipe of a queue, so that a copy of it can be made.
+/// Parameters of a queue, to build another like it.
 #[derive(Clone)]
 struct Recipe {
     maker: Arc<dyn Maker>,
@@ -135,18 +135,18 @@ struct Recipe {
     rate_bps: Option<u64>,
 }
 
-/// A discipline of the caller's own with the packets it holds.
+/// An external discipline, with the packets that it holds.
 pub struct Hosted {
     name: String,
     recipe: Recipe,
     declared: Declared,
     inner: Box<dyn External>,
-    /// Packets by number, the oldest that may still be held first; `None`: it left or was dropped.
+    /// Packets by number, beginning with the oldest that may still be held; `None`: it has left or was dropped.
     ledger: VecDeque<Option<Packet>>,
-    /// The number of the first in `ledger`.
+    /// Number of the first entry in `ledger`.
     first: u64,
     held: Backlog,
-    /// Of each flow and direction, by conversation: the number after the latest that left.
+    /// For each flow and direction, by conversation: one more than the number of the latest packet that left.
     left: Vec<Vec<u64>>,
     deeds: Vec<Deed>,
     waits_until: Option<Time>,
@@ -159,7 +159,7 @@ impl Debug for Hosted {
 }
 
 impl Clone for Hosted {
-    /// An empty queue of the same recipe: the state of a discipline of the caller's own cannot be copied.
+    /// An empty queue with the same parameters: the state of an external discipline cannot be copied.
     fn clone(&self) -> Self {
         let inner = self
             .recipe
@@ -175,7 +175,7 @@ impl Recipe {
     }
 }
 
-/// The queue that `spec` at `field` describes, if its discipline is one of the caller's own.
+/// Builds the queue that `spec` at `field` describes, if its discipline is external.
 pub fn build(
     spec: &QueueSpec,
     field: &str,
@@ -220,7 +220,7 @@ impl Hosted {
         }
     }
 
-    /// May it hold packets back although the link is free?
+    /// Whether it may hold packets back while the link is free.
     pub fn holds_back(&self) -> bool {
         self.declared.holds_back
     }
@@ -235,7 +235,7 @@ impl Hosted {
         self.ledger.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// Take packet `number` out of the ledger.
+    /// Removes packet `number` from the ledger.
     fn take(&mut self, number: u64, hook: &'static str, now: Time, verb: &str) -> Packet {
         let Some(packet) = self.slot(number).and_then(Option::take) else {
             let what = format!("packet {number}: {verb} although it left or was dropped before");
@@ -250,7 +250,7 @@ impl Hosted {
         packet
     }
 
-    /// Do what the discipline did to packets during a call.
+    /// Applies the drops and marks of a discipline after a call.
     fn carry_out(&mut self, hook: &'static str, now: Time, fate: &mut Fate) {
         let mut deeds = std::mem::take(&mut self.deeds);
         for deed in deeds.drain(..) {
@@ -285,7 +285,7 @@ impl Hosted {
         }
     }
 
-    /// The packets of each connection and direction leave in the order in which they came, unless declared otherwise.
+    /// Checks that packets of each connection and direction leave in their order of arrival, unless declared otherwise.
     fn demand_order(&mut self, number: u64, packet: &Packet, now: Time) {
         let flow = 2 * packet.flow.0 as usize + usize::from(packet.is_reverse);
         if flow >= self.left.len() {
@@ -333,7 +333,7 @@ impl Hosted {
             let what = format!("it returns a time to wait until; {}", self.inner.declares("holds_back"));
             self.fail("dequeue", now, what.into());
         }
-        // A later time that is the same picosecond is the next one.
+        // A later time within the same picosecond becomes the next picosecond.
         if !(seconds > now.as_secs_f64() && seconds < Time::NEVER.as_secs_f64()) {
             let what = format!(
                 "it waits until {seconds} s: return a time after now, below {:.0} s",

@@ -1,12 +1,12 @@
-//! First in, first out, with a limit: drop-tail or drop-head.
+//! First in, first out with a limit: drop-tail or drop-head.
 //!
-//! `in_service` says whether n and b include the packet being transmitted: in FreeBSD 7's dummynet the head stays
-//! queued until its transmission time is over, in Linux the device has taken it.
+//! `in_service` sets whether n and b include the packet being transmitted. In FreeBSD 7's dummynet the head stays
+//! queued until its transmission ends; in Linux the device has already taken it.
 //!
-//! With `offload` = N a burst waits as one packet of up to N segments (Linux GSO: the stack hands down a burst in one piece,
-//! and it is cut below the queue). A burst is what one connection sends at one instant: segments of one length, the
-//! last perhaps shorter. It counts as one in n until its first segment leaves, and is taken or dropped whole; b stays
-//! what waits. Backlogs are reported in segments.
+//! With `offload` = N a burst waits as one packet of up to N segments (Linux GSO: the stack passes a burst down in one
+//! piece, which is segmented below the queue). A burst is what one connection sends at one instant: segments of equal
+//! length, except that the last may be shorter. It counts as one in n until its first segment leaves, and is accepted
+//! or dropped whole; b counts the bytes that wait. Backlogs are reported in segments.
 
 use std::collections::VecDeque;
 
@@ -58,7 +58,7 @@ const CARD: Card = Card {
     ],
 };
 
-/// Which comparison decides.
+/// The comparison that decides whether a packet is accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Accept {
     Fits,
@@ -66,7 +66,7 @@ enum Accept {
     Ns2,
 }
 
-/// What a FIFO takes at its tail.
+/// The drop-tail rule of a FIFO.
 #[derive(Clone, Copy, Debug)]
 pub struct TailDrop {
     limit_packets: u32,
@@ -76,7 +76,7 @@ pub struct TailDrop {
 }
 
 impl TailDrop {
-    /// Is there room for `arrival` bytes where `held` waits and `in_service` bytes are being transmitted?
+    /// Whether `arrival` bytes are accepted with a backlog of `held` and `in_service` bytes being transmitted.
     #[inline]
     pub(crate) fn accepts(&self, held: Backlog, in_service: u32, arrival: u32) -> bool {
         let in_service = if self.counts_service { in_service } else { 0 };
@@ -92,7 +92,8 @@ impl TailDrop {
 }
 
 impl TailDrop {
-    /// May a burst that was let in grow by `arrival` bytes, with `held` bytes waiting? Packets are counted at its start.
+    /// Whether an accepted burst may grow by `arrival` bytes, with `held` bytes waiting. Packets were counted at its
+    /// start.
     fn accepts_more(&self, held: Bytes, in_service: u32, arrival: u32) -> bool {
         let in_service = if self.counts_service { in_service } else { 0 };
         let after = held + Bytes::from(in_service) + Bytes::from(arrival);
@@ -104,19 +105,19 @@ impl TailDrop {
     }
 }
 
-/// The burst whose segments are arriving.
+/// The burst that is currently arriving.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
-    /// Its last segment so far.
+    /// Its most recent segment.
     last: Packet,
     segments: u32,
-    /// A short segment has ended it.
+    /// A short segment has ended the burst.
     is_over: bool,
     is_dropped: bool,
 }
 
 impl Burst {
-    /// Does `packet` belong to it, which may have `most` segments?
+    /// Whether `packet` is the next segment of this burst, which has at most `most` segments.
     fn is_joined_by(&self, packet: &Packet, most: u32) -> bool {
         let sender = |packet: &Packet| (packet.flow, packet.is_reverse, packet.conversation, packet.enqueued);
         let is_room = self.segments < most && !self.is_over;
@@ -124,15 +125,15 @@ impl Burst {
     }
 }
 
-/// Bursts that wait as one packet each.
+/// State of offload: bursts that wait as one packet each.
 #[derive(Clone, Debug)]
 struct Offload {
-    /// Segments of a burst at most.
+    /// Maximum segments of a burst.
     most: u32,
     arriving: Option<Burst>,
-    /// Segments that wait, burst by burst.
+    /// Number of waiting segments of each burst.
     waiting: VecDeque<u32>,
-    /// The first segment of the burst at the head has left.
+    /// Whether the first segment of the burst at the head has left.
     head_begun: bool,
 }
 
@@ -141,7 +142,7 @@ impl Offload {
         Offload { most, arriving: None, waiting: VecDeque::new(), head_begun: false }
     }
 
-    /// Bursts none of which has left.
+    /// Number of bursts of which no segment has left.
     fn packets(&self) -> u32 {
         self.waiting.len() as u32 - u32::from(self.head_begun)
     }
@@ -179,7 +180,7 @@ impl Offload {
             return fate.drop(packet, DropReason::QueueFull);
         }
         if self.waiting.is_empty() {
-            // All that had come of it has left at this same instant.
+            // All earlier segments of the burst have left at this same instant.
             self.waiting.push_back(0);
             self.head_begun = true;
         }
@@ -187,7 +188,7 @@ impl Offload {
         line.push(packet);
     }
 
-    /// What waits of the burst that arrives is dropped, oldest first.
+    /// Drops the waiting segments of the arriving burst, oldest first.
     fn drop_last(&mut self, line: &mut Line, fate: &mut Fate) {
         let segments = self.waiting.pop_back().unwrap_or(0);
         self.head_begun &= !self.waiting.is_empty();
@@ -198,7 +199,7 @@ impl Offload {
         fate.drops[start..].reverse();
     }
 
-    /// A segment has left from the head.
+    /// Removes a segment that has left from the head.
     fn leave(&mut self) {
         let left = self.waiting.front_mut().expect("its burst waits");
         *left -= 1;
@@ -215,7 +216,7 @@ pub struct Fifo {
     line: Line,
     limit: TailDrop,
     drops_head: bool,
-    /// `None`: a segment is a packet.
+    /// Offload; `None`: every segment is a packet.
     offload: Option<Box<Offload>>,
     /// Bytes being transmitted.
     in_service: u32,
@@ -286,7 +287,7 @@ impl QueueDiscipline for Fifo {
 }
 
 impl Fifo {
-    /// Its rule, if it only ever drops at the tail: then it need not be asked what leaves.
+    /// Its drop-tail rule, if it only ever drops at the tail; the queue then need not be asked at each departure.
     pub(crate) fn tail_drop(&self) -> Option<TailDrop> {
         (!self.drops_head && self.offload.is_none()).then_some(self.limit)
     }
@@ -296,8 +297,8 @@ impl Fifo {
         self.limit.accepts(self.line.backlog(), self.in_service, arrival)
     }
 
-    /// Drop from the head until `arrival` is acceptable; false if even an empty queue would not take it, and
-    /// then nothing was dropped.
+    /// Drops from the head until `arrival` is acceptable. Returns false, having dropped nothing, if even an empty queue
+    /// would not accept it.
     fn make_room(&mut self, arrival: u32, fate: &mut Fate) -> bool {
         let empty = Fifo { line: Line::default(), offload: None, ..*self };
         if !empty.accepts(arrival) {

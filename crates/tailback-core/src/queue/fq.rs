@@ -1,4 +1,4 @@
-//! fq: hashed flows that take turns by bytes, each held to a rate of its own.
+//! fq: hashed flows served by deficit round robin, each paced at a rate of its own.
 
 use super::parts::Line;
 use super::registry::{Registered, Surroundings, Traits};
@@ -45,15 +45,15 @@ const CARD: Card = Card {
     ],
 };
 
-/// After so long an empty flow begins as a new one: refill_delay.
+/// Time after which an empty flow starts again with the initial quantum (`refill_delay`).
 const REFILL: Duration = Duration::from_ms(40);
 
 #[derive(Clone, Debug, Default)]
 struct Flow {
     line: Line,
-    /// When it has last been empty.
+    /// When the flow became empty.
     since: Option<Time>,
-    /// It rests until then.
+    /// When pacing allows its next packet.
     next: Time,
 }
 
@@ -61,7 +61,7 @@ struct Flow {
 #[derive(Clone, Debug)]
 pub struct Fq {
     flows: Rotation<Flow>,
-    /// Flows with packets that rest.
+    /// Backlogged flows that pacing holds back.
     resting: Vec<u32>,
     initial: i64,
     header: i64,
@@ -132,7 +132,7 @@ impl QueueDiscipline for Fq {
                 let length = i64::from(packet.bytes) + self.header;
                 let rest = rate.time_for(length.max(self.flows.quantum()) as Bytes);
                 let flow = self.flows.queue_mut(bucket);
-                // What it came late, it rests less: others' packets and timers do not lower its rate.
+                // Lateness shortens the next wait, so that other flows and timers do not lower the flow's rate.
                 let late = if flow.next == Time::ZERO { Duration::ZERO } else { now.since(flow.next) };
                 flow.next = now + (rest - late.min(rest / 2));
             }
@@ -158,7 +158,7 @@ impl QueueDiscipline for Fq {
 }
 
 impl Fq {
-    /// Flows whose rest is over go behind the others.
+    /// Moves flows that pacing holds back no longer to the end of the rotation.
     fn wake(&mut self, now: Time) {
         let flows = &mut self.flows;
         self.resting.retain(|&bucket| {

@@ -1,4 +1,4 @@
-//! FQ-CoDel: flows hashed into queues, served by deficit round robin with new flows first, CoDel in each.
+//! FQ-CoDel: flows hashed into queues, served by deficit round robin with new flows first, each with its own CoDel.
 
 use super::codel::{Law, State, Variant, Waiting};
 use super::parts::Line;
@@ -101,14 +101,15 @@ impl Registered for FqCodel {
                 "Choose another variant, or set ecn = false",
             ));
         }
-        // Linux compares backlog and MTU with the Ethernet header in both. Without it a full packet is exactly one MTU.
+        // Linux includes the Ethernet header in the backlog and in the MTU. Without the header a full packet is exactly
+        // one MTU.
         let mtu = given.given_whole("mtu").unwrap_or(if variant == Variant::Linux { 1500 } else { 1514 });
         let mut law = Law::new(variant, mtu, given);
         if variant == Variant::Ns3 {
             law = law.without_marks();
         }
         let flows = vec![Flow::default(); given.whole("flows") as usize];
-        // Linux charges qdisc_pkt_len, in which a packet on Ethernet has its header: fq_codel_dequeue.
+        // Linux charges qdisc_pkt_len, which includes the Ethernet header (`fq_codel_dequeue`).
         let header = given.given_whole("header").unwrap_or(if variant == Variant::Linux { 14 } else { 0 });
         let quantum = given.whole("quantum") as i64;
         Ok(FqCodel {
@@ -141,7 +142,8 @@ impl QueueDiscipline for FqCodel {
             let bucket = self.flows.turn()?;
             let flow = self.flows.queue_mut(bucket);
             let before = flow.line.backlog();
-            // Linux hands CoDel the backlog of the whole discipline (__fq_codel_dequeue), the RFC's text the flow's own.
+            // Linux passes CoDel the backlog of the whole discipline (`__fq_codel_dequeue`); the RFC uses the flow's
+            // own.
             let elsewhere = if self.variant == Variant::Linux { self.held.bytes - before.bytes } else { 0 };
             let packet =
                 self.law.dequeue(&mut flow.state, Waiting { line: &mut flow.line, elsewhere }, now, fate);
@@ -162,10 +164,10 @@ impl QueueDiscipline for FqCodel {
 }
 
 impl FqCodel {
-    /// Drop from the head of the fattest flow: half its bytes, at most a batch.
+    /// Drops from the head of the flow with the most bytes: half of them, at most a batch of packets.
     #[cold]
     fn shed(&mut self, fate: &mut Fate) {
-        // The lowest bucket wins a tie, as it does for a scan over all of them.
+        // The lowest bucket wins a tie, as in a linear scan.
         let key = |&bucket: &u32| (self.flows.queue(bucket).line.bytes(), std::cmp::Reverse(bucket));
         let fattest = self.flows.listed().max_by_key(key).expect("a full queue has a flow");
         let flow = self.flows.queue_mut(fattest);

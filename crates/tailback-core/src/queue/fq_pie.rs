@@ -1,4 +1,4 @@
-//! FQ-PIE: hashed flows that take turns by bytes, each with a PIE of its own.
+//! FQ-PIE: hashed flows served by deficit round robin, each with its own PIE.
 
 use super::pie::Pie;
 use super::registry::{Registered, Surroundings, Traits};

@@ -1,7 +1,7 @@
 //! Queue disciplines: one a file, one row each in the registry below.
 //!
-//! A queue owns tickets, never payloads, and reads no clock. It reports what it does to packets through
-//! [`Fate`]; the link checks that arrived = delivered + dropped + resident after every call.
+//! A queue holds packet descriptors, never payloads, and reads no clock. It reports drops and marks through [`Fate`];
+//! the link checks after every call that arrived = delivered + dropped + resident.
 
 pub mod bands;
 pub mod cake;
@@ -48,21 +48,21 @@ crate::labels! {
     }
 }
 
-/// What a queue or link did to packets during one call, beyond delivering them.
+/// Drops and marks by a queue or link during one call.
 #[derive(Default, Debug)]
 pub struct Fate {
     /// Packets dropped, oldest first.
     pub drops: Vec<(Packet, DropReason)>,
-    /// Packets marked CE (they stay in the queue or were returned).
+    /// Packets marked CE; they are still queued, or were returned.
     pub marks: Vec<Packet>,
 }
 
 impl Fate {
-    /// Report a drop.
+    /// Records a drop.
     pub fn drop(&mut self, packet: Packet, reason: DropReason) {
         self.drops.push((packet, reason));
     }
-    /// Report a CE mark.
+    /// Records a CE mark.
     pub fn mark(&mut self, packet: Packet) {
         self.marks.push(packet);
     }
@@ -70,14 +70,14 @@ impl Fate {
     pub fn is_empty(&self) -> bool {
         self.drops.is_empty() && self.marks.is_empty()
     }
-    /// Forget everything reported, keeping the memory.
+    /// Clears the lists and keeps their memory.
     pub fn clear(&mut self) {
         self.drops.clear();
         self.marks.clear();
     }
 }
 
-/// How much a queue holds.
+/// Backlog of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Backlog {
     /// Packets.
@@ -88,50 +88,50 @@ pub struct Backlog {
 
 /// A queue discipline.
 pub trait QueueDiscipline {
-    /// Offer `packet` at `now` (its `enqueued` field is already `now`). Whatever is dropped, be it this
-    /// packet or another, is reported to `fate`.
+    /// Offers `packet` at `now`, which must equal its `enqueued` field. Drops, of this packet or of others, are
+    /// reported to `fate`.
     fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate);
-    /// Take the next packet to send at `now`.
+    /// Takes the next packet to send at `now`.
     fn dequeue(&mut self, now: Time, fate: &mut Fate) -> Option<Packet>;
-    /// What is held now (the packet being transmitted is not).
+    /// The current backlog, without the packet being transmitted.
     fn backlog(&self) -> Backlog;
-    /// For a shaping queue: when `dequeue` may next succeed although it holds packets. `None`: whenever
-    /// it holds any.
+    /// For a shaper: the earliest time at which `dequeue` may return a held packet. `None`: at any time.
     fn ready_at(&self, _now: Time) -> Option<Time> {
         None
     }
-    /// The packet `dequeue` would give, if the queue knows it without giving it: one that decides at the head does not.
+    /// The packet that `dequeue` would return, if known in advance; a queue that decides at its head does not know it.
     fn head(&self) -> Option<&Packet> {
         None
     }
-    /// The link reports to the queue which bytes are being transmitted (0 = none). Only a queue whose limit
-    /// counts the packet in service cares.
+    /// The link reports the bytes of the packet being transmitted (0: none). Only a queue whose limit counts them needs
+    /// this.
     fn on_service(&mut self, _bytes: u32) {}
-    /// While nothing is held: would `packet`, dequeued as soon as it is enqueued, leave the queue as it was? Then neither is done.
+    /// For an empty queue: whether enqueuing and at once dequeuing `packet` would leave it unchanged. The link then
+    /// skips both.
     fn lets_pass(&self, _packet: &Packet) -> bool {
         false
     }
-    /// Does it look at acknowledgements? Then [`Self::show_ack`] precedes the enqueue of each packet that has one.
+    /// Whether it reads acknowledgements. If so, [`Self::show_ack`] precedes the enqueue of each packet that has one.
     fn reads_acks(&self) -> bool {
         false
     }
-    /// `packet`, which comes next, acknowledges this.
+    /// Announces the acknowledgement of `packet`, which will be enqueued next.
     fn show_ack(&mut self, _packet: &Packet, _ack: Acknowledgement) {}
-    /// Does `dequeue` change nothing while nothing is held?
+    /// Whether `dequeue` leaves an empty queue unchanged.
     fn rests_when_empty(&self) -> bool {
         false
     }
 }
 
-/// An error if `queue`, which `spec` at `field` (such as `links[0].queue`) describes, would drop a packet of `bytes`
-/// even when empty: then a flow of such packets never gets one through. `queue` is asked as a copy.
+/// An error if `queue`, which `spec` at `field` (such as `links[0].queue`) describes, drops a packet of `bytes` even
+/// when empty: no packet of that size would ever pass. A copy of `queue` is tested.
 pub fn refuse_too_small(
     queue: &registry::Queue,
     spec: &QueueSpec,
     field: &str,
     bytes: u32,
 ) -> Result<(), ScenarioError> {
-    // A queue of the caller's own takes what it takes: its state cannot be copied to ask.
+    // An external queue cannot be tested, because its state cannot be copied.
     if matches!(queue, registry::Queue::Hosted(_)) {
         return Ok(());
     }
@@ -164,7 +164,7 @@ pub fn refuse_too_small(
     let inner =
         spec.inner.as_deref().and_then(|inner| Some((inner, format!("{field}.inner"), named(inner)?)));
     let outer = named(spec).map(|name| (spec, field.to_string(), name));
-    // The queue inside has no room, unless it is the bucket that is too small.
+    // Either the inner queue is too small, or the bucket.
     let takes = |value: &Value| matches!(value, Value::Number(burst) if *burst >= f64::from(bytes));
     let guilty = if spec.params.get("burst").is_none_or(takes) { inner.or(outer) } else { outer.or(inner) };
     let value = guilty.as_ref().map_or_else(String::new, |(spec, _, name)| spec.params[*name].to_string());

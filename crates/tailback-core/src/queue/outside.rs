@@ -1,7 +1,7 @@
-//! A queue that is decided outside: packets wait here while a kernel's own discipline decides about them.
+//! A queue whose packets wait here while a discipline in a kernel decides about them.
 //!
-//! A live run carries them there and back, and reports the fate of each. The simulator has no such queue: it has models
-//! of most, and a scenario that asks for the kernel's is refused with their names.
+//! A live run passes the packets to the kernel and back, and reports the fate of each. The simulator has no such queue:
+//! a scenario that requests one is refused, with the name of the model to use instead.
 
 use std::collections::VecDeque;
 
@@ -11,19 +11,20 @@ use crate::params::{Card, unknown_name};
 use crate::scenario::{QueueSpec, Scenario, ScenarioError};
 use crate::time::{Bytes, Time};
 
-/// What stands before a kernel's name for a discipline.
+/// Prefix of the name of a kernel's discipline.
 pub const PREFIX: &str = "kernel:";
-/// What stands before a kernel module of the user's own: its file, and in a guest the name it registers.
+/// Prefix of a discipline from the user's own kernel module. The rest is the module's file or, in a guest, the name
+/// that it registers.
 pub const MODULE: &str = "module:";
-/// How the name begins that a queue in BPF registers in a guest. What stands before it there is [`MODULE`].
+/// Beginning of the name that a queue in BPF registers in a guest, where [`MODULE`] precedes it.
 pub const PROGRAM: &str = "tailback_q";
 
-/// The kernel's disciplines by their names there, each with the card whose parameters it takes.
+/// Names of the kernel's disciplines, each with the card whose parameters it takes.
 pub fn disciplines() -> impl Iterator<Item = (&'static str, &'static Card)> {
     registry::rows().flat_map(|(card, traits)| traits.kernels.iter().map(move |name| (*name, card)))
 }
 
-/// The card of a module's discipline that has no model here: it takes no parameter.
+/// Card of a module's discipline without a model here: it has no parameters.
 static UNKNOWN: Card = Card {
     name: "module",
     title: "A kernel module of your own",
@@ -34,27 +35,27 @@ static UNKNOWN: Card = Card {
     params: &[],
 };
 
-/// The kernel's name of a discipline that a kernel is to have; `None` if it is one of ours.
+/// Name of the discipline in the kernel, if a kernel is to run it; `None` for our own.
 pub fn of_kernel(discipline: &str) -> Option<&str> {
     discipline.strip_prefix(PREFIX).or_else(|| discipline.strip_prefix(MODULE))
 }
 
-/// Does a module of the user's own bring the discipline?
+/// Whether the discipline comes from the user's own kernel module.
 pub fn is_module(discipline: &str) -> bool {
     discipline.starts_with(MODULE)
 }
 
-/// Is it a queue in BPF, as a guest has it?
+/// Whether it is a queue in BPF, as loaded in a guest.
 pub fn is_program(discipline: &str) -> bool {
     discipline.strip_prefix(MODULE).is_some_and(|name| name.starts_with(PROGRAM))
 }
 
-/// The names of all, as a scenario has them.
+/// Names of the kernel's disciplines, as scenarios write them.
 pub fn names() -> Vec<String> {
     disciplines().map(|(name, _)| format!("{PREFIX}{name}")).collect()
 }
 
-/// The card whose parameters a kernel's discipline takes; an error at `field` if there is no such discipline.
+/// The card whose parameters a kernel's discipline takes. An error at `field` if there is no such discipline.
 pub fn card(discipline: &str, field: &str) -> Result<&'static Card, ScenarioError> {
     let name = of_kernel(discipline).unwrap_or(discipline);
     if let Some((_, model)) = disciplines().find(|(known, _)| *known == name) {
@@ -68,7 +69,7 @@ pub fn card(discipline: &str, field: &str) -> Result<&'static Card, ScenarioErro
     Err(unknown_name("queue of a kernel's", discipline, field, &known))
 }
 
-/// Why the simulator does not run this.
+/// The error for a simulation of a kernel's queue.
 pub fn refusal(discipline: &str, field: &str) -> ScenarioError {
     if is_module(discipline) {
         return ScenarioError {
@@ -90,11 +91,11 @@ pub fn refusal(discipline: &str, field: &str) -> ScenarioError {
     }
 }
 
-/// The scenario with the models in the place of kernels' queues, for checks.
+/// Replaces kernels' queues by their models, to check the scenario.
 pub fn stand_in(scenario: &mut Scenario) -> Result<(), ScenarioError> {
     for (number, link) in scenario.links.iter_mut().enumerate() {
         if is_module(&link.queue.discipline) {
-            // Its parameters are its own.
+            // A module's parameters are unknown here.
             link.queue = QueueSpec::unlimited();
         } else if of_kernel(&link.queue.discipline).is_some() {
             let card = card(&link.queue.discipline, &format!("links[{number}].queue.discipline"))?;
@@ -104,16 +105,16 @@ pub fn stand_in(scenario: &mut Scenario) -> Result<(), ScenarioError> {
     Ok(())
 }
 
-/// The queue as a link has it.
+/// A link's queue whose packets are decided about outside.
 #[derive(Clone, Debug, Default)]
 pub struct Outside {
-    /// Nothing is known of these yet.
+    /// Packets without a decision.
     waiting: VecDeque<Packet>,
-    /// These came out, and the link has not taken them yet.
+    /// Packets released and not yet taken by the link, each with its CE mark.
     out: VecDeque<(Packet, bool)>,
-    /// These were dropped, and that is not reported yet.
+    /// Packets dropped, but not yet reported.
     lost: Vec<(Packet, DropReason)>,
-    /// The next packet is dropped as it comes, for this reason.
+    /// Reason to drop the next packet on arrival.
     refuses: Option<DropReason>,
     bytes: Bytes,
 }
@@ -124,24 +125,24 @@ impl Outside {
         place.and_then(|place| self.waiting.remove(place)).expect("what was decided outside waits here")
     }
 
-    /// The next packet does not get in: it never waits here.
+    /// Drops the next packet on arrival.
     pub fn refuse(&mut self, reason: DropReason) {
         self.refuses = Some(reason);
     }
 
-    /// The packet in `slot` comes out next, perhaps marked.
+    /// Releases the packet in `slot` next, perhaps marked.
     pub fn let_out(&mut self, slot: u32, is_marked: bool) {
         let packet = self.take(slot);
         self.out.push_back((packet, is_marked));
     }
 
-    /// The packet in `slot` was dropped, which is still to be reported.
+    /// Drops the packet in `slot`; the drop is reported later.
     pub fn lose(&mut self, slot: u32, reason: DropReason) {
         let packet = self.take(slot);
         self.lost.push((packet, reason));
     }
 
-    /// Report what was dropped.
+    /// Reports the drops.
     pub fn report_lost(&mut self, fate: &mut Fate) {
         for (packet, reason) in self.lost.drain(..) {
             self.bytes -= Bytes::from(packet.bytes);
@@ -174,7 +175,7 @@ impl QueueDiscipline for Outside {
         Backlog { packets: packets as u32, bytes: self.bytes }
     }
 
-    // The deciding side reports when a packet is ready.
+    // The discipline outside reports when a packet is ready.
     fn ready_at(&self, _now: Time) -> Option<Time> {
         Some(Time::NEVER)
     }

@@ -1,4 +1,4 @@
-//! Pieces several disciplines share.
+//! Building blocks shared by several disciplines.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use super::Backlog;
 use crate::packet::Packet;
 use crate::time::{Bytes, Duration, Time};
 
-/// A line of packets that knows its bytes.
+/// A FIFO line of packets that tracks its bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
     packets: VecDeque<Packet>,
@@ -14,30 +14,30 @@ pub struct Line {
 }
 
 impl Line {
-    /// Join at the tail.
+    /// Appends a packet at the tail.
     #[inline]
     pub fn push(&mut self, packet: Packet) {
         self.bytes += Bytes::from(packet.bytes);
         self.packets.push_back(packet);
     }
-    /// Leave from the head.
+    /// Removes the packet at the head.
     #[inline]
     pub fn pop(&mut self) -> Option<Packet> {
         let packet = self.packets.pop_front()?;
         self.bytes -= Bytes::from(packet.bytes);
         Some(packet)
     }
-    /// Leave from the tail.
+    /// Removes the packet at the tail.
     pub fn pop_tail(&mut self) -> Option<Packet> {
         let packet = self.packets.pop_back()?;
         self.bytes -= Bytes::from(packet.bytes);
         Some(packet)
     }
-    /// The packet at `place`, counted from the head.
+    /// The packet at position `place` from the head.
     pub fn get(&self, place: usize) -> Option<&Packet> {
         self.packets.get(place)
     }
-    /// Take out the packet at `place`, counted from the head.
+    /// Removes the packet at position `place` from the head.
     pub fn remove(&mut self, place: usize) -> Option<Packet> {
         let packet = self.packets.remove(place)?;
         self.bytes -= Bytes::from(packet.bytes);
@@ -48,7 +48,7 @@ impl Line {
     pub fn head(&self) -> Option<&Packet> {
         self.packets.front()
     }
-    /// What it holds.
+    /// Its backlog.
     #[inline]
     pub fn backlog(&self) -> Backlog {
         Backlog { packets: self.packets.len() as u32, bytes: self.bytes }
@@ -63,20 +63,20 @@ impl Line {
     pub fn len(&self) -> u32 {
         self.packets.len() as u32
     }
-    /// Is nothing held?
+    /// Whether it is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
-    /// How long the packet at the head has waited; zero if there is none.
+    /// Sojourn time of the packet at the head; zero if there is none.
     #[inline]
     pub fn head_sojourn(&self, now: Time) -> Duration {
         self.head().map_or(Duration::ZERO, |packet| now.since(packet.enqueued))
     }
 }
 
-/// The bucket of a packet's conversation, 0..buckets: each connection or stream of a flow and each direction is one,
-/// as it is to a hash of addresses and ports. The same perturbation gives the same buckets.
+/// Hash bucket of a packet's conversation, 0..buckets. Each connection or stream of a flow, and each of its directions,
+/// is one conversation, as for a hash of addresses and ports. Equal perturbations give equal buckets.
 #[inline]
 pub fn bucket_of(packet: &Packet, perturbation: u64, buckets: u32) -> u32 {
     // SplitMix64's finaliser (Steele, Lea and Flood 2014) spreads neighbouring flow numbers evenly.
@@ -88,7 +88,7 @@ pub fn bucket_of(packet: &Packet, perturbation: u64, buckets: u32) -> u32 {
     ((u128::from(z) * u128::from(buckets)) >> 64) as u32
 }
 
-/// A periodic update inside a queue, performed at its due times however rarely the queue is called.
+/// A periodic update inside a queue, run at its due times however rarely the queue is called.
 #[derive(Clone, Debug)]
 pub struct Period {
     next: Time,
@@ -96,11 +96,11 @@ pub struct Period {
 }
 
 impl Period {
-    /// First due one period after the start of the run.
+    /// The first update is due one period after the start of the run.
     pub fn new(every: Duration) -> Self {
         Period { next: Time::ZERO + every, every }
     }
-    /// The next due time until `now`, if there is one; it is then taken.
+    /// The next due time up to `now`, if any; it is consumed.
     #[inline]
     pub fn due(&mut self, now: Time) -> Option<Time> {
         if self.next > now {
@@ -110,7 +110,7 @@ impl Period {
         self.next += self.every;
         Some(at)
     }
-    /// Pass over every due time until `now`, for an update that would change nothing.
+    /// Consumes all due times up to `now`, for an update that would change nothing.
     pub fn skip(&mut self, now: Time) {
         if self.next <= now {
             let missed = now.since(self.next).as_ps() / self.every.as_ps() + 1;

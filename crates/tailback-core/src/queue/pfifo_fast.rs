@@ -1,4 +1,4 @@
-//! pfifo_fast: three FIFOs in the order of their priority.
+//! pfifo_fast: three FIFOs in order of priority.
 
 use super::dscp;
 use super::parts::Line;
@@ -35,17 +35,17 @@ const CARD: Card = Card {
     ],
 };
 
-/// A band: a ring of slots, which become free some at a time.
+/// A band: a ring of slots that are freed in batches.
 #[derive(Clone, Debug, Default)]
 struct Band {
     line: Line,
-    /// Slots of packets that have left, not free yet.
+    /// Slots of departed packets that are not freed yet.
     stale: u32,
-    /// Where in the ring the next packet leaves.
+    /// Ring position of the next departure.
     place: u32,
 }
 
-/// Slots that become free at once: two cache lines of pointers.
+/// Number of slots freed at once: two cache lines of pointers.
 const BATCH: u32 = 16;
 
 impl Band {
@@ -55,7 +55,7 @@ impl Band {
 
     fn pop(&mut self, slots: u32) -> Option<Packet> {
         let packet = self.line.pop()?;
-        // In a small ring that would be too late.
+        // A small ring frees each slot at once.
         let batch = if BATCH > slots / 2 { 1 } else { BATCH };
         self.stale += 1;
         self.place += 1;
@@ -71,7 +71,7 @@ impl Band {
 #[derive(Clone, Debug)]
 pub struct PfifoFast {
     bands: [Band; 3],
-    /// By number of the flow.
+    /// Band by flow number.
     band_of: Vec<u8>,
     limit: u32,
 }

@@ -1,4 +1,4 @@
-//! PIE: drop arrivals with a probability that a proportional-integral controller steers to a target delay.
+//! PIE: drops arrivals with a probability that a proportional-integral controller steers to a target delay.
 
 use super::parts::{Line, Period};
 use super::registry::{Registered, Surroundings, Traits};
@@ -51,12 +51,12 @@ pub struct Pie {
     line: Line,
     law: Law,
     probability: f64,
-    /// Accumulated since the last drop, for de-randomisation.
+    /// Drop probability accumulated since the last drop, for derandomisation.
     accumulated: f64,
     burst_left: Duration,
     delay: Duration,
     delay_old: Duration,
-    /// Linux: the last departure, from which the burst is spent; none since PIE was at rest.
+    /// Linux: time of the last departure, from which the burst allowance is spent; `None` since PIE was at rest.
     departed: Option<Time>,
     updates: Period,
     random: Stream,
@@ -72,24 +72,24 @@ struct Law {
     limit: u32,
     mtu: Bytes,
     marks: bool,
-    /// Linux's sch_pie.c since 5.6, where it leaves RFC 8033.
+    /// Uses sch_pie.c since Linux 5.6 where it differs from RFC 8033.
     is_linux: bool,
 }
 
-/// RFC 8033 section 5.5: never drop before this much probability has accumulated,
+/// RFC 8033 section 5.5: no drop before this much probability has accumulated.
 const ACCUMULATED_MIN: f64 = 0.85;
-/// always drop once this much has.
+/// RFC 8033 section 5.5: always a drop once this much probability has accumulated.
 const ACCUMULATED_MAX: f64 = 8.5;
-/// RFC 8033 section 5.1: ECN marks only up to this probability.
+/// RFC 8033 section 5.1: ECN marks replace drops only up to this probability.
 const MARK_BELOW: f64 = 0.1;
-/// Linux: a tick of its timers at HZ 250,
+/// Timer tick of Linux at HZ 250.
 const TICK: Duration = Duration::from_ms(4);
-/// and p at which its 64 bits overflow (MAX_PROB is 2⁵⁶ − 1; pie_calculate_probability).
+/// Probability at which Linux's 64-bit value overflows (MAX_PROB is 2⁵⁶ − 1; `pie_calculate_probability`).
 const OVERFLOW: f64 = 256.0;
-/// RFC 8033 section 4.2: above this delay p rises by 2 % an update regardless.
+/// RFC 8033 section 4.2: above this delay p rises by 2 % per update regardless of the controller.
 const HIGH_DELAY: Duration = Duration::from_ms(250);
 
-/// usecs_to_jiffies rounds up, and a timer fires a tick after its time.
+/// Update period in Linux: `usecs_to_jiffies` rounds up, and a timer fires one tick after its time.
 fn linux_period(asked: Duration) -> Duration {
     TICK * (asked.as_ps().div_ceil(TICK.as_ps()) + 1)
 }
@@ -175,7 +175,7 @@ impl Pie {
         }
     }
 
-    /// Linux's PIE of one flow's queue, without a limit of its own: parameters `target`, `t_update`, `alpha`,
+    /// Linux's PIE for the queue of one flow, without a limit of its own. Parameters: `target`, `t_update`, `alpha`,
     /// `beta` and `ecn`.
     pub(super) fn of_flow(given: &Checked<'_>, seed: u64) -> Self {
         let law = Law {
@@ -192,7 +192,7 @@ impl Pie {
         Pie::of(law, seed)
     }
 
-    /// Is the next arrival one to drop or mark?
+    /// Whether to drop or mark the next arrival.
     fn chooses(&mut self) -> bool {
         let delay = if self.law.is_linux { self.delay } else { self.delay_old };
         let is_light = delay < self.law.target / 2 && self.probability < 0.2;
@@ -204,7 +204,8 @@ impl Pie {
             return false;
         }
         if self.accumulated >= ACCUMULATED_MAX {
-            // Linux resets here only if the packet is dropped, so it marks every capable packet from now on.
+            // Linux resets the sum here only if the packet is dropped, so from now on it marks every ECN-capable
+            // packet.
             if !self.law.is_linux {
                 self.accumulated = 0.0;
             }
@@ -246,10 +247,10 @@ impl Pie {
 }
 
 impl Law {
-    /// p after an update; `holds`: packets wait.
+    /// The probability after an update; `holds`: the queue has packets.
     fn next_probability(&self, p: f64, delay: Duration, delay_old: Duration, holds: bool) -> f64 {
         let (q, q_old, target) = (delay.as_secs_f64(), delay_old.as_secs_f64(), self.target.as_secs_f64());
-        // RFC 8033 section 4.2 and 5: steps shrink with p.
+        // RFC 8033 section 4.2 and 5: smaller p, smaller steps.
         let shrink = match p {
             p if p < 1e-6 => 2048.0,
             p if p < 1e-5 => 512.0,

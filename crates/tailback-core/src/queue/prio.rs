@@ -1,4 +1,4 @@
-//! prio: bands in the order of their priority.
+//! prio: bands in order of priority.
 
 use super::bands::{self, Banded, Bands};
 use super::dscp;
@@ -73,7 +73,7 @@ impl QueueDiscipline for Prio {
     }
 
     fn ready_at(&self, now: Time) -> Option<Time> {
-        // A band that shapes nothing is ready at once, and so says none.
+        // A band without a shaper is always ready, and so returns `None`.
         self.waiting().map(|queue| queue.ready_at(now)).min().flatten()
     }
 

@@ -1,7 +1,7 @@
-//! RED: drop arrivals with a probability that rises with the averaged queue; gentle and adaptive.
+//! RED: drops arrivals with a probability that rises with the average queue length; gentle and adaptive modes.
 //!
-//! With min = max, weight 1 and ECN it is the step of DCTCP (RFC 8257 section 3.1): every arrival at min or more is
-//! marked.
+//! With min = max, weight 1 and ECN it is DCTCP's step marking (RFC 8257 section 3.1): every arrival at a queue of min
+//! or more is marked.
 
 use super::parts::Line;
 use super::registry::{Registered, Surroundings, Traits};
@@ -96,7 +96,7 @@ pub struct Red {
     count: i64,
     idle_since: Option<Time>,
     adapted: Time,
-    /// Linux: the random number that decides the present gap.
+    /// Linux: random number that determines the current gap.
     drawn: f64,
     random: Stream,
 }
@@ -113,34 +113,34 @@ struct Law {
     marks: bool,
     drops_above_max: bool,
     mean_packet: f64,
-    /// Time one mean packet takes on the link; zero if its rate is not known.
+    /// Transmission time of a mean packet; zero if the link's rate is unknown.
     packet_time: Duration,
     limit_packets: u32,
     limit_bytes: Bytes,
     decays_when_idle: bool,
-    /// Linux's arithmetic, with what an idle time makes of the average.
+    /// Linux's arithmetic, with its decay of the average over idle time.
     linux: Option<Box<IdleTable>>,
 }
 
-/// What an average becomes while Linux's RED is idle: place i stands for i·2^scale µs and holds the number of halvings.
+/// Decay of Linux's average over idle time: entry i is for i·2^scale µs and holds the number of halvings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleTable {
-    /// Binary logarithm of the microseconds that one place covers.
+    /// Binary logarithm of the microseconds per entry.
     pub scale: u8,
-    /// Halvings of the average at each place.
+    /// Number of halvings of the average, by entry.
     pub halvings: [u8; 256],
 }
 
-/// Bytes of Ethernet's header, which Linux counts in every packet (qdisc_pkt_len).
+/// Bytes of the Ethernet header, which Linux counts in every packet (qdisc_pkt_len).
 const HEADER: Bytes = 14;
 
 impl IdleTable {
-    /// One weighting by `weight` for each packet of `mean` bytes that a link of `bytes_a_second` could have sent.
+    /// Models one update with `weight` for each packet of `mean` bytes that the idle link could have sent.
     pub fn new(weight: f64, mean: f64, bytes_a_second: f64) -> Self {
         const TICK_S: f64 = 1e-6;
         let packet_ticks = mean / bytes_a_second / TICK_S;
         let halvings_a_tick = -math::log2(1.0 - weight) / packet_ticks;
-        // The last place then means that almost nothing is left: 31 halvings.
+        // Chosen so that the last entry means 31 halvings: almost nothing is left.
         let scale = math::log2(31.0 / halvings_a_tick / 255.0).floor().clamp(0.0, 31.0);
         let step = math::powf(2.0, scale) * halvings_a_tick;
         let mut halvings: [u8; 256] =
@@ -149,7 +149,7 @@ impl IdleTable {
         IdleTable { scale: scale as u8, halvings }
     }
 
-    /// The average after `idle`: halved by the table, or lowered in proportion within its first place
+    /// The average after `idle`: halved by the table, or reduced linearly within its first entry
     /// (red_calc_qavg_from_idle_time).
     pub(super) fn decay(&self, average: f64, idle: Duration) -> f64 {
         let us = (idle.as_ps() / 1_000_000).min(255 << self.scale);
@@ -177,7 +177,7 @@ impl Registered for Red {
         let mean_packet = given.whole("mean_packet");
         let scale = if in_bytes { mean_packet as f64 } else { 1.0 };
         let packet_time = around.rate.map_or(Duration::ZERO, |rate| rate.time_for(mean_packet));
-        // Packets a second the link carries.
+        // Packets per second that the link can carry.
         let capacity = around.rate.map(|rate| rate.as_bps() as f64 / (8.0 * mean_packet as f64));
         let (min, weight) = match (variant, capacity) {
             ("adaptive", Some(capacity)) => {
@@ -194,10 +194,10 @@ impl Registered for Red {
         }
         let mut weight = given.given_number("weight").unwrap_or(weight);
         if is_linux {
-            // The kernel shifts: 0.002 becomes 1/512.
+            // The kernel uses a shift, so 0.002 becomes 1/512.
             weight = math::powf(2.0, math::log2(weight).round().clamp(-31.0, -1.0));
         }
-        // Without a rate, tc's default.
+        // tc's default if the rate is unknown.
         let bytes_a_second = around.rate.map_or(10_000_000, Rate::as_bps) as f64 / 8.0;
         let law = Law {
             in_bytes,
@@ -284,7 +284,7 @@ impl Red {
         let law = &self.law;
         match self.idle_since {
             Some(since) if !law.packet_time.is_zero() => {
-                // As if m typical packets had found an empty queue.
+                // The average decays as if m typical packets had found an empty queue.
                 let m = now.since(since).as_secs_f64() / law.packet_time.as_secs_f64();
                 self.average *= math::powf(1.0 - law.weight, m);
                 self.idle_since = Some(now);
@@ -295,7 +295,7 @@ impl Red {
         self.average += law.weight * (queue - self.average);
     }
 
-    /// Is this arrival one to drop or mark?
+    /// Whether to drop or mark this arrival.
     fn chooses(&mut self, bytes: u32) -> bool {
         let p_b = self.law.base_probability(self.average);
         if p_b <= 0.0 {
@@ -329,7 +329,7 @@ impl Law {
         }
     }
 
-    /// Adaptive RED: additive increase, multiplicative decrease of max_p towards the middle fifth.
+    /// Adaptive RED: AIMD of max_p, to keep the average in the middle fifth between the thresholds.
     fn adapt(&mut self, average: f64) {
         let span = self.max - self.min;
         if average < self.min + 0.4 * span && self.max_p > MAX_P_RANGE.0 {
@@ -341,7 +341,7 @@ impl Law {
 }
 
 impl Red {
-    /// red_enqueue: RED decides before the limit, which does not count as its drop.
+    /// `red_enqueue`: RED decides before the limit does; drops at the limit do not count as RED's.
     fn enqueue_linux(&mut self, mut packet: Packet, now: Time, fate: &mut Fate) {
         self.adapt_linux(now);
         self.update_average_linux(now);
@@ -367,13 +367,13 @@ impl Red {
         } else {
             fate.drop(packet, DropReason::Aqm);
         }
-        // The device asks again after every arrival.
+        // The device polls the queue after every arrival.
         if self.line.is_empty() && self.law.decays_when_idle {
             self.idle_since = Some(now);
         }
     }
 
-    /// red_calc_qavg: after an idle time the average falls by the table, without a sample.
+    /// `red_calc_qavg`: lowers the average by the idle-time table, without a sample.
     fn update_average_linux(&mut self, now: Time) {
         let table = self.law.linux.as_ref().expect("the variant has a table");
         match self.idle_since.take() {
@@ -382,7 +382,7 @@ impl Red {
         }
     }
 
-    /// red_action: a number drawn once decides how long the gap becomes.
+    /// `red_action`: a random number drawn once determines the length of the gap.
     fn choose_linux(&mut self) -> Choice {
         let law = &self.law;
         if self.average < law.min {
@@ -406,7 +406,7 @@ impl Red {
         Choice::Pass
     }
 
-    /// red_adaptative_algo, at each half second that has passed. Idle time counts until then.
+    /// `red_adaptative_algo`, at each half second that has passed; idle time counts.
     fn adapt_linux(&mut self, now: Time) {
         while self.law.is_adaptive && now.since(self.adapted) >= ADAPT_EVERY {
             self.adapted += ADAPT_EVERY;
@@ -424,7 +424,7 @@ impl Red {
     }
 }
 
-/// What Linux's RED does with an arrival.
+/// Decision of Linux's RED about an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Choice {
     Pass,

@@ -1,7 +1,7 @@
 //! The list of queue disciplines. Adding one is a file, its `mod` line in `queue/mod.rs`, and a row below.
 //!
-//! From the rows come the state enum with its dispatch, the lookup by name, the cards Python lists, and the
-//! tests every row inherits (`tests/laws_queue.rs`).
+//! The rows generate the state enum with its dispatch, the lookup by name, the cards that Python lists, and the tests
+//! for every row (`tests/laws_queue.rs`).
 
 use super::bands::Banded;
 use super::{Backlog, Fate, QueueDiscipline, external, outside};
@@ -10,7 +10,7 @@ use crate::params::{Card, Checked, unknown_name};
 use crate::scenario::{FlowSpec, QueueSpec, ScenarioError};
 use crate::time::{Rate, Time};
 
-/// Where a queue stands: what it may know of its surroundings.
+/// What a queue may know of its surroundings.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
     /// Rate of the link it feeds, for defaults that scale with it; `None`: unknown.
@@ -19,16 +19,16 @@ pub struct Surroundings<'a> {
     pub seed: u64,
     /// Name of the link.
     pub link: &'a str,
-    /// What is beyond the link.
+    /// Information beyond the link.
     pub context: Context<'a>,
 }
 
-/// What a queue may know beyond its link.
+/// Information for a queue beyond its link.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// The scenario's flows, by number: whose hosts a packet's flow joins.
+    /// The scenario's flows, by number, for the hosts of a packet's flow.
     pub flows: &'a [FlowSpec],
-    /// Disciplines of the caller's own.
+    /// External disciplines.
     pub makers: &'a external::Makers,
 }
 
@@ -39,35 +39,35 @@ impl Default for Context<'_> {
 }
 
 impl Surroundings<'_> {
-    /// Only the seed is known.
+    /// Surroundings of which only the seed is known.
     pub fn of_seed(seed: u64) -> Self {
         Surroundings { rate: None, seed, link: "", context: Context::default() }
     }
 }
 
-/// What others must know of a discipline, so that no code compares names.
+/// Properties of a discipline that other code needs, so that no code compares names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Traits {
-    /// Does it hold packets back although the link is free?
+    /// Whether it may hold packets back while the link is free.
     pub is_shaper: bool,
-    /// What has a queue of its own in it: "flows", "hosts" or nothing.
+    /// Unit that has a queue of its own: "flows", "hosts" or none.
     pub isolates: &'static str,
-    /// Does its law drop the packet that has waited longest?
+    /// Whether it drops at the head.
     pub drops_at_head: bool,
-    /// The kernel's disciplines that take the parameters of its card.
+    /// Names of the kernel's disciplines that take the parameters of its card.
     pub kernels: &'static [&'static str],
 }
 
 impl Traits {
-    /// One line of packets that drops arrivals; no kernel's takes its parameters.
+    /// A single line that drops arrivals, without a counterpart in a kernel.
     pub const NONE: Self = Traits { is_shaper: false, isolates: "", drops_at_head: false, kernels: &[] };
 }
 
-/// What a row needs beyond [`QueueDiscipline`]: its card, and how to make one from checked parameters.
+/// Requirements of a row beyond [`QueueDiscipline`]: its card, and a constructor from checked parameters.
 pub trait Registered: QueueDiscipline + Sized {
     /// The card; its name is the registry name.
     const CARD: Card;
-    /// What others must know of it.
+    /// Properties that other code needs.
     const TRAITS: Traits = Traits::NONE;
     /// An empty queue.
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError>;
@@ -82,9 +82,9 @@ macro_rules! disciplines {
                 #[doc = concat!("See [`super::", stringify!($module), "`].")]
                 $Name(super::$module::$Name),
             )+
-            /// See [`super::outside`]: no row, for no simulation has it.
+            /// See [`super::outside`]. Not in the registry, because no simulation has it.
             Outside(super::outside::Outside),
-            /// See [`super::external`]: the caller's own.
+            /// An external queue, see [`super::external`].
             Hosted(Box<external::Hosted>),
         }
 
@@ -170,7 +170,7 @@ impl QueueDiscipline for Queue {
 }
 
 impl Queue {
-    /// Does it hold packets back although the link is free?
+    /// Whether it may hold packets back while the link is free.
     pub fn holds_back(&self) -> bool {
         match self {
             Queue::Hosted(own) => own.holds_back(),
@@ -180,7 +180,7 @@ impl Queue {
         }
     }
 
-    /// The queues of its bands; none if it has no bands.
+    /// The queues of its bands; empty if it has no bands.
     pub fn bands(&self) -> &[Queue] {
         match self {
             Queue::Prio(prio) => prio.bands(),
@@ -190,9 +190,9 @@ impl Queue {
     }
 }
 
-/// What a link asks for together is found out with one look at which discipline it is.
+/// Combined operations for a link, each with a single dispatch on the discipline.
 impl Queue {
-    /// Enqueue; what is held then.
+    /// Enqueues `packet`; returns the backlog.
     #[inline]
     pub(crate) fn enqueue_reporting(&mut self, packet: Packet, now: Time, fate: &mut Fate) -> Backlog {
         each!(self, state => {
@@ -201,7 +201,7 @@ impl Queue {
         })
     }
 
-    /// Dequeue; what is held then.
+    /// Dequeues a packet; returns it with the backlog.
     pub(crate) fn dequeue_reporting(&mut self, now: Time, fate: &mut Fate) -> (Option<Packet>, Backlog) {
         each!(self, state => {
             let next = state.dequeue(now, fate);
@@ -209,7 +209,7 @@ impl Queue {
         })
     }
 
-    /// As [`Self::dequeue_reporting`], and what it gives is in service from now on.
+    /// As [`Self::dequeue_reporting`], and puts the packet into service.
     #[inline(always)]
     pub(crate) fn dequeue_to_send(&mut self, now: Time, fate: &mut Fate) -> (Option<Packet>, Backlog) {
         each!(self, state => {
@@ -225,13 +225,13 @@ pub fn cards() -> &'static [Card] {
     CARDS
 }
 
-/// Every discipline's card with what others must know of it, in registry order.
+/// Every discipline's card with its traits, in registry order.
 pub fn rows() -> impl Iterator<Item = (&'static Card, &'static Traits)> {
     CARDS.iter().zip(TRAITS)
 }
 
-/// An empty queue as `spec` at `field_path` (such as `links[0].queue`) describes it; its parameters are at
-/// `field_path.params`, the queue inside it at `field_path.inner`.
+/// Builds an empty queue from `spec` at `field_path` (such as `links[0].queue`). Its parameters are at
+/// `field_path.params`, the inner queue at `field_path.inner`.
 pub fn build(spec: &QueueSpec, field_path: &str, around: &Surroundings<'_>) -> Result<Queue, ScenarioError> {
     let Some(row) = CARDS.iter().position(|card| card.name == spec.discipline) else {
         if let Some(own) = external::build(spec, field_path, around)? {

@@ -1,24 +1,24 @@
-//! Hashed flows that take turns by bytes, new ones first: deficit round robin with two lists (RFC 8290 section 4).
+//! Deficit round robin over hashed flows with two lists, new flows first (RFC 8290 section 4).
 //!
-//! What fq_codel, fq_pie and fq share. Each bucket has a queue of the discipline's own, a credit in bytes, and a place in one
-//! of two lists while it is in turn. A queue with credit sends; one without gets a quantum and goes behind the old ones. A
-//! queue that was empty joins the new ones, which go first.
+//! Shared by fq_codel, fq_pie and fq. Each bucket has a queue, a credit in bytes, and while it is active a position in
+//! one of two lists. A queue with credit sends; one without gets a quantum and moves to the end of the old list. A
+//! queue that was empty joins the new list, which is served first.
 
 use std::collections::VecDeque;
 
 use super::parts::bucket_of;
 use crate::packet::Packet;
 
-/// A bucket's queue and its turn.
+/// Queue and credit of a bucket.
 #[derive(Clone, Debug)]
 struct Flow<Q> {
     queue: Q,
     credit: i64,
-    /// In one of the two lists, or put aside.
+    /// Whether it is in one of the lists, or put aside.
     is_listed: bool,
 }
 
-/// Queues by bucket, in turn.
+/// The queues by bucket, with the two lists.
 #[derive(Clone, Debug)]
 pub(super) struct Rotation<Q> {
     flows: Vec<Flow<Q>>,
@@ -26,12 +26,12 @@ pub(super) struct Rotation<Q> {
     old: VecDeque<u32>,
     perturbation: u64,
     quantum: i64,
-    /// Link-layer header that a turn counts for each packet beside its IP bytes.
+    /// Link-layer header counted per packet, in addition to IP bytes.
     header: i64,
 }
 
 impl<Q> Rotation<Q> {
-    /// Of empty queues, one a bucket.
+    /// Builds one empty queue per bucket.
     pub fn new(queues: impl Iterator<Item = Q>, perturbation: u64, quantum: i64, header: i64) -> Self {
         Rotation {
             flows: queues.map(|queue| Flow { queue, credit: 0, is_listed: false }).collect(),
@@ -43,7 +43,7 @@ impl<Q> Rotation<Q> {
         }
     }
 
-    /// Bytes a queue may send a round.
+    /// Bytes that a queue may send per round.
     pub fn quantum(&self) -> i64 {
         self.quantum
     }
@@ -66,7 +66,8 @@ impl<Q> Rotation<Q> {
         &mut self.flows[bucket as usize].queue
     }
 
-    /// A packet came to `bucket`: it joins the new ones if it stood outside, with the credit that `credit` makes of its own.
+    /// A packet arrived at `bucket`: adds an inactive bucket to the new list. `credit` computes its credit from the old
+    /// one.
     #[inline]
     pub fn join(&mut self, bucket: u32, credit: impl FnOnce(&Q, i64) -> i64) {
         let flow = &mut self.flows[bucket as usize];
@@ -77,7 +78,7 @@ impl<Q> Rotation<Q> {
         }
     }
 
-    /// The bucket whose turn it is.
+    /// The bucket to serve next.
     #[inline]
     pub fn turn(&mut self) -> Option<u32> {
         loop {
@@ -93,7 +94,7 @@ impl<Q> Rotation<Q> {
         }
     }
 
-    /// `bucket` has sent a packet of `bytes` IP bytes. Returns what is left of its credit.
+    /// Charges `bucket` for a packet of `bytes` IP bytes. Returns its remaining credit.
     #[inline]
     pub fn charge(&mut self, bucket: u32, bytes: u32) -> i64 {
         let flow = &mut self.flows[bucket as usize];
@@ -101,8 +102,8 @@ impl<Q> Rotation<Q> {
         flow.credit
     }
 
-    /// The bucket whose turn it is turned out empty. True if it left the lists: a new one passes once through the old
-    /// ones first, or it could starve them.
+    /// The bucket in turn is empty. Returns true if it left the lists. A new one first moves once to the end of the old
+    /// list, because otherwise it could starve the old ones.
     #[inline]
     pub fn leave(&mut self) -> bool {
         let is_new = !self.new.is_empty();
@@ -115,18 +116,18 @@ impl<Q> Rotation<Q> {
         true
     }
 
-    /// The bucket whose turn it is takes none until it is brought back.
+    /// Removes the bucket in turn from its list until [`Self::bring_back`].
     pub fn put_aside(&mut self) -> u32 {
         let list = if self.new.is_empty() { &mut self.old } else { &mut self.new };
         list.pop_front().expect("a bucket has its turn")
     }
 
-    /// A bucket that was put aside goes behind the old ones.
+    /// Adds a bucket that was put aside to the end of the old list.
     pub fn bring_back(&mut self, bucket: u32) {
         self.old.push_back(bucket);
     }
 
-    /// Buckets in the lists.
+    /// The buckets in the lists.
     pub fn listed(&self) -> impl Iterator<Item = u32> {
         self.new.iter().chain(&self.old).copied()
     }

@@ -1,4 +1,4 @@
-//! SFQ: stochastic fairness, hashed flows in a round robin of bytes.
+//! SFQ: stochastic fairness queueing, a byte-based round robin over hashed flows.
 
 use std::collections::VecDeque;
 
@@ -41,7 +41,7 @@ const CARD: Card = Card {
 struct Flow {
     line: Line,
     allotment: i64,
-    /// When the flow came to its present length, in changes of any flow's length.
+    /// Value of `Sfq::changes` when the flow reached its current length.
     changed: u64,
 }
 
@@ -49,12 +49,12 @@ struct Flow {
 #[derive(Clone, Debug)]
 pub struct Sfq {
     flows: Vec<Flow>,
-    /// Flows with packets, next in turn first.
+    /// Backlogged flows, next in turn first.
     round: VecDeque<u32>,
     perturbation: u64,
     quantum: i64,
     header: i64,
-    /// Changes of flows' lengths until now.
+    /// Number of changes of any flow's length so far.
     changes: u64,
     limit: u32,
     depth: u32,
@@ -136,8 +136,8 @@ impl QueueDiscipline for Sfq {
 }
 
 impl Sfq {
-    /// Flow to shed from: the longest, among equals the one that came to this length last, as sfq_link files them. If
-    /// every flow holds one packet it is the next in turn: sfq_drop.
+    /// The flow to drop from: the longest, and among equals the one that reached this length last, like `sfq_link`. If
+    /// every flow holds one packet, it is the next in turn (`sfq_drop`).
     fn longest(&self) -> u32 {
         let key = |&bucket: &u32| {
             let flow = &self.flows[bucket as usize];

@@ -1,8 +1,8 @@
-//! Token bucket: a queue that lets packets go at a rate, after bursts of up to a bucketful. The queue inside is a FIFO of
+//! Token bucket: limits the departure rate, with bursts of up to a bucketful. The inner queue is a FIFO limited in
 //! bytes, or any other discipline.
 //!
-//! A queue that decides at its head, such as CoDel, has decided before a packet waits for its tokens: the packet is taken
-//! out of it and held here, as Linux's `qdisc_peek_dequeued` does. A FIFO and RED keep theirs.
+//! A queue that decides at its head, such as CoDel, has decided before a packet waits for tokens: the packet is
+//! dequeued from it and held here, like Linux's `qdisc_peek_dequeued`. A FIFO and RED keep theirs.
 
 use super::parts::Line;
 use super::registry::{Queue, Registered, Surroundings, Traits};
@@ -53,19 +53,19 @@ pub struct TokenBucket {
     rate: u64,
     burst: Bytes,
     limit: Bytes,
-    /// Bytes that each packet counts beside its own.
+    /// Bytes added to each packet's length.
     header: Bytes,
     tokens: u128,
-    /// When `tokens` was right.
+    /// Time for which `tokens` is valid.
     counted: Time,
 }
 
-/// Where packets wait.
+/// The inner queue.
 #[derive(Clone, Debug)]
 enum Inside {
     /// The bucket's own FIFO.
     Line(Line),
-    /// Another discipline, and the packet taken out of it that waits for tokens.
+    /// Another discipline, and a packet taken from it that waits for tokens.
     Queue { queue: Box<Queue>, held: Option<Packet> },
 }
 
@@ -154,7 +154,7 @@ impl QueueDiscipline for TokenBucket {
 
     fn ready_at(&self, now: Time) -> Option<Time> {
         let Some(next) = self.next() else {
-            // The queue inside holds back what it has, until a time of its own.
+            // The inner queue may hold its packets back until a time of its own.
             let Inside::Queue { queue, .. } = &self.inside else { return None };
             return queue.ready_at(now);
         };
@@ -164,12 +164,12 @@ impl QueueDiscipline for TokenBucket {
 }
 
 impl TokenBucket {
-    /// The rate at which it fills.
+    /// The rate at which the bucket fills.
     pub(super) fn rate(&self) -> Rate {
         Rate::from_bps(self.rate)
     }
 
-    /// Packets wait in `queue`, which holds none yet.
+    /// Installs `queue`, which must be empty, as the inner queue.
     pub(super) fn put_inside(&mut self, queue: Queue) {
         self.inside = Inside::Queue { queue: Box::new(queue), held: None };
     }

@@ -1,12 +1,12 @@
-//! The ACK filter: an acknowledgement leaves the queue when later ones behind it say all that it says.
+//! The ACK filter: drops an acknowledgement from the queue when a later one behind it carries all its information.
 //!
-//! Let T be the segment that has just joined, and C one before it in the same queue, of the same connection and direction.
-//! C can be replaced if it is nothing but an acknowledgement, ack(C) ≤ ack(T), and SACK(C) ⊆ SACK(T). No SACK block of C
-//! may report a duplicate, below ack(C). If ack(C) = ack(T), T must report more bytes by SACK. Of two that can be replaced
-//! the one nearer the head is dropped, so the queue keeps one beside T. The aggressive filter also drops one alone, right
-//! before T, whose ECE and CWR are T's.
+//! Let T be the segment that has just joined, and C an earlier segment of the same connection and direction in the same
+//! queue. C is redundant if it is a pure ACK with ack(C) ≤ ack(T) and SACK(C) ⊆ SACK(T). No SACK block of C may report
+//! a duplicate, below ack(C). If ack(C) = ack(T), T must SACK more bytes. Of two redundant ACKs the one nearer the head
+//! is dropped, so the queue keeps one beside T. The aggressive filter also drops a single one directly before T whose
+//! ECE and CWR equal those of T.
 //!
-//! Where ECE or CWR change between C and the next segment of the connection, C stays: it ends a run of marks.
+//! If ECE or CWR differ between C and the next segment of the connection, C stays: it ends a run of marks.
 //!
 //! Source: T. Høiland-Jørgensen et al., "Piece of CAKE", section III.D; the rules are those of Linux sch_cake.c,
 //! cake_ack_filter.
@@ -16,13 +16,13 @@ use std::collections::BTreeMap;
 use crate::packet::{Acknowledgement, Packet};
 use crate::queue::parts::Line;
 
-/// What is known of the acknowledgements in the queues.
+/// The acknowledgements of the packets in the queues.
 #[derive(Clone, Debug)]
 pub(super) struct AckFilter {
     is_aggressive: bool,
-    /// The packet that comes next, and what it acknowledges.
+    /// Slot and acknowledgement of the packet that will be enqueued next.
     shown: Option<(u32, Acknowledgement)>,
-    /// By slot of the packet.
+    /// Acknowledgements by the packet's slot.
     known: BTreeMap<u32, Acknowledgement>,
 }
 
@@ -31,17 +31,17 @@ impl AckFilter {
         AckFilter { is_aggressive, shown: None, known: BTreeMap::new() }
     }
 
-    /// `packet`, which comes next, acknowledges this.
+    /// Announces the acknowledgement of `packet`, which will be enqueued next.
     pub fn show(&mut self, packet: &Packet, ack: Acknowledgement) {
         self.shown = Some((packet.slot, ack));
     }
 
-    /// `packet` has left its queue.
+    /// Removes `packet`, which has left its queue.
     pub fn forget(&mut self, packet: &Packet) {
         self.known.remove(&packet.slot);
     }
 
-    /// The packet that the one at the tail of `line`, which has just joined, replaces: it is taken out.
+    /// Removes and returns the packet, if any, that the newest packet at the tail of `line` makes redundant.
     pub fn replaced(&mut self, line: &mut Line) -> Option<Packet> {
         let last = line.len().checked_sub(1)? as usize;
         let (slot, newest) = self.shown.take()?;
@@ -50,7 +50,7 @@ impl AckFilter {
             return None;
         }
         self.known.insert(slot, newest);
-        // The place of the one to drop, and its ECE and CWR.
+        // Position of the redundant packet, with its ECE and CWR bits.
         let mut candidate: Option<(usize, u16)> = None;
         for place in 0..last {
             let Some(packet) = line.get(place).filter(|packet| is_of_one_connection(packet, &tail)) else {
@@ -78,7 +78,7 @@ fn is_of_one_connection(one: &Packet, other: &Packet) -> bool {
     (one.flow, one.conversation, one.is_reverse) == (other.flow, other.conversation, other.is_reverse)
 }
 
-/// Whether `newer` says all that `older` says.
+/// Whether `newer` carries all the information of `older`.
 fn is_replaced(older: &Acknowledgement, newer: &Acknowledgement) -> bool {
     let bytes = |ack: &Acknowledgement| {
         ack.sack_blocks().iter().map(|[start, end]| end.wrapping_sub(*start)).sum::<u32>()

@@ -1,14 +1,14 @@
-//! COBALT: CoDel that counts down as it counts up, and BLUE for what does not answer.
+//! COBALT: CoDel whose count decays as it grew, plus BLUE for unresponsive flows.
 
 use crate::packet::{Ecn, Packet};
 use crate::queue::Fate;
 use crate::rng::Stream;
 use crate::time::{Duration, Time};
 
-/// BLUE's steps, of 2³².
+/// Steps of BLUE's drop probability, as fractions of 2³².
 const BLUE_UP: u32 = 1 << 24;
 const BLUE_DOWN: u32 = 1 << 20;
-/// Below this count Linux takes 1/√n from a table.
+/// Linux uses a table of 1/√n for counts below this.
 const TABLE: u32 = 16;
 
 /// COBALT's constants in one tin.
@@ -16,15 +16,15 @@ const TABLE: u32 = 16;
 pub(super) struct Law {
     pub target: Duration,
     pub interval: Duration,
-    /// Time that a full packet takes at the tin's rate.
+    /// Transmission time of a full packet at the tin's rate.
     pub mtu_time: Duration,
 }
 
-/// COBALT: CoDel that counts down as it counts up, and BLUE for what does not answer.
+/// COBALT: CoDel whose count decays as it grew, plus BLUE for unresponsive flows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cobalt {
     pub count: u32,
-    /// 1/√count as it was when `count` last moved by one; 0 in a queue that has never signalled.
+    /// 1/√count, computed when `count` last changed by one; 0 before the first signal.
     pub spacing: f64,
     pub is_dropping: bool,
     pub drop_next: Time,
@@ -37,11 +37,12 @@ impl Cobalt {
         from + Duration::from_ps((law.interval.as_ps() as f64 * self.spacing) as u64)
     }
 
-    /// A signal more or less, and the time of the next one.
+    /// Sets the signal count, and computes the time of the next signal.
     fn count_to(&mut self, count: u32, law: &Law) {
         self.count = count;
         let n = f64::from(count.max(1));
-        // From 16 on Linux takes one Newton step from the value before; below, a table holds what four steps come to.
+        // From 16 on, Linux takes one Newton step from the previous value; below, its table holds the result of four
+        // steps.
         self.spacing = match count < TABLE {
             true => 1.0 / n.sqrt(),
             false => self.spacing / 2.0 * (3.0 - n * self.spacing * self.spacing),
@@ -49,7 +50,7 @@ impl Cobalt {
         self.drop_next = self.step(self.drop_next, law);
     }
 
-    /// The queue overflowed: BLUE, and CoDel from now on.
+    /// The queue has overflowed: raises BLUE's probability and puts CoDel into its dropping state.
     pub fn on_overflow(&mut self, law: &Law, now: Time) {
         if now.since(self.blue_changed) > law.target {
             self.blue = self.blue.saturating_add(BLUE_UP);
@@ -60,7 +61,7 @@ impl Cobalt {
         self.count = self.count.max(1);
     }
 
-    /// The queue is empty.
+    /// The queue is empty: lowers BLUE's probability, leaves the dropping state, and lowers the count if that is due.
     pub fn on_empty(&mut self, law: &Law, now: Time) {
         if self.blue > 0 && now.since(self.blue_changed) > law.target {
             self.blue = self.blue.saturating_sub(BLUE_DOWN);
@@ -72,13 +73,14 @@ impl Cobalt {
         }
     }
 
-    /// Whether nothing is left to decay: no signals are counted, BLUE drops nothing, and an interval has passed since.
+    /// Whether the state has decayed completely: count and BLUE's probability are zero, and the last interval has
+    /// passed.
     pub fn rests(&self, now: Time) -> bool {
         self.blue == 0 && self.count == 0 && now >= self.drop_next
     }
 
-    /// Whether `packet`, at the head, is to be dropped; it may be marked instead. `bulk_flows`: those whose two packets
-    /// each are no delay.
+    /// Whether to drop `packet`, at the head; it may be marked instead. `bulk_flows`: number of flows that may have two
+    /// packets each without that counting as delay.
     pub fn decides(
         &mut self,
         packet: &mut Packet,
@@ -92,7 +94,7 @@ impl Cobalt {
         let floor = Duration::from_ps(law.mtu_time.as_ps() * u64::from((2 * bulk_flows).max(4)));
         let is_high = sojourn > law.target && sojourn > floor;
         let is_due = self.count > 0 && now >= self.drop_next;
-        // By the time that held before this packet, unless a signal moves it.
+        // The check uses the previous schedule, unless this packet causes a signal.
         let mut is_late = now > self.drop_next;
         let mut is_dropped = false;
         if is_high && !self.is_dropping {
@@ -117,7 +119,7 @@ impl Cobalt {
             }
             is_late = now > self.drop_next;
         }
-        // BLUE does not mark: it is there for flows that do not answer.
+        // BLUE never marks, because it is for flows that do not respond to marks.
         if self.blue > 0 && (random.bits() >> 32) < u64::from(self.blue) {
             is_dropped = true;
         }

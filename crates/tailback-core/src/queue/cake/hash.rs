@@ -1,4 +1,4 @@
-//! Which queue of its tin a packet joins: by flow or by host, 8-way set-associative, and whose flows share a host's part.
+//! Assigns packets to queues of their tin: an 8-way set-associative hash by flow or by host, with fair shares per host.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use crate::scenario::{FlowSpec, ScenarioError};
 
 /// Queues of a tin.
 pub(super) const QUEUES: usize = 1024;
-/// Places that a hash may fall into.
+/// Associativity: number of queues in which a flow may be placed.
 const WAYS: usize = 8;
 
-/// Whose flows share.
+/// What the queues isolate from each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Isolation {
-    /// Queues by what: the flow, or hosts as source and destination.
+    /// Key of the hash: the flow, or its source and destination hosts.
     by_flow: bool,
     by_host: [bool; 2],
-    /// The part of a host is shared among its flows, as source and as destination.
+    /// Whether a host's share is divided among its flows, as source and as destination.
     pub shares: [bool; 2],
 }
 
@@ -39,12 +39,12 @@ impl Isolation {
         }
     }
 
-    /// The key of a packet's queue, and the queue that it hashes to.
+    /// The tag that identifies a packet's queue, and the bucket of its hash.
     pub fn hash(&self, packet: &Packet, known: &Known, perturbation: u64) -> (u64, u32) {
         let stand_in = if self.by_flow {
             *packet
         } else {
-            // Hosts in the place of a flow's number: those not looked at are one.
+            // Hosts replace the flow number; a host that does not count is always zero.
             let host = |side: usize| if self.by_host[side] { known.hosts[side] + 1 } else { 0 };
             let mut other = *packet;
             other.flow.0 = host(0) << 16 | host(1);
@@ -54,19 +54,19 @@ impl Isolation {
         let tag = u64::from(stand_in.conversation) << 40
             | u64::from(stand_in.flow.0) << 1
             | u64::from(stand_in.is_reverse);
-        // Zero is what a queue has that nothing has used.
+        // Tag 0 marks a queue that was never used.
         (tag + 1, bucket_of(&stand_in, perturbation, QUEUES as u32))
     }
 }
 
-/// What a packet's flow is to the discipline.
+/// Properties of a packet's flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub hosts: [u32; 2],
     pub tin: u8,
 }
 
-/// Hosts and tin of each flow, and how many hosts there are.
+/// Hosts and tin of each flow, and the number of hosts.
 pub(super) fn flows_known(
     given: &Checked<'_>,
     flows: &[FlowSpec],
@@ -91,8 +91,8 @@ pub(super) fn flows_known(
 }
 
 impl Tin {
-    /// The queue for packets of `tag` between `hosts`. It is the one they had. Otherwise it is the first unused one of the
-    /// eight from `bucket` on, and if all are in use the bucket's own, which they share.
+    /// The queue for packets of `tag` between `hosts`: the one they had, else the first unused one of the set of eight
+    /// that contains `bucket`. If all are in use it is `bucket` itself, which flows then share.
     pub fn place(&mut self, tag: u64, bucket: u32, hosts: [u32; 2]) -> u32 {
         let bucket = bucket as usize;
         let is_theirs = |place: &usize| self.flows[*place].tag == tag;
@@ -105,7 +105,7 @@ impl Tin {
         let found = ways().find(is_theirs).or_else(|| ways().find(is_free));
         let place = found.unwrap_or(bucket) as u32;
         let flow = &mut self.flows[place as usize];
-        // A queue that others use goes on under the newcomer's name: the host it counted for is the newcomer's too.
+        // A shared queue takes the newcomer's tag, and counts for the newcomer's hosts from now on.
         let moves = flow.set == Set::Bulk && found.is_none();
         let is_new = flow.set == Set::None || found.is_none();
         flow.tag = tag;

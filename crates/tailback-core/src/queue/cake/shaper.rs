@@ -1,20 +1,20 @@
-//! The shaper's clocks, and which tin sends.
+//! The shaper, and the choice of the next tin.
 
 use super::Cake;
 use crate::packet::Packet;
 use crate::time::{Bytes, Duration, Rate, Time};
 
-/// The shaper's clock.
+/// Virtual clock of the shaper.
 #[derive(Clone, Debug)]
 pub(super) struct Shaper {
     pub rate: Rate,
     pub next: Time,
-    /// At two thirds of the rate and without what is dropped: `ingress` never stops the queue altogether.
+    /// A second clock at two thirds of the rate that ignores drops, so that `ingress` cannot stop the queue altogether.
     pub failsafe: Time,
 }
 
 impl Shaper {
-    /// A packet comes to an empty discipline at `now`: it owes nothing from before.
+    /// A packet arrives at the empty discipline: the shaper starts without debt.
     pub fn begin(&mut self, now: Time) {
         if self.next < now {
             self.next = now;
@@ -24,18 +24,18 @@ impl Shaper {
 }
 
 impl Cake {
-    /// When the shaper lets the next packet through; `None`: there is no shaper.
+    /// When the shaper allows the next packet; `None` without a shaper.
     pub(super) fn ready(&self) -> Option<Time> {
         self.shaper.as_ref().map(|shaper| shaper.next.min(shaper.failsafe))
     }
 
-    /// Bytes that the shaper counts for a packet.
+    /// Size of a packet as the shaper counts it.
     pub(super) fn counted(&self, packet: &Packet) -> Bytes {
         Bytes::from(self.framing.bytes(packet.bytes))
     }
 
-    /// The tin that sends: shaped, of those due the one of highest priority, else the one that is due first. Without a
-    /// shaper they take turns by deficit.
+    /// Selects the tin to send. With a shaper: the due tin of highest priority, else the one that is due first.
+    /// Without: deficit round robin.
     pub(super) fn choose_tin(&mut self, now: Time) {
         if self.shaper.is_none() {
             loop {
@@ -58,7 +58,7 @@ impl Cake {
         }
     }
 
-    /// The clocks of the shaper and of tin `number` after this many bytes.
+    /// Advances the clocks of the shaper and of tin `number` by this many bytes.
     pub(super) fn advance(&mut self, number: usize, bytes: Bytes, is_dropped: bool, now: Time) {
         let Some(shaper) = &mut self.shaper else { return };
         let time = shaper.rate.time_for(bytes);
@@ -68,7 +68,7 @@ impl Cake {
         }
         let tin = &mut self.tins[number];
         let own = tin.rate.map_or(Duration::ZERO, |rate| rate.time_for(bytes));
-        // A tin that was late catches up; one that was early is never owed more than this packet.
+        // A late tin may catch up; a tin ahead of its rate waits at least for this packet.
         tin.next = if tin.next < now { tin.next + own } else { tin.next.max(now + own) };
     }
 }

@@ -1,4 +1,4 @@
-//! Tins: classes by DSCP, each with a rate up to which it has priority, and the rotation of flows in one.
+//! Tins: traffic classes by DSCP, each with a rate up to which it has priority, and the rotation of the flows in a tin.
 
 use std::collections::VecDeque;
 
@@ -12,19 +12,19 @@ use crate::queue::parts::Line;
 use crate::rng::Stream;
 use crate::time::{Bytes, Duration, Rate, Time};
 
-/// Where a queue stands in its tin's rotation.
+/// State of a queue in its tin's rotation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Set {
-    /// Nowhere: it has no packets and its COBALT rests.
+    /// Not in the rotation: it has no packets and its COBALT state has decayed.
     #[default]
     None,
-    /// Among the new, until its first deficit is spent.
+    /// In the list of new queues, until its first deficit is spent.
     Sparse,
-    /// In the rotation and empty, counted as sparse.
+    /// In the rotation but empty; counts as sparse.
     SparseWait,
     /// In the rotation with packets.
     Bulk,
-    /// Empty, until COBALT has come to rest.
+    /// Empty, while its COBALT state decays.
     Decaying,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Flow {
     pub cobalt: Cobalt,
     pub deficit: i64,
     pub set: Set,
-    /// Whose packets it holds or held last.
+    /// Tag of the flow that uses it or used it last.
     pub tag: u64,
     pub hosts: [u32; 2],
 }
@@ -46,7 +46,7 @@ pub(super) struct Tin {
     pub old: VecDeque<u32>,
     pub decaying: VecDeque<u32>,
     pub law: Law,
-    /// The rate up to which it has priority; `None`: no shaper.
+    /// Rate up to which the tin has priority; `None` without a shaper.
     pub rate: Option<Rate>,
     pub flow_quantum: i64,
     pub tin_quantum: i64,
@@ -54,20 +54,20 @@ pub(super) struct Tin {
     pub next: Time,
     pub held: Backlog,
     pub bulk_flows: u32,
-    /// Backlogged flows of each host as source and as destination.
+    /// Number of backlogged flows of each host, as source and as destination.
     pub bulk_of: [Vec<u32>; 2],
 }
 
-/// The tins of one way to class packets.
+/// The tins of a diffserv mode.
 pub(super) struct Layout {
-    /// Of the rate in 1/1024, and of a round; from lowest to highest priority. Bulk stands above best effort: it has its
-    /// sixteenth, and nothing beyond while others want it.
+    /// Each tin's share of the rate in 1/1024, and its quantum, from lowest to highest priority. Bulk has priority over
+    /// best effort up to its sixteenth, and gets no more while other tins have traffic.
     pub shares: &'static [(u64, i64)],
-    /// The tin of a DSCP.
+    /// Maps a DSCP to its tin.
     pub class: fn(u8) -> u8,
 }
 
-/// A DSCP's class selector: its three highest bits.
+/// Class selector of a DSCP: its three highest bits.
 const fn selector(dscp: u8) -> u8 {
     dscp >> 3
 }
@@ -76,7 +76,7 @@ fn besteffort(_: u8) -> u8 {
     0
 }
 
-/// Bulk is 1, voice 2.
+/// Tins: 0 best effort, 1 bulk, 2 voice.
 fn diffserv3(dscp: u8) -> u8 {
     match dscp {
         LE | 8 => 1,
@@ -85,7 +85,7 @@ fn diffserv3(dscp: u8) -> u8 {
     }
 }
 
-/// Bulk is 1, video 2, voice 3.
+/// Tins: 0 best effort, 1 bulk, 2 video, 3 voice.
 fn diffserv4(dscp: u8) -> u8 {
     match dscp {
         LE | 8 => 1,
@@ -95,7 +95,7 @@ fn diffserv4(dscp: u8) -> u8 {
     }
 }
 
-/// From 0, the least, to 7.
+/// Tins from 0, lowest priority, to 7.
 fn diffserv8(dscp: u8) -> u8 {
     match dscp {
         LE => 0,
@@ -109,7 +109,7 @@ fn diffserv8(dscp: u8) -> u8 {
     }
 }
 
-/// 7/8 of the one before, each.
+/// Each share is 7/8 of the previous one.
 const EIGHTHS: [(u64, i64); 8] =
     [(1024, 256), (896, 224), (784, 196), (686, 171), (600, 149), (525, 130), (459, 113), (402, 98)];
 
@@ -126,7 +126,7 @@ impl Tin {
     pub fn new(rate: Option<Rate>, tin_quantum: i64, rtt: Duration, hosts: usize) -> Self {
         let target = Duration::from_ps(rtt.as_ps() / 20);
         let mtu_time = rate.map_or(Duration::ZERO, |rate| rate.time_for(MTU));
-        // A slow tin's target is one packet and a half, and its interval grows with it.
+        // For a slow tin the target is the time of one and a half packets, and its interval grows with it.
         let wide = target.max(Duration::from_ps(mtu_time.as_ps() * 3 / 2));
         let interval = (rtt + wide.saturating_sub(target)).max(wide + wide);
         let quantum = rate.map_or(MTU, |rate| (rate.as_bps() / 8 / 4096).clamp(300, MTU));
@@ -161,16 +161,16 @@ impl Tin {
         let busy =
             |side: usize| if isolation.shares[side] { self.bulk_of[side][hosts[side] as usize] } else { 1 };
         let load = i64::from(busy(0).max(busy(1)).max(1));
-        // A fraction of a byte is drawn, so that many flows of one host get its part and no less.
+        // The remainder is rounded up at random, so that the flows of one host together get exactly its share.
         self.flow_quantum / load + i64::from(random.below(load as u64) < (self.flow_quantum % load) as u64)
     }
 
-    /// Whether no flow is in its rotation. One whose last packet has just left still is.
+    /// Whether no flow is in the rotation. A flow whose last packet has just left still is.
     pub fn is_idle(&self) -> bool {
         self.new.is_empty() && self.old.is_empty()
     }
 
-    /// `place` got a packet: it enters the rotation if it stood outside.
+    /// Queue `place` received a packet: adds it to the rotation if it is not there.
     pub fn join(&mut self, place: u32, isolation: Isolation, random: &mut Stream) {
         let flow = &mut self.flows[place as usize];
         match flow.set {
@@ -190,7 +190,7 @@ impl Tin {
         }
     }
 
-    /// The list that is served. Each dequeue first looks once at a queue that decays.
+    /// The list to serve next. The first call of a dequeue serves a decaying queue, if any.
     fn list(&mut self, is_first: bool) -> &mut VecDeque<u32> {
         if is_first && !self.decaying.is_empty() {
             &mut self.decaying
@@ -203,8 +203,8 @@ impl Tin {
         }
     }
 
-    /// The queue whose turn it is, at the head of its list, with credit left; those without go behind the others with a
-    /// quantum more. `None`: no queue is listed.
+    /// The queue to serve, at the head of its list, with deficit left. Queues without deficit move to the tail with one
+    /// more quantum. `None`: no queue is listed.
     pub fn turn(&mut self, is_first: &mut bool, isolation: Isolation, random: &mut Stream) -> Option<u32> {
         loop {
             let looks_at_decaying = std::mem::take(is_first);
@@ -228,7 +228,7 @@ impl Tin {
         }
     }
 
-    /// `place`, at the head of its list, is empty: it leaves the rotation, and decays until its COBALT rests.
+    /// Removes the empty queue `place` from the head of its list; it decays until its COBALT state is zero.
     pub fn retire(&mut self, place: u32, now: Time) {
         let law = self.law;
         let flow = &mut self.flows[place as usize];
@@ -251,7 +251,7 @@ impl Tin {
         }
     }
 
-    /// `packet` is no longer here.
+    /// Updates the backlog after `packet` has left.
     pub fn let_go(&mut self, packet: &Packet) {
         self.held.packets -= 1;
         self.held.bytes -= Bytes::from(packet.bytes);
