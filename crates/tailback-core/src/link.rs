@@ -1,26 +1,28 @@
-//! A link in one direction: a queue, what serves it, then a pipe of propagation delay (dummynet's two pipes).
+//! A link in one direction: a queue, a service that empties it, then a pipe with the propagation delay (dummynet's two
+//! pipes).
 //!
-//! Law: an arrival of L bytes that finds b bytes queued and r bytes of another packet still to be sent arrives
-//! 8(b + r + L)/C + D later. Each packet's bytes count as its link's framing has them (`framing.rs`).
+//! Law: a packet of L bytes that finds b bytes queued and r bytes of another packet still to be sent arrives 8(b + r +
+//! L)/C + D later. The link's framing determines how many bytes each packet counts (`framing.rs`).
 //!
-//! Due time, not wake time: every step happens at its own due instant however late the host calls, so a
-//! sleeping real-time loop and the simulator give identical fates to identical arrivals. A link therefore need
-//! not wake for its own departures, only for arrivals at the far end: those that happened meanwhile are caught up
-//! with at the next call, at their own times. One wake a packet instead of two.
+//! Due time, not wake time: every step happens at its own due time however late the host calls. So a sleeping real-time
+//! loop and the simulator give identical fates to identical arrivals. A link therefore wakes only for arrivals at the
+//! far end, not for its departures: the next call processes past departures, at their own times. That halves the wakes
+//! per packet.
 //!
-//! What serves the queue is one of seven (`service`):
+//! One of seven services empties the queue (`service`):
 //! - `instant`: no rate, so no queue forms;
 //! - `foreseen`: a tail-drop FIFO at a fixed rate, whose departures are known on arrival;
-//! - `steady`: any other queue at a fixed rate, where the wire does nothing;
-//! - `serial`: any queue, at a rate, on a timer (`pace`) or at a pace that varies (`pacer`);
-//! - `outlet`: a place at a medium that stations contend for; its `contention` decides when packets leave;
-//! - `radio`: a user's place in a `cell`, whose scheduler does;
+//! - `steady`: any other queue at a fixed rate, with a wire that does nothing;
+//! - `serial`: any queue, at a rate, on a timer (`pace`) or at a varying rate (`pacer`);
+//! - `outlet`: a queue at a medium for which stations contend; `contention` decides when packets leave;
+//! - `radio`: a user of a `cell`; the cell's scheduler decides when packets leave;
 //! - `tunnel`: another flow's connection, whose stream carries the packets.
 //!
-//! What a packet meets before the queue is a `gate`, which stands before any of the first four: ECN bleaching and a `policer`.
+//! A `gate` may precede the queue with any of the first four services: ECN bleaching and a `policer`.
 //!
-//! What every link has stands in `interface`: queue, counts, conservation, the pipe and its `wire`. A file uses only
-//! those before it in this order: `api`, `acks`, `netem`, `signals`, `wire`, `interface`, `serve`, the seven, `gate`, `service`, `build`, `turns`, `contention`, `cell`, `channel`.
+//! `interface` has what every link needs: queue, counts, conservation, the pipe and its `wire`. A file uses only those
+//! before it in this order: `api`, `acks`, `netem`, `signals`, `wire`, `interface`, `serve`, the seven, `gate`,
+//! `service`, `build`, `turns`, `contention`, `cell`, `channel`.
 
 mod acks;
 mod api;

@@ -1,18 +1,18 @@
-//! What a link asks of its host, and what it counts.
+//! The interface between a link and its host, and the link's counters.
 
 use crate::packet::{Acknowledgement, Packet};
 use crate::queue::{Backlog, DropReason};
 use crate::time::{Bytes, Duration, Time};
 
-/// The longest delay a link may have; more is a mistake of units.
+/// Limit on a link's delay; a longer one is a mistake of units.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(86_400);
-/// The fastest rate a link may have: a thousand times today's fastest port.
+/// Limit on a link's rate: a thousand times today's fastest port.
 pub const FASTEST: u64 = 1_000_000_000_000_000;
 
-/// Sees what happens in a link's queue, at the time it happens; every method defaults to nothing and then costs
-/// nothing. `backlog` is what the queue holds after the event.
+/// Observes the events in a link's queue, at the times when they happen. Every method is empty by default and then
+/// costs nothing. `backlog` is the backlog after the event.
 pub trait Watch {
-    /// What follows happens at link number `link`: said by a channel, which works for several.
+    /// The following events are of link number `link`. A channel calls this, because it serves several links.
     #[inline]
     fn turn_to(&mut self, _link: u32) {}
     /// `packet` joined the queue.
@@ -21,18 +21,18 @@ pub trait Watch {
     /// `packet` left the queue and its transmission began.
     #[inline]
     fn on_dequeue(&mut self, _at: Time, _packet: &Packet, _backlog: Backlog) {}
-    /// The last bit of `packet` left the serialiser, at a link that reports departures.
+    /// The last bit of `packet` left the serialiser; only links that report departures call this.
     #[inline]
     fn on_departure(&mut self, _packet: &Packet) {}
-    /// `packet` was dropped, from the queue, on arrival at it, or on the wire.
+    /// `packet` was dropped: from the queue, on arrival at it, or on the wire.
     #[inline]
     fn on_drop(&mut self, _at: Time, _packet: &Packet, _backlog: Backlog, _reason: DropReason) {}
-    /// The wire damaged `packet`, which goes on.
+    /// The wire damaged `packet`, which continues.
     fn on_damage(&mut self, _packet: &Packet) {}
     /// `packet` was marked CE.
     #[inline]
     fn on_mark(&mut self, _at: Time, _packet: &Packet, _backlog: Backlog) {}
-    /// What `packet` acknowledges: asked by a wire or a queue that handles acknowledgements. `None`: it is no TCP, or a SYN.
+    /// The acknowledgement in `packet`, for a wire or a queue that handles ACKs. `None` if it is not TCP, or is a SYN.
     fn acknowledgement(&self, _packet: &Packet) -> Option<Acknowledgement> {
         None
     }
@@ -41,22 +41,22 @@ pub trait Watch {
 /// A watch that records nothing.
 impl Watch for () {}
 
-/// Owns what packets carry, and takes those that arrive.
+/// Owns the contents of packets, and receives those that arrive.
 pub trait Host: Watch {
     /// `packet` arrived at the far end at `due`.
     fn deliver(&mut self, due: Time, packet: Packet);
-    /// The wire doubled `packet`: give its copy a slot of its own.
+    /// The wire duplicated `packet`: gives the copy a slot of its own.
     fn duplicate(&mut self, packet: &Packet) -> Packet;
 }
 
-/// What a link has done so far.
+/// Counters of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkCount {
-    /// Packets pushed.
+    /// Packets that entered the link.
     pub arrived: u64,
-    /// Bytes of packets pushed.
+    /// Bytes of packets that entered the link.
     pub arrived_bytes: Bytes,
-    /// Packets that came out at the far end.
+    /// Packets that arrived at the far end.
     pub delivered: u64,
     /// Bytes of packets delivered.
     pub delivered_bytes: Bytes,
@@ -68,8 +68,8 @@ pub struct LinkCount {
     pub marked: u64,
     /// Bytes of packets marked.
     pub marked_bytes: Bytes,
-    /// Copies the wire made.
+    /// Copies that the wire made.
     pub duplicated: u64,
-    /// Bytes of copies made.
+    /// Bytes of those copies.
     pub duplicated_bytes: Bytes,
 }

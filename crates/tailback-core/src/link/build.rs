@@ -1,4 +1,4 @@
-//! A link from its description.
+//! Builds a link from its description.
 
 use super::api::{FASTEST, LONGEST_DELAY};
 use super::foreseen::Foreseen;
@@ -25,10 +25,10 @@ use crate::rng::Stream;
 use crate::scenario::{LinkSpec, MediumSpec, QueueSpec, ScenarioError};
 use crate::time::{Duration, Rate};
 
-/// The fastest timer.
+/// Limit on the frequency of a timer.
 const FASTEST_TICK: u32 = 1_000_000;
 
-/// What will serve the queue.
+/// The future service of the queue.
 enum Served {
     Instantly,
     At(Rate),
@@ -39,12 +39,12 @@ enum Served {
 }
 
 impl Link {
-    /// The link that `spec`, number `index` of the scenario, describes.
+    /// Builds link number `index` of the scenario from `spec`.
     pub fn build(spec: &LinkSpec, index: usize, seed: u64) -> Result<Self, ScenarioError> {
         Link::build_within(spec, index, seed, Context::default())
     }
 
-    /// As [`Link::build`], with what its queue may know beyond the link.
+    /// As [`Link::build`], with information for its queue beyond the link.
     pub fn build_within(
         spec: &LinkSpec,
         index: usize,
@@ -80,7 +80,7 @@ impl Link {
         Ok(Link::new(interface, service, rate))
     }
 
-    /// An error if a packet of `bytes` could never cross the link, number `index`, built from `spec`.
+    /// An error if no packet of `bytes` could ever cross link number `index`, built from `spec`.
     pub fn must_take(&self, spec: &LinkSpec, index: usize, bytes: u32) -> Result<(), ScenarioError> {
         if !self.gate().is_none_or(|gate| gate.may_admit(bytes)) {
             let burst = spec.policer.as_ref().map_or(0, |policer| policer.burst_bytes);
@@ -111,7 +111,7 @@ fn check_numbers(spec: &LinkSpec, index: usize) -> Result<(), ScenarioError> {
     check_framing(spec, index)
 }
 
-/// An error if the link's framing is out of range, or nothing of its own counts it.
+/// An error if the link's framing is out of range, or if the link has no rate of its own to which framing applies.
 fn check_framing(spec: &LinkSpec, index: usize) -> Result<(), ScenarioError> {
     let Framing { overhead, mpu, .. } = spec.framing;
     let (least, most) = Framing::OVERHEAD;
@@ -165,7 +165,7 @@ impl Served {
         Ok(served)
     }
 
-    /// An error if something about the link does not go with its medium.
+    /// An error if a setting of the link conflicts with its medium.
     fn check_medium(&self, spec: &LinkSpec, medium: &MediumSpec, index: usize) -> Result<(), ScenarioError> {
         if matches!(self, Served::Shared(_) | Served::Scheduled(_) | Served::Carried(_))
             && !spec.schedule.is_empty()
@@ -189,7 +189,7 @@ impl Served {
         }
     }
 
-    /// An error if something else takes packets past what would stand before the queue.
+    /// An error if a gate is set on a link whose medium takes packets past it.
     fn demand_own_queue(&self, spec: &LinkSpec, index: usize) -> Result<(), ScenarioError> {
         let what = match self {
             Served::Carried(_) => "a tunnel",
@@ -205,7 +205,7 @@ impl Served {
         Err(refusal(index, field, gate, &problem, fix))
     }
 
-    /// An error if the queue holds packets back that the medium has room for.
+    /// An error if the queue is a shaper, which could hold packets back when the medium has room.
     fn demand_no_shaper(&self, spec: &LinkSpec, index: usize, queue: &Queue) -> Result<(), ScenarioError> {
         let why = match self {
             Served::Carried(_) => "a shaper cannot hold back packets for which the socket has room",
@@ -221,7 +221,7 @@ impl Served {
         Ok(())
     }
 
-    /// The rate it has alone, on average; `None`: it has none of its own.
+    /// Average rate without competition; `None`: the link has no rate of its own.
     fn nominal(&self) -> Option<Rate> {
         match self {
             Served::Instantly | Served::Carried(_) => None,

@@ -1,8 +1,9 @@
-//! A carrier that a cell's scheduler shares out, slot by slot.
+//! A cell's carrier, which a scheduler divides among users slot by slot.
 //!
-//! Law: in every slot repetitions that are due have their share of the carrier first. The rest goes to the users with something
-//! to send, in order of r/R. Here r is what the carrier would give a user in this slot. R is an average of what it was given:
-//! R ← (1 − 1/T)R + b/T for b bits in a slot. Each takes as much as it has; what is left goes to the next.
+//! Law: in every slot, repetitions that are due get their share of the carrier first. The rest goes to the backlogged
+//! users in descending order of r/R. Here r is what the carrier could give a user in this slot, and R is an average of
+//! what it was given: R ← (1 − 1/T)R + b/T for b bits in a slot. Each user takes as much as it needs; the remainder
+//! goes to the next.
 //!
 //! Source: Jalali, Padovani and Pankaj, "Data throughput of CDMA-HDR", VTC 2000 (proportional fair scheduling). Kelly,
 //! "Charging and rate control for elastic traffic", ETT 8 (1997). Viswanath, Tse and Laroia, IEEE Transactions on Information
@@ -19,29 +20,29 @@ use crate::queue::Fate;
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
 
-/// What the scheduler keeps of a user.
+/// The scheduler's state for a user.
 #[derive(Clone, Debug)]
 struct Account {
     link: u32,
-    /// Bits a slot, averaged.
+    /// Average bits per slot.
     average: f64,
-    /// The last slot it was given something.
+    /// One more than the number of the last slot in which it was served.
     served: u64,
 }
 
-/// A cell's carrier.
+/// A cell's carrier, with its scheduler.
 #[derive(Clone, Debug)]
 pub struct Cell {
     carrier: Carrier,
     accounts: Vec<Account>,
-    /// Shares of later slots that repetitions take.
+    /// Shares of later slots that are reserved for repetitions.
     reserved: BTreeMap<u64, f64>,
-    /// The next slot that may be granted.
+    /// Number of the next slot that may be granted.
     next: u64,
     step: Time,
 }
 
-/// The least average, in bits a slot, so that a ratio exists.
+/// Lower bound on the average, in bits per slot, so that the ratio exists.
 const LEAST: f64 = 1e-3;
 
 impl Cell {
@@ -50,7 +51,7 @@ impl Cell {
         Cell { carrier, accounts: Vec::new(), reserved: BTreeMap::new(), next: 0, step: Time::NEVER }
     }
 
-    /// Link number `number` joins; `name` is the channel's.
+    /// Adds link number `number`; `name` is the channel's.
     pub fn admit(&mut self, number: usize, name: &str, link: &mut Link) -> Result<(), ScenarioError> {
         let (_, radio) = link.at_cell().expect("in a cell");
         if radio.user.carrier() != self.carrier {
@@ -65,7 +66,7 @@ impl Cell {
         Ok(())
     }
 
-    /// The link whose element in the schedule stands for the cell.
+    /// The link whose element in the schedule represents the cell.
     pub fn element(&self) -> u32 {
         self.accounts[0].link
     }
@@ -125,7 +126,7 @@ impl Cell {
         Time::ZERO + self.carrier.slot * number
     }
 
-    /// The next slot from `now` on, if a user has something to send.
+    /// Schedules the next slot from `now` on, if a user is backlogged.
     fn plan(&mut self, links: &mut [Link], now: Time) {
         let is_wanted = self.accounts.iter().any(|it| links[it.link as usize].has_something());
         self.step = Time::NEVER;
@@ -135,7 +136,7 @@ impl Cell {
         }
     }
 
-    /// Share out the slot that begins at `at`.
+    /// Divides the slot that begins at `at` among the users.
     fn grant(&mut self, links: &mut [Link], at: Time, fate: &mut Fate, watch: &mut impl Watch) {
         let number = at.as_ps() / self.carrier.slot.as_ps();
         self.forget(number - self.next);
@@ -187,7 +188,7 @@ impl Cell {
         }
     }
 
-    /// Slots without a grant.
+    /// Lowers the averages for slots without a grant.
     fn forget(&mut self, slots: u64) {
         if slots > 0 {
             let kept = math::powf(1.0 - 1.0 / self.carrier.memory, slots as f64);
@@ -198,7 +199,7 @@ impl Cell {
     }
 }
 
-/// Take `share` of the first slots from `slot` on that have some left.
+/// Reserves `share` of a slot for a repetition: in the first slots from `slot` on with capacity left.
 fn reserve(reserved: &mut BTreeMap<u64, f64>, mut slot: u64, mut share: f64) {
     while share > 0.0 {
         let taken = reserved.entry(slot).or_insert(0.0);

@@ -1,4 +1,4 @@
-//! A medium that several links share: stations contend for it, or a cell's scheduler grants it.
+//! A medium shared by several links: stations contend for it, or a cell's scheduler grants it.
 
 use super::api::{Host, Watch};
 use super::cell::Cell;
@@ -12,13 +12,13 @@ use crate::time::Time;
 /// A shared medium. The engine arms one wake for all its links.
 #[derive(Clone, Debug)]
 pub enum Channel {
-    /// Stations contend.
+    /// A medium for which stations contend.
     Contention(Contention),
-    /// A scheduler grants.
+    /// A cell, whose scheduler grants slots.
     Cell(Cell),
 }
 
-/// The channels of a network; the links are given their numbers.
+/// Builds the channels of a network, and assigns their numbers to the links.
 pub fn build(specs: &[LinkSpec], links: &mut [Link], seed: u64) -> Result<Vec<Channel>, ScenarioError> {
     let mut channels: Vec<Channel> = Vec::new();
     let mut names: Vec<&str> = Vec::new();
@@ -73,7 +73,7 @@ macro_rules! each {
 }
 
 impl Channel {
-    /// The link whose element in the schedule stands for the channel.
+    /// The link whose element in the schedule represents the channel.
     pub fn element(&self) -> u32 {
         each!(self, it => it.element())
     }

@@ -1,22 +1,22 @@
-//! A medium that stations contend for: carrier sense, backoff by slots, collisions, retries.
+//! A medium for which stations contend: carrier sense, slotted backoff, collisions, retries.
 //!
-//! Law: when the medium falls silent, stations with something to send wait a gap and then count slots. A station that has
-//! counted its backoff down sends; the others keep what is left of theirs. Stations that reach zero in the same slot
-//! collide. A backoff is uniform in 0..=CW; CW grows with every failure and starts again after a success. A station
-//! that has lost the race may in addition widen its window unasked (the deferral counter of HomePlug AV).
+//! Law: when the medium becomes idle, backlogged stations wait for a gap and then count slots. A station whose backoff
+//! reaches zero sends; the others keep their remaining backoff. Stations that reach zero in the same slot collide. A
+//! backoff is uniform in 0..=CW; CW grows with every failure and is reset by a success. In addition, a station that
+//! loses the race may widen its window (the deferral counter of HomePlug AV).
 //!
-//! A station is a node: the links of one channel that leave the same node share its transmitter and send in turn (`turns`),
-//! unless their medium says otherwise. A station of an EDCA medium waits slots of its access category before it counts. The
-//! links keep their queues, counts and delays; the channel moves packets from the queue to the air and from there
-//! onto the link's own pipe. It acts at due times like a link, and the engine arms one wake for all its links.
+//! A station is a node: links of one channel that leave the same node share its transmitter and take turns (`turns`),
+//! unless their medium sets another order. A station of an EDCA medium waits additional slots for its access category.
+//! Links keep their queues, counts and delays; the channel moves packets from the queue to the air and then into the
+//! link's own pipe. It acts at due times like a link, and the engine arms one wake for all its links.
 //!
 //! Source: IEEE 802.11-2012 section 9.3 (DCF); IEEE 1901-2010 section 14 as modelled by Vlachou, Banchs, Herzen and
-//! Thiran, "On the MAC for power-line communications", ICNP 2014. What the counting of slots should give: Bianchi, IEEE
+//! Thiran, "On the MAC for power-line communications", ICNP 2014. Expected results of slotted backoff: Bianchi, IEEE
 //! JSAC 18(3) (2000); Bianchi and Tinnirello, IEEE Communications Letters 14(7) (2010).
 //!
 //! Differs from the source:
-//! - All stations hear each other: no hidden stations, no capture.
-//! - A failed exchange keeps everybody away for the same gap, sender included.
+//! - All stations hear each other: there are no hidden stations and no capture.
+//! - After a failed exchange all stations wait for the same gap, the sender included.
 
 use super::api::{Host, Watch};
 use super::serve::Serve;
@@ -34,49 +34,49 @@ use crate::time::{Duration, Time};
 #[derive(Clone, Debug)]
 struct Station {
     name: String,
-    /// Its links, and whose turn it is.
+    /// Its links, and the order in which they send.
     links: Vec<u32>,
     turns: Turns,
-    /// Contention windows by number of failures, and slots that it waits each time before it counts.
+    /// Contention windows by number of failures, and the slots of its access category before each countdown.
     windows: Vec<u32>,
     wait: u64,
-    /// Slots after the gap at which the station may send; what it waits before it counts is among them.
+    /// Slot after the gap in which the station may send, including the slots of its access category.
     backoff: u64,
     stage: usize,
     deferral: u32,
-    /// The station has something to send.
+    /// Whether the station contends: it has something to send.
     is_ready: bool,
-    /// The station may not begin to send before this.
+    /// The station may not send before this time.
     stalled_until: Time,
     stream: Stream,
 }
 
-/// A transmission under way.
+/// A current transmission.
 #[derive(Clone, Copy, Debug)]
 struct Sender {
     station: usize,
     link: u32,
-    /// Of the link among its station's.
+    /// Position of the link in its station.
     place: usize,
     air: Air,
 }
 
-/// A medium that stations contend for.
+/// A medium for which stations contend.
 #[derive(Clone, Debug)]
 pub struct Contention {
     links: Vec<u32>,
     stations: Vec<Station>,
     rules: Rules,
-    /// The first slot since the medium fell silent.
+    /// Time of the first slot since the medium became idle.
     counting_from: Time,
     on_air: Vec<Sender>,
     began: Time,
-    /// When a transmission ends, or the next begins.
+    /// When the current transmission ends, or the next one begins.
     step: Time,
 }
 
 impl Contention {
-    /// A medium of these rules without stations.
+    /// A medium with these rules and no stations.
     pub fn new(rules: Rules) -> Self {
         let counting_from =
             Time::ZERO + rules.beacon.map_or(Duration::ZERO, |(_, length)| length) + rules.gap;
@@ -91,7 +91,7 @@ impl Contention {
         }
     }
 
-    /// Link number `number`, described by `spec`, joins; `name` is the medium's.
+    /// Adds link number `number`, described by `spec`; `name` is the medium's.
     pub fn admit(
         &mut self,
         spec: &LinkSpec,
@@ -133,7 +133,7 @@ impl Contention {
         Ok(())
     }
 
-    /// The numbers of the link's station and of its place there; `None` if the station's other links are set otherwise.
+    /// The link's station and its position there; `None` if the station's other links have different settings.
     fn join(
         &mut self,
         node: &str,
@@ -173,7 +173,7 @@ impl Contention {
         Some(((self.stations.len() - 1) as u32, place as u32))
     }
 
-    /// Finds for each link the one that its receiver sends back over.
+    /// Finds for each link the link in the reverse direction.
     pub fn pair(&mut self, specs: &[LinkSpec], links: &mut [Link]) {
         for &link in &self.links {
             let here = &specs[link as usize];
@@ -189,7 +189,7 @@ impl Contention {
         }
     }
 
-    /// The link whose element in the schedule stands for the channel.
+    /// The link whose element in the schedule represents the channel.
     pub fn element(&self) -> u32 {
         self.links[0]
     }
@@ -257,7 +257,7 @@ impl Contention {
         }
     }
 
-    /// Do the links of a station hold together what they may?
+    /// Whether the links of a station together hold as many packets as they may.
     fn is_full(&self, station: usize, links: &mut [Link]) -> bool {
         let station = &self.stations[station];
         let Order::Fifo { limit, .. } = station.turns.order() else { return false };
@@ -265,7 +265,7 @@ impl Contention {
         held >= limit
     }
 
-    /// A station that had nothing to send has something from `now` on.
+    /// A station without packets has some from `now` on: starts its contention.
     fn get_ready(&mut self, number: usize, now: Time) {
         let is_silent = self.on_air.is_empty() && now >= self.counting_from;
         let passed = if is_silent {
@@ -284,7 +284,7 @@ impl Contention {
         }
     }
 
-    /// When the next transmission begins, the medium being silent.
+    /// Schedules the next transmission, if the medium is idle.
     fn plan(&mut self) {
         if !self.on_air.is_empty() {
             return;
@@ -295,7 +295,7 @@ impl Contention {
         self.step = self.stations.iter().map(|station| station.stalled_until).fold(first, Time::min);
     }
 
-    /// Stations whose stall is over by `at` contend again.
+    /// Stations whose stall has ended by `at` contend again.
     fn end_stalls(&mut self, at: Time) {
         for number in 0..self.stations.len() {
             let station = &mut self.stations[number];
@@ -308,7 +308,7 @@ impl Contention {
         }
     }
 
-    /// The slot at `at` belongs to the stations that have counted down to it.
+    /// Lets the stations send whose backoff ends in the slot at `at`.
     fn transmit(&mut self, links: &mut [Link], at: Time, fate: &mut Fate, watch: &mut impl Watch) {
         self.end_stalls(at);
         if at < self.counting_from {
@@ -320,7 +320,7 @@ impl Contention {
             if self.stations[number].is_ready && self.stations[number].backoff == slot {
                 match self.load(number, links, at, fate, watch) {
                     Some(sender) => senders.push(sender),
-                    // Its queue has dropped everything, or what it has may not begin.
+                    // Its queue dropped everything, or its packets may not be sent yet.
                     None => self.stations[number].is_ready = false,
                 }
             }
@@ -348,7 +348,7 @@ impl Contention {
         (self.on_air, self.began, self.step) = (senders, at, at + lasts);
     }
 
-    /// The end of the beacon's silence, if an exchange of this length begun at `at` would run into it.
+    /// End of the beacon's silence, if an exchange of this length that begins at `at` would overlap it.
     fn beacon_within(&self, at: Time, length: Duration) -> Option<Time> {
         let (period, silence) = self.rules.beacon?;
         let started = at.as_ps() / period.as_ps();
@@ -360,7 +360,7 @@ impl Contention {
         (at + length > next).then(|| next + silence)
     }
 
-    /// Fill the air of the station whose turn it is; `None` if it has nothing after all.
+    /// Builds the transmission of a station; `None` if it has nothing to send after all.
     fn load(
         &mut self,
         number: usize,
@@ -387,7 +387,7 @@ impl Contention {
         None
     }
 
-    /// Move packets, first come first, into the driver of a station that has one.
+    /// Moves packets into the driver of a station that has one, in order of arrival.
     fn fill_driver(
         &self,
         number: usize,
@@ -415,7 +415,7 @@ impl Contention {
         }
     }
 
-    /// The data of the transmission under way has ended at `at`.
+    /// The data of the current transmission ended at `at`: evaluates it, and begins the next contention.
     fn finish(&mut self, links: &mut [Link], at: Time, fate: &mut Fate, watch: &mut impl Watch) {
         let senders = std::mem::take(&mut self.on_air);
         let is_alone = senders.len() == 1;
@@ -452,13 +452,13 @@ impl Contention {
 }
 
 impl Station {
-    /// A new backoff of this stage's window, counted from slot `from`.
+    /// Draws a new backoff from the window of this stage, counted from slot `from`.
     fn draw(&mut self, rules: &Rules, from: u64) {
         self.backoff = from + self.wait + self.stream.below(u64::from(self.windows[self.stage]) + 1);
         self.deferral = rules.deferrals.get(self.stage).copied().unwrap_or(0);
     }
 
-    /// Another station began in this slot.
+    /// Another station began to send in this slot: updates the backoff.
     fn lose_race(&mut self, slot: u64, rules: &Rules) {
         let counted = slot.saturating_sub(self.wait) + u64::from(rules.counts_busy);
         self.backoff = self.backoff.saturating_sub(counted).max(self.wait);

@@ -1,14 +1,15 @@
-//! A tail-drop FIFO at a fixed rate: when a packet joins it, all of its future is known.
+//! A tail-drop FIFO at a fixed rate: the departure of every packet is known when it joins.
 //!
-//! Law: it begins to be sent when the one before it ends, at f, and arrives at f + 8L/C + D. So it goes straight into
-//! the pipe with its due time, behind those that still wait, and nothing is moved from queue to serialiser to pipe.
-//! The last `queued.packets` entries of the pipe wait; the one before them, if `step` is set, is being sent.
+//! Law: transmission begins when that of the previous packet ends, at f, and the packet arrives at f + 8L/C + D. So it
+//! goes straight into the pipe with its due time, behind those that still wait; nothing moves from queue to serialiser
+//! to pipe.
+//! The last `queued.packets` entries of the pipe wait; if `step` is set, the entry before them is being sent.
 //!
-//! A wire that loses draws once a packet, in the order of departures, which here is the order of joining. So a packet's
-//! fate is drawn when it joins; the packet is lost when it departs, as everywhere else. A wire that holds packets back
-//! (jitter, reordering) knows their order only when they depart, and has a `serial` link.
+//! A lossy wire draws once per packet in order of departure, which here is the order of joining. So a packet's fate is
+//! drawn when it joins, and the packet is lost when it departs, as in other services. A wire that delays packets
+//! individually (jitter, reordering) knows their order only when they depart, so it needs a `serial` link.
 //!
-//! Everybody else asks the queue at each departure (`serial`); a test holds the two side by side.
+//! All other links ask the queue at each departure (`serial`); a test compares the two.
 
 use std::collections::VecDeque;
 
@@ -21,18 +22,18 @@ use crate::queue::fifo::TailDrop;
 use crate::queue::{Backlog, DropReason, Fate};
 use crate::time::{Bytes, Duration, Time};
 
-/// A serialiser that knows each departure on arrival; the interface's queue stays empty.
+/// A serialiser that computes each departure on arrival; the interface's queue stays empty.
 #[derive(Clone, Debug)]
 pub struct Foreseen {
     limit: TailDrop,
     pub serialiser: Serialiser,
-    /// When the packet being sent has been; [`Time::NEVER`] if none is.
+    /// When the current transmission ends; [`Time::NEVER`] if idle.
     step: Time,
-    /// Bytes of that packet; 0 if there is none.
+    /// Bytes of the packet being sent; 0 if idle.
     sending: u32,
-    /// When all that is held now has been sent.
+    /// When everything now in the link will have been sent.
     free_at: Time,
-    /// Packets that have joined, as far as a wire draws for them, and the numbers of those that it will lose.
+    /// Number of packets drawn for by the wire, and the numbers of those that it will lose.
     joined: u64,
     lost: VecDeque<u64>,
 }
@@ -50,13 +51,13 @@ impl Foreseen {
         }
     }
 
-    /// Is a departure due by `now`?
+    /// Whether a departure is due by `now`.
     #[inline]
     pub fn is_due(&self, now: Time) -> bool {
         self.step <= now
     }
 
-    /// The transmission of the first that waits begins.
+    /// Begins to send the first waiting packet.
     #[inline]
     fn begin_next(&mut self, of: &mut Interface, at: Time, watch: &mut impl Watch) {
         let (due, packet) = of.pipe[of.pipe.len() - of.queued.packets as usize];
@@ -70,7 +71,7 @@ impl Foreseen {
         self.sending = packet.bytes;
     }
 
-    /// Draw the fate of the packet that joins.
+    /// Draws the fate of the packet that joins.
     #[inline]
     fn draw(&mut self, of: &mut Interface, bytes: u32) {
         if let Some(wire) = &mut of.wire {
@@ -81,13 +82,13 @@ impl Foreseen {
         }
     }
 
-    /// Is the packet being sent lost once it has departed?
+    /// Whether the packet being sent will be lost when it departs.
     #[inline]
     fn loses(&self, of: &Interface) -> bool {
         self.lost.front().is_some_and(|number| *number + 1 + u64::from(of.queued.packets) == self.joined)
     }
 
-    /// The packet being sent departs, and is lost.
+    /// Loses the packet being sent as it departs.
     #[cold]
     fn lose(&mut self, of: &mut Interface, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
         self.lost.pop_front();
@@ -109,7 +110,7 @@ impl Serve for Foreseen {
         let bytes = Bytes::from(packet.bytes);
         of.pipe_bytes += bytes;
         if self.step == Time::NEVER {
-            // It joins an empty queue and leaves it at once.
+            // It finds the queue empty, so it joins and leaves at once.
             watch.on_enqueue(now, &packet, Backlog { packets: 1, bytes });
             watch.on_dequeue(now, &packet, of.queued);
             self.free_at = now + transmission;
@@ -144,13 +145,13 @@ impl Serve for Foreseen {
         }
     }
 
-    /// Nothing that is under way will be lost, so what comes first stays first.
+    /// If no packet in the pipe will be lost, the first arrival stays the same.
     #[inline]
     fn keeps_wake(&self, of: &Interface) -> bool {
         of.is_under_way() && self.lost.is_empty()
     }
 
-    /// All of it is in the pipe.
+    /// Nothing: all packets are in the pipe.
     fn between(&self) -> Backlog {
         Backlog::default()
     }

@@ -1,4 +1,4 @@
-//! No rate: a packet that comes in goes onto the wire at once, and no queue forms.
+//! A link without a rate: a packet goes onto the wire at once, and no queue forms.
 
 use super::api::Watch;
 use super::interface::Interface;
@@ -10,7 +10,7 @@ use crate::queue::{Backlog, Fate};
 /// A link without a rate.
 #[derive(Clone, Debug)]
 pub struct Instant {
-    /// Its delay is counted on a timer.
+    /// Timer on whose ticks the delay is counted, if any.
     pub ticks: Option<Ticks>,
 }
 

@@ -1,4 +1,4 @@
-//! What every link has, whatever serves its queue: the queue, counts, and the pipe to the far end.
+//! The part that all links have, whatever their service: the queue, counts, and the pipe to the far end.
 
 use std::collections::VecDeque;
 
@@ -15,26 +15,27 @@ use crate::time::{Bytes, Duration, Time};
 pub struct Interface {
     pub name: String,
     pub queue: Queue,
-    /// The queue looks at acknowledgements.
+    /// Whether the queue reads acknowledgements.
     reads_acks: bool,
-    /// What the queue said it holds when it was last touched.
+    /// The queue's backlog after the last operation on it.
     pub queued: Backlog,
     pub delay: Duration,
-    /// Packets under way by due time; foreseen, those that wait and the one being sent stand behind them.
+    /// Packets on the way, by due time. A `foreseen` service also keeps the waiting packets and the one being sent
+    /// here, at the end.
     pub pipe: VecDeque<(Time, Packet)>,
     pub pipe_bytes: Bytes,
     pub wire: Option<Box<Wire>>,
-    /// A sender's host looks at its queue: it wakes for every departure and reports it.
+    /// Whether the link wakes for every departure and reports it, for a sender that limits its bytes in the queue.
     pub reports: bool,
     count: LinkCount,
-    /// What the counts say is here: each of them changes together with it.
+    /// Packets in the link according to the counts, updated with each of them.
     inside: Backlog,
     /// The time of the last call.
     pub now: Time,
-    /// Packets may have come in at times that are yet to be: see [`Self::look_at`].
+    /// Whether packets may have entered at later times than the host's clock: see [`Self::look_at`].
     pub runs_ahead: bool,
     pub busy: Duration,
-    /// Bytes held since `held_since`, and the sum of bytes × picoseconds before that.
+    /// Backlog in bytes since `held_since`, and the sum of bytes × picoseconds before that.
     held: Bytes,
     held_since: Time,
     held_integral: u128,
@@ -65,7 +66,7 @@ impl Interface {
         }
     }
 
-    /// The host calls at `now`.
+    /// Sets the time of a call by the host.
     #[inline(always)]
     pub fn turn_to(&mut self, now: Time) {
         assert!(
@@ -77,8 +78,8 @@ impl Interface {
         self.now = now;
     }
 
-    /// The host calls at `now` for what arrives at the far end by then; where packets come in ahead of that, the time stays
-    /// theirs.
+    /// Sets the time of a call that delivers arrivals at the far end up to `now`. If packets have entered ahead of
+    /// that, their later time stays.
     #[inline(always)]
     pub fn look_at(&mut self, now: Time) {
         if !(self.runs_ahead && now < self.now) {
@@ -86,7 +87,7 @@ impl Interface {
         }
     }
 
-    /// `packet` comes in at `now`.
+    /// Counts `packet`, which enters at `now`.
     #[inline(always)]
     pub fn arrive(&mut self, packet: &mut Packet, now: Time) {
         self.count.arrived += 1;
@@ -96,7 +97,7 @@ impl Interface {
         packet.enqueued = now;
     }
 
-    /// Offer `packet` to the queue.
+    /// Offers `packet` to the queue.
     #[inline(always)]
     pub fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
         if self.reads_acks {
@@ -119,7 +120,7 @@ impl Interface {
         }
     }
 
-    /// An arrival with consequences: first others go to make room, then it joins, then it is marked.
+    /// Reports an arrival with drops or marks: first the drops that made room, then the arrival, then its mark.
     #[cold]
     fn report_enqueue(
         &mut self,
@@ -132,7 +133,7 @@ impl Interface {
     ) {
         let is_refused = drops.iter().any(|(dropped, _)| dropped.slot == packet.slot);
         if is_refused {
-            // It never joined: its own drop must not be taken from what the queue held.
+            // The packet never joined, so its own drop must not reduce the backlog that was there.
             let with_it = plus(before, &packet);
             self.report(now, with_it, drops, marks, watch);
         } else {
@@ -142,7 +143,7 @@ impl Interface {
         }
     }
 
-    /// Count drops and marks and show them to the watcher, each with the backlog it left behind.
+    /// Counts drops and marks and reports them, each with the backlog after it.
     #[cold]
     fn report(
         &mut self,
@@ -165,12 +166,12 @@ impl Interface {
         }
     }
 
-    /// The next packet, if the queue gives one.
+    /// Takes the next packet, if the queue returns one.
     pub fn take(&mut self, at: Time, fate: &mut Fate, watch: &mut impl Watch) -> Option<Packet> {
         self.take_by(|queue, fate| queue.dequeue_reporting(at, fate), at, fate, watch)
     }
 
-    /// As [`Self::take`], and it is the one being transmitted from now on.
+    /// As [`Self::take`], for a packet that is transmitted from now on.
     #[inline(always)]
     pub fn take_to_send(&mut self, at: Time, fate: &mut Fate, watch: &mut impl Watch) -> Option<Packet> {
         self.take_by(|queue, fate| queue.dequeue_to_send(at, fate), at, fate, watch)
@@ -197,7 +198,7 @@ impl Interface {
         next
     }
 
-    /// `decide` gives the fates of packets in a queue that runs outside the engine.
+    /// Applies `decide` to a queue whose packets are decided about outside, and reports the drops.
     pub fn decide(&mut self, decide: impl FnOnce(&mut Outside), fate: &mut Fate, watch: &mut impl Watch) {
         let (before, drops) = (self.queued, fate.drops.len());
         if let Queue::Outside(queue) = &mut self.queue {
@@ -208,7 +209,7 @@ impl Interface {
         self.report(self.now, before, &fate.drops[drops..], &[], watch);
     }
 
-    /// The last bit of `packet` has left.
+    /// The last bit of `packet` has left the serialiser.
     #[inline]
     pub fn on_departure(&mut self, packet: &Packet, watch: &mut impl Watch) {
         if self.reports {
@@ -216,7 +217,7 @@ impl Interface {
         }
     }
 
-    /// `packet`, which left at `at`, goes over the wire and arrives at `due` if that does nothing to it.
+    /// Sends `packet`, which left at `at`, over the wire; it arrives at `due` unless the wire impairs it.
     #[inline(always)]
     pub fn send(&mut self, packet: Packet, at: Time, due: Time, fate: &mut Fate, watch: &mut impl Watch) {
         if self.wire.is_some() {
@@ -226,7 +227,7 @@ impl Interface {
         self.pipe_bytes += Bytes::from(packet.bytes);
     }
 
-    /// As `send`, over a wire that impairs.
+    /// As [`Self::send`], over a wire that impairs.
     fn pass(&mut self, packet: Packet, at: Time, due: Time, fate: &mut Fate, watch: &mut impl Watch) {
         let wire = self.wire.as_mut().expect("a wire");
         if wire.damages_next() {
@@ -252,7 +253,7 @@ impl Interface {
         self.pipe_bytes += Bytes::from(packet.bytes);
     }
 
-    /// As `pass`, over a wire that changes signals.
+    /// As [`Self::pass`], over a wire that changes ECN fields, delays or ACKs.
     fn pass_with_signals(
         &mut self,
         mut packet: Packet,
@@ -266,7 +267,7 @@ impl Interface {
         packet.ecn = signals.bleached(&packet);
         let drawn = signals.arrival(at, due);
         let due = match drawn {
-            // Neither jitter nor reorder goes with it, so all that the wire decides is loss.
+            // Such a wire has neither jitter nor reordering of its own, so loss is all that it decides.
             Some(_) if wire.loses_next(packet.bytes) => return self.lose(packet, at, fate, watch),
             Some(due) => due,
             None => match wire.pass(due, packet.bytes) {
@@ -293,7 +294,7 @@ impl Interface {
         }
     }
 
-    /// The acknowledgement in `slot`, which waits in the pipe, goes no further: a later one has replaced it.
+    /// Drops the ACK in `slot`, which waits in the pipe: a later one replaces it.
     fn thin(&mut self, slot: u32, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
         let place = self.pipe.iter().rposition(|(_, packet)| packet.slot == slot);
         if let Some((_, packet)) = place.and_then(|place| self.pipe.remove(place)) {
@@ -302,7 +303,7 @@ impl Interface {
         }
     }
 
-    /// Into the pipe, behind what arrives no later.
+    /// Inserts a packet into the pipe, behind all that arrive no later.
     fn put(&mut self, due: Time, packet: Packet) {
         let mut place = self.pipe.len();
         while place > 0 && self.pipe[place - 1].0 > due {
@@ -311,7 +312,8 @@ impl Interface {
         self.pipe.insert(place, (due, packet));
     }
 
-    /// The packet in `slot`, held back, has been overtaken often enough: it arrives right after the last at `due`.
+    /// The packet in `slot`, which was held back, has been overtaken often enough: it arrives directly after the last
+    /// one at `due`.
     #[cold]
     fn let_go(&mut self, slot: u32, due: Time) {
         let place = self.pipe.iter().rposition(|(latest, packet)| packet.slot == slot && *latest > due);
@@ -335,13 +337,13 @@ impl Interface {
         self.inside.bytes -= Bytes::from(packet.bytes);
     }
 
-    /// `packet` will never arrive.
+    /// Loses `packet` on the wire.
     #[cold]
     pub fn lose(&mut self, packet: Packet, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
         self.drop(packet, DropReason::Wire, at, fate, watch);
     }
 
-    /// `packet`, which is in no queue, is dropped.
+    /// Drops `packet`, which is not in the queue.
     #[cold]
     pub fn drop(
         &mut self,
@@ -356,7 +358,8 @@ impl Interface {
         watch.on_drop(at, &packet, self.queued, reason);
     }
 
-    /// Deliver what has arrived at the far end by `now`. Returns when the next to come arrives, see [`Self::next_arrival`].
+    /// Delivers everything that has arrived at the far end by `now`. Returns the time of the next arrival, see
+    /// [`Self::next_arrival`].
     #[inline(always)]
     pub fn hand_over(&mut self, now: Time, host: &mut impl Host) -> Time {
         loop {
@@ -375,7 +378,7 @@ impl Interface {
         }
     }
 
-    /// The first this many to arrive, of this many bytes together, are delivered, before their time.
+    /// Removes the first `packets` packets, of `bytes` in all, from the pipe as delivered, before their time.
     #[inline(always)]
     pub fn deliver_ahead(&mut self, packets: usize, bytes: Bytes) {
         self.pipe.drain(..packets);
@@ -398,13 +401,13 @@ impl Interface {
         host.deliver(due, copy);
     }
 
-    /// The first arrival at the far end to come; [`Time::NEVER`] if nothing is under way.
+    /// Time of the next arrival at the far end; [`Time::NEVER`] if the pipe is empty.
     #[inline]
     pub fn next_arrival(&self) -> Time {
         self.pipe.front().map_or(Time::NEVER, |&(due, _)| due)
     }
 
-    /// Is something on its way to the far end, and the only thing to wake for?
+    /// Whether the pipe is not empty and the link wakes only for arrivals.
     #[inline(always)]
     pub fn is_under_way(&self) -> bool {
         !self.pipe.is_empty() && !self.reports
@@ -415,13 +418,13 @@ impl Interface {
         self.wire.as_ref().is_some_and(|wire| wire.is_reordering())
     }
 
-    /// May what has not yet departed arrive before the link's delay is over?
+    /// Whether a packet that has not departed yet may arrive before the link's delay is over.
     #[inline]
     pub fn may_be_early(&self) -> bool {
         self.wire.as_ref().is_some_and(|wire| wire.may_be_early())
     }
 
-    /// The queue's backlog may have changed at `at`.
+    /// Records the queue's backlog, which may have changed at `at`.
     #[inline]
     pub fn note_backlog(&mut self, at: Time) {
         let held = self.queued.bytes;
@@ -433,41 +436,41 @@ impl Interface {
         }
     }
 
-    /// `packet`, which has waited `span`, leaves the queue: the same sum as that of [`Self::note_backlog`], by packets.
+    /// `packet` leaves the queue after waiting for `span`: adds to the same sum as [`Self::note_backlog`], per packet.
     #[inline]
     pub fn note_wait(&mut self, packet: &Packet, span: Duration) {
         self.held_integral += u128::from(packet.bytes) * u128::from(span.as_ps());
     }
 
-    /// The queue has grown to what it holds now.
+    /// Records the peak of the backlog after an increase.
     #[inline]
     pub fn note_growth(&mut self) {
         self.held_max = self.held_max.max(self.queued.bytes);
     }
 
-    /// The sum of bytes × picoseconds that [`Self::note_backlog`] has noted, until the last call.
+    /// The sum of bytes × picoseconds up to the last call.
     pub fn noted(&self) -> u128 {
         self.held_integral + self.held as u128 * self.now.since(self.held_since).as_ps() as u128
     }
 
-    /// The queue's bytes averaged over the time until the last call, if their sum over time is `integral`; 0 before any
-    /// time has passed.
+    /// Mean backlog in bytes up to the last call, given the sum `integral` of bytes × picoseconds; 0 before any time
+    /// has passed.
     pub fn backlog_mean(&self, integral: u128) -> f64 {
         let span = self.now.as_ps();
         if span == 0 { 0.0 } else { integral as f64 / span as f64 }
     }
 
-    /// The most bytes the queue has held.
+    /// Peak backlog of the queue in bytes.
     pub fn backlog_max(&self) -> Bytes {
         self.held_max
     }
 
-    /// What the link has done so far.
+    /// Counters of the link.
     pub fn count(&self) -> &LinkCount {
         &self.count
     }
 
-    /// Conservation, after each step: what came in went out, was dropped, or is here.
+    /// Checks conservation: packets that entered have arrived, were dropped, or are in the link.
     #[inline(always)]
     pub fn check(&self, resident: Backlog) {
         if self.inside != resident {
@@ -475,7 +478,7 @@ impl Interface {
         }
     }
 
-    /// The counts themselves say the same as their running difference.
+    /// Checks that the counts agree with `inside`.
     pub fn check_counts(&self) {
         let count = &self.count;
         let (came, went) = (count.arrived + count.duplicated, count.delivered + count.dropped);

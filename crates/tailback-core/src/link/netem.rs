@@ -1,4 +1,4 @@
-//! Jitter as Linux's netem has it: each packet's delay is drawn by itself, so packets overtake each other.
+//! Jitter as in Linux's netem: each packet's delay is drawn independently, so packets overtake each other.
 //!
 //! Law: a packet that leaves at t arrives at t + max(0, D + x), D being the link's delay. With σ the `jitter` in nanoseconds and r
 //! a random number of 32 bits, x is
@@ -7,16 +7,17 @@
 //!   quantiles, cut at ±4: of the normal distribution with mean 0 and deviation 1; of (p^(−1/3) − 3/2)·4/3 with p uniform in
 //!   (0, 1], Pareto's with exponent 3.
 //!
-//! With a correlation of c, r = (1 − c)·(a new number) + c·(the last r), in 32 bits. The law takes r modulo 2σ or 4096, that is,
-//! its low bits, in which next to nothing of the last r is left unless 2σ is near 2³² ns = 4.3 s. So in netem the delays are
-//! correlated next to not at all, whatever c says, and so they are here.
+//! With a correlation of c, r = (1 − c)·(a new number) + c·(the last r), in 32 bits. The law takes r modulo 2σ or 4096,
+//! that is, its low bits, in which almost nothing of the last r is left unless 2σ is near 2³² ns = 4.3 s. So netem's
+//! delays are almost uncorrelated whatever c is, and so are these.
 //!
 //! Source: Linux 6.1 net/sched/sch_netem.c (`tabledist`, `get_crandom`); iproute2 netem/, the programs that write `normal.dist` and
 //! `pareto.dist`; tc-netem(8), delay.
 //!
 //! Differs from the source:
 //! - The random numbers are this run's.
-//! - netem's own `limit` of 1000 packets does not exist; its `rate`, which makes it keep order, is the link's.
+//! - netem's own `limit` of 1000 packets does not exist; netem's `rate`, which makes it keep packets in order, is the
+//!   link's rate here.
 
 use std::sync::Arc;
 
@@ -25,34 +26,34 @@ use crate::rng::Stream;
 use crate::scenario::{Distribution, NetemSpec};
 use crate::time::{Duration, Time};
 
-/// Values of a table.
+/// Number of values in a table.
 const SIZE: usize = 4096;
-/// What stands for one jitter in a table.
+/// The table value that represents one jitter.
 const SCALE: i64 = 8192;
 /// The largest jitter that netem takes: its field is a signed integer of 32 bits, in nanoseconds.
 pub const LARGEST: Duration = Duration::from_ns(i32::MAX as u64);
 
-/// Delays drawn one by one.
+/// Delays drawn independently per packet.
 #[derive(Clone, Debug)]
 pub struct NetemJitter {
     /// Standard deviation in nanoseconds.
     sigma: i64,
     table: Option<Arc<[i16]>>,
-    /// Share of the last number in the next, in units of 2⁻³²; zero: none.
+    /// Correlation: share of the last number in the next, in units of 2⁻³²; zero: none.
     rho: u64,
     last: u64,
     stream: Stream,
 }
 
 impl NetemJitter {
-    /// As `spec` says, drawing from `stream`.
+    /// Builds the jitter of `spec`, drawing from `stream`.
     pub fn new(spec: &NetemSpec, mut stream: Stream) -> Self {
         let table = match spec.distribution {
             Distribution::Uniform => None,
             Distribution::Normal => Some(normal()),
             Distribution::Pareto => Some(pareto()),
         };
-        // tc writes a share as a number of 32 bits, the kernel adds one.
+        // tc encodes a share as a 32-bit number; the kernel adds one.
         let share = (spec.correlation * f64::from(u32::MAX)).round() as u64;
         let rho = if share == 0 { 0 } else { share + 1 };
         let last = stream.bits() >> 32;
@@ -70,7 +71,7 @@ impl NetemJitter {
         self.last
     }
 
-    /// The next deviation from the link's delay, in nanoseconds.
+    /// Draws the next deviation from the link's delay, in nanoseconds.
     fn deviation(&mut self) -> i64 {
         let random = self.random() as i64;
         match &self.table {
@@ -84,7 +85,7 @@ impl NetemJitter {
         }
     }
 
-    /// When the packet arrives that left at `at` and would arrive at `due` without jitter.
+    /// Arrival of a packet that left at `at` and would arrive at `due` without jitter.
     pub fn arrival(&mut self, at: Time, due: Time) -> Time {
         let deviation = self.deviation();
         let span = Duration::from_ns(deviation.unsigned_abs());
@@ -92,7 +93,7 @@ impl NetemJitter {
     }
 }
 
-/// A value of a table, cut to sixteen bits.
+/// A table value, limited to sixteen bits.
 fn cut(value: f64) -> i16 {
     (value * SCALE as f64).round().clamp(f64::from(i16::MIN), f64::from(i16::MAX)) as i16
 }
@@ -102,22 +103,22 @@ fn pareto() -> Arc<[i16]> {
     (0..SIZE).map(|index| cut((1.0 / math::cbrt(place(index)) - 1.5) * 4.0 / 3.0)).collect()
 }
 
-/// The steps in which the program that writes `normal.dist` goes along the distribution.
+/// Step width of the program that writes `normal.dist` along the distribution.
 const STEP: f64 = 0.000_05;
-/// Where the program that writes `normal.dist` begins.
+/// Start of the distribution in the program that writes `normal.dist`.
 const FIRST: f64 = -10.0;
 
 fn normal() -> Arc<[i16]> {
-    // Quantiles grow, so Newton's iteration for each begins at the one before.
+    // Quantiles increase, so Newton's iteration for each starts at the previous one.
     let mut x = -4.5;
     (0..SIZE)
         .map(|index| {
-            // An eighth: the program counts in quarters of a place, and takes the last of its steps that rounds to one.
+            // The eighth: the program counts in quarters of an entry, and takes the last step that rounds to one.
             let p = (index as f64 + 0.125) / SIZE as f64;
             for _ in 0..100 {
                 let density = math::exp(-0.5 * x * x) / (2.0 * std::f64::consts::PI).sqrt();
                 let step = (probability_below(x, density) - p) / density;
-                // Far out the tangent points beyond the answer.
+                // In the tails the tangent overshoots the solution.
                 x -= step.clamp(-0.5, 0.5);
                 if step.abs() < 1e-9 {
                     break;

@@ -1,4 +1,4 @@
-//! A link's place at a medium that stations contend for: frames in the air between the queue and the pipe.
+//! A link at a medium for which stations contend: frames in the air between the queue and the pipe.
 
 use std::collections::VecDeque;
 
@@ -11,27 +11,27 @@ use crate::packet::Packet;
 use crate::queue::{Backlog, Fate, QueueDiscipline};
 use crate::time::{Bytes, Time};
 
-/// A link's place at a channel, which decides when its packets leave.
+/// The service of a link at a channel, which decides when its packets leave.
 #[derive(Clone, Debug)]
 pub struct Outlet {
     access: Shared,
     frames: VecDeque<Frame>,
-    /// Packets in the driver, if packets wait there; none of them is a frame yet.
+    /// Packets in the driver, if the station has one; they are not in frames yet.
     staged: VecDeque<Packet>,
-    /// Of what is in the air, and in the driver.
+    /// Bytes in the air and in the driver.
     bytes: Bytes,
-    /// Numbers of its channel, of its station there, and of its place at that.
+    /// Number of its channel, its station there, and its position in that station.
     pub channel: u32,
     pub station: u32,
     pub place: u32,
-    /// The station and place of the link that its receiver sends back over.
+    /// Station and position of the link in the reverse direction.
     pub way_back: Option<(u32, u32)>,
-    /// Aggregates are filled from a driver, which the station fills from all its links.
+    /// Whether aggregates are built from a driver that the station fills from all its links.
     pub has_driver: bool,
 }
 
 impl Serve for Outlet {
-    /// What is in the air and in the driver.
+    /// Packets in the air and in the driver.
     fn between(&self) -> Backlog {
         Backlog { packets: (self.frames.len() + self.staged.len()) as u32, bytes: self.bytes }
     }
@@ -60,12 +60,12 @@ impl Outlet {
         self.access.rules()
     }
 
-    /// Is anything in its queue or in the air?
+    /// Whether packets are queued, in the driver or in the air.
     pub fn has_something(&self, of: &Interface) -> bool {
         of.queue.backlog().packets > 0 || !self.frames.is_empty() || !self.staged.is_empty()
     }
 
-    /// If what it has may not begin at `at`: when it may.
+    /// When the link may send, if it has packets but may not begin at `at`.
     pub fn stalled_until(&mut self, of: &Interface, at: Time) -> Option<Time> {
         if !self.has_something(of) {
             return None;
@@ -73,8 +73,8 @@ impl Outlet {
         self.access.silent_until(at)
     }
 
-    /// Move packets from the queue into the air as far as the aggregate takes them; how long sending them takes, if
-    /// there are any.
+    /// Moves packets from the queue into the air, as many as the aggregate takes. Returns the airtime, or `None` if
+    /// there are no packets.
     pub fn fill_air(
         &mut self,
         of: &mut Interface,
@@ -94,7 +94,7 @@ impl Outlet {
         (!self.frames.is_empty()).then(|| self.access.air(self.frames.make_contiguous()))
     }
 
-    /// Move a packet from the queue into the driver.
+    /// Moves a packet from the queue into the driver.
     pub fn stage(&mut self, of: &mut Interface, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
         let packet = self.take(of, at, fate, watch);
         self.staged.extend(packet);
@@ -112,7 +112,7 @@ impl Outlet {
         Some(packet)
     }
 
-    /// One transmission is over. True if the receiver acknowledges it, which it cannot if stations have collided.
+    /// A transmission has ended. Returns whether the receiver acknowledges it, which is impossible after a collision.
     pub fn finish_try(&mut self, is_alone: bool) -> bool {
         let carried = self.access.carried();
         let frames = self.frames.make_contiguous();
@@ -124,7 +124,7 @@ impl Outlet {
         is_success
     }
 
-    /// Let go of what has been received or given up, in order. True if anything was given up.
+    /// Releases frames that were received or given up, in order. Returns whether any was given up.
     pub fn empty_air(
         &mut self,
         of: &mut Interface,
@@ -166,7 +166,7 @@ impl Outlet {
         has_given_up
     }
 
-    /// Let go of what has been received in order, nothing being given up.
+    /// Releases the frames that were received in order; none was given up.
     fn let_go(&mut self, of: &mut Interface, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
         let received = self.frames.iter().take_while(|frame| frame.left == 0);
         let (count, bytes) =

@@ -1,16 +1,16 @@
-//! How long bytes take: at a rate, or on a timer.
+//! Transmission times: at a rate, or on a timer.
 
 use crate::framing::Framing;
 use crate::time::{Bytes, Duration, Rate, Time};
 
 const PS_PER_SECOND: u64 = 1_000_000_000_000;
 
-/// How long bytes take at a rate.
+/// A serialiser at a fixed rate.
 #[derive(Clone, Debug)]
 pub(super) struct Serialiser {
     pub rate: Rate,
     framing: Framing,
-    /// Picoseconds an IP byte where that is a whole number, as at all common rates; else, and with framing, 0.
+    /// Picoseconds per IP byte if that is a whole number, as at all common rates; 0 otherwise, and with framing.
     per_byte: u64,
 }
 
@@ -36,14 +36,14 @@ impl Serialiser {
     }
 }
 
-/// dummynet's clock and credit.
+/// Clock and credit of dummynet.
 #[derive(Clone, Debug)]
 pub(super) struct Ticks {
     hz: u64,
     delay: u64,
-    /// Unspent credit in bits·hz, as dummynet counts it so that nothing is rounded.
+    /// Unspent credit in bits·hz, dummynet's unit, so that nothing is rounded.
     credit: u64,
-    /// The tick of the last departure or arrival, and when it was.
+    /// Tick and time of the last departure or arrival.
     tick: u64,
     at: Time,
 }
@@ -54,17 +54,17 @@ impl Ticks {
         Ticks { hz, delay: tick_of(delay.as_ps(), hz), credit: 0, tick: 0, at: Time::ZERO }
     }
 
-    /// An infinitely fast pipe takes a packet at `now`.
+    /// A packet enters an infinitely fast pipe at `now`.
     pub fn arrive(&mut self, now: Time) {
         self.tick = tick_of(now.as_ps(), self.hz);
     }
 
-    /// When a packet of `bytes` leaves whose turn comes at `start`.
+    /// Departure of a packet of `bytes` whose transmission may begin at `start`.
     pub fn depart_at(&mut self, start: Time, bytes: u32, bandwidth: Rate) -> Time {
         if start != self.at {
             let tick = tick_of(start.as_ps(), self.hz);
             if tick > self.tick {
-                // Idle since an earlier tick: no credit accumulates.
+                // The pipe was idle since an earlier tick: it accumulates no credit.
                 (self.tick, self.credit) = (tick, 0);
             }
         }
@@ -73,28 +73,28 @@ impl Ticks {
         let wait = need.saturating_sub(self.credit).div_ceil(bandwidth);
         self.credit = self.credit + wait * bandwidth - need;
         self.tick += wait;
-        // Leftover credit may cover it at once, in the middle of a tick.
+        // Leftover credit may cover the packet at once, in the middle of a tick.
         self.at = start.max(self.time_of(self.tick));
         self.at
     }
 
-    /// Is anything left of the delay, in whole ticks?
+    /// Whether the delay is at least one tick.
     pub fn has_delay(&self) -> bool {
         self.delay > 0
     }
 
-    /// When a packet that left at `at`, in the current tick, arrives.
+    /// Arrival of a packet that left at `at`, in the current tick.
     pub fn due(&self, at: Time) -> Time {
         at.max(self.time_of(self.tick + self.delay))
     }
 
-    /// The first picosecond of a tick.
+    /// First picosecond of a tick.
     fn time_of(&self, tick: u64) -> Time {
         Time::from_ps((u128::from(tick) * u128::from(PS_PER_SECOND)).div_ceil(u128::from(self.hz)) as u64)
     }
 }
 
-/// The tick in which an instant lies.
+/// The tick that contains a time.
 fn tick_of(ps: u64, hz: u64) -> u64 {
     (u128::from(ps) * u128::from(hz) / u128::from(PS_PER_SECOND)) as u64
 }

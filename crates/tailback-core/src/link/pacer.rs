@@ -1,4 +1,4 @@
-//! What sets the pace of a link whose rate or delay varies: a schedule, a trace, or a medium of its own.
+//! Source of a link's varying rate or delay: a schedule, a trace, or a medium of its own.
 
 use super::api::{FASTEST, LONGEST_DELAY};
 use crate::capacity::Pace;
@@ -14,9 +14,9 @@ use crate::time::{Duration, Rate, Time};
 /// The fate of a packet between the serialiser and the far end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crossing {
-    /// The packet arrives at this time, after all that left before it.
+    /// The packet arrives at this time, after all earlier ones.
     Arrives(Time),
-    /// The medium gave the packet up, or the schedule loses it.
+    /// The medium gave the packet up, or the schedule's loss hit it.
     Lost,
 }
 
@@ -28,7 +28,7 @@ enum Kind {
     Medium(Private),
 }
 
-/// Shares of packets lost, from later instants on.
+/// Loss ratios of the schedule, each from a time on.
 #[derive(Clone, Debug)]
 struct Losses {
     steps: Vec<(Time, f64)>,
@@ -36,7 +36,7 @@ struct Losses {
 }
 
 impl Losses {
-    /// None if the schedule has none. `name` is the link's, from which the stream takes its own.
+    /// `None` if the schedule has no losses. The stream's name derives from the link's `name`.
     fn new(schedule: &[StepSpec], name: &str, seed: u64) -> Option<Self> {
         let steps = schedule.iter().filter_map(|step| Some((Time::from_ps(step.at_ps), step.loss?)));
         let steps: Vec<(Time, f64)> = steps.collect();
@@ -44,34 +44,34 @@ impl Losses {
         (!steps.is_empty()).then_some(Losses { steps, stream })
     }
 
-    /// Is the packet lost that leaves at `at`? The stream moves on by one packet, whatever the share.
+    /// Whether the packet that leaves at `at` is lost. Draws once per packet, whatever the ratio.
     fn loses(&mut self, at: Time) -> bool {
         let share = in_force(&self.steps, at).unwrap_or(0.0);
         self.stream.chance(share)
     }
 }
 
-/// What the last step up to `at` says.
+/// Value of the last step at or before `at`.
 fn in_force<T: Copy>(steps: &[(Time, T)], at: Time) -> Option<T> {
     let past = steps.partition_point(|(from, _)| *from <= at);
     Some(steps[past.checked_sub(1)?].1)
 }
 
-/// What sets the pace of a link, and the delays it has had.
+/// Varying rate and delay of a link.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     kind: Kind,
-    /// Delays from later instants on.
+    /// Delays of the schedule, each from a time on.
     delays: Vec<(Time, Duration)>,
     losses: Option<Losses>,
-    /// When the packet being transmitted began, and when the last one ended.
+    /// Start of the current transmission, and end of the last one.
     began: Time,
     ended: Time,
-    /// The latest arrival so far: nothing overtakes.
+    /// Latest arrival so far: no packet overtakes another.
     latest: Time,
 }
 
-/// A refusal of a field of link number `index`.
+/// An error for a field of link number `index`.
 pub fn refusal(index: usize, what: &str, value: impl ToString, problem: &str, fix: &str) -> ScenarioError {
     ScenarioError {
         field: format!("links[{index}].{what}"),
@@ -81,7 +81,7 @@ pub fn refusal(index: usize, what: &str, value: impl ToString, problem: &str, fi
     }
 }
 
-/// An error if what varies contradicts itself, or the link's other fields.
+/// An error if the schedule, trace or medium is inconsistent in itself or with the link's other fields.
 pub fn check(spec: &LinkSpec, index: usize) -> Result<(), ScenarioError> {
     let varies = match (&spec.medium, &spec.trace) {
         (Some(_), _) => Some("the medium"),
@@ -158,12 +158,12 @@ impl Pacer {
         }
     }
 
-    /// The pacer of a link on a medium of its own.
+    /// Pacer of a link with a private medium.
     pub fn of_medium(medium: Private, spec: &LinkSpec, seed: u64) -> Self {
         Self::new(Kind::Medium(medium), spec, seed)
     }
 
-    /// The pacer of link number `index`, which has no medium; `None` if its rate and delay are constant.
+    /// Pacer of link number `index`, which has no medium; `None` if its rate and delay are constant.
     pub fn build(spec: &LinkSpec, index: usize, seed: u64) -> Result<Option<Self>, ScenarioError> {
         let kind = match (&spec.trace, spec.rate_bps) {
             (Some(trace), _) => Kind::Trace(Trace::build(trace, &format!("links[{index}].trace"))?),
@@ -177,7 +177,7 @@ impl Pacer {
         Ok(Some(Self::new(kind, spec, seed)))
     }
 
-    /// As [`Pace::serve`]; `was_idle`: the link had nothing to send before. `behind` waits behind the packet.
+    /// As [`Pace::serve`]. `was_idle`: the link was idle before; `behind`: backlog behind the packet.
     pub fn serve(&mut self, at: Time, packet: &Packet, was_idle: bool, behind: Backlog) -> Time {
         let continues = !was_idle && at == self.ended;
         self.began = at;
@@ -192,7 +192,7 @@ impl Pacer {
         self.ended
     }
 
-    /// The fate of the packet whose last bit left at `at`, where `delay` holds until the schedule changes it.
+    /// Fate of the packet whose last bit left at `at`. `delay` applies unless the schedule has set another.
     pub fn cross(&mut self, at: Time, delay: Duration) -> Crossing {
         let detour = match &mut self.kind {
             Kind::Stepped(pace) => pace.detour(at),
@@ -204,12 +204,12 @@ impl Pacer {
             return Crossing::Lost;
         }
         let delay = in_force(&self.delays, at).unwrap_or(delay);
-        // A path that shortens would let later packets overtake; they wait instead, as behind a queue.
+        // With a shorter delay, later packets would overtake; they wait instead, as behind a queue.
         self.latest = self.latest.max(at + delay + detour);
         Crossing::Arrives(self.latest)
     }
 
-    /// When the transmission under way, or the last one, began.
+    /// Start of the current or the last transmission.
     pub fn began(&self) -> Time {
         self.began
     }

@@ -1,4 +1,4 @@
-//! A user's place in a cell: packets are cut into blocks, which arrive when HARQ or RLC has brought them over.
+//! A link of a user in a cell: packets are cut into blocks, which arrive after HARQ and RLC retransmissions.
 
 use super::api::Watch;
 use super::interface::Interface;
@@ -8,29 +8,29 @@ use crate::packet::Packet;
 use crate::queue::{Backlog, Fate, QueueDiscipline};
 use crate::time::Time;
 
-/// A packet of which some bits are still to be sent.
+/// A packet that is only partly sent.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     packet: Packet,
     bits: u64,
-    /// When the last of its blocks so far arrives.
+    /// When the last of its blocks sent so far arrives.
     arrives: Time,
     is_lost: bool,
 }
 
-/// A link's place in a cell, whose scheduler decides when its packets leave.
+/// The service of a link in a cell, whose scheduler decides when its packets leave.
 #[derive(Clone, Debug)]
 pub struct Radio {
     pub user: User,
     cut: Option<Cut>,
-    /// The latest arrival so far: RLC hands packets over in order.
+    /// Latest arrival so far: RLC delivers packets in order.
     latest: Time,
     /// Number of its channel.
     pub channel: u32,
 }
 
 impl Serve for Radio {
-    /// The packet that is partly sent.
+    /// The partly sent packet.
     fn between(&self) -> Backlog {
         self.cut.map_or(Backlog::default(), |cut| Backlog { packets: 1, bytes: u64::from(cut.packet.bytes) })
     }
@@ -41,12 +41,13 @@ impl Radio {
         Radio { user, cut: None, latest: Time::ZERO, channel: 0 }
     }
 
-    /// Whether it has anything to send.
+    /// Whether it is backlogged.
     pub fn has_something(&self, of: &Interface) -> bool {
         self.cut.is_some() || of.queue.backlog().packets > 0
     }
 
-    /// Fill a block of at most `room` bits, sent from `at`, which `arrives` or is lost. Returns the bits used.
+    /// Fills a block of at most `room` bits, sent from `at`, that arrives at `arrives` or is lost. Returns the bits
+    /// used.
     pub fn fill(
         &mut self,
         of: &mut Interface,

@@ -1,7 +1,7 @@
-//! One packet after the other: any queue, at a rate, on a timer, or at a pace that varies.
+//! Packets one after the other: any queue, at a rate, on a timer, or at a varying rate.
 //!
-//! The queue is asked at each departure. Quantised departures follow dummynet (`pace`); a rate that changes, a recorded
-//! trace or a medium of one station puts a [`Pacer`] in the serialiser's place.
+//! The queue is asked at each departure. Quantised departures follow dummynet (`pace`). For a changing rate, a recorded
+//! trace or a private medium, a [`Pacer`] replaces the serialiser.
 
 use super::api::Watch;
 use super::interface::Interface;
@@ -12,14 +12,14 @@ use crate::packet::Packet;
 use crate::queue::{Backlog, Fate, QueueDiscipline};
 use crate::time::{Bytes, Duration, Time};
 
-/// What sets the pace of departures.
+/// Source of departure times.
 #[derive(Clone, Debug)]
 pub enum Clock {
-    /// The rate alone.
+    /// A fixed rate.
     Exact,
-    /// The rate, on a timer.
+    /// A fixed rate on a timer.
     Ticks(Ticks),
-    /// Something that varies.
+    /// A varying rate.
     Paced(Box<Pacer>),
 }
 
@@ -30,7 +30,7 @@ pub struct Serial {
     clock: Clock,
     /// The packet being transmitted.
     serving: Option<Packet>,
-    /// When the serialiser next does something: finishes, or may find a shaping queue ready.
+    /// When the current transmission ends, or when a shaper may have a packet ready.
     step: Time,
 }
 
@@ -39,7 +39,7 @@ impl Serial {
         Serial { serialiser, clock, serving: None, step: Time::NEVER }
     }
 
-    /// The last bit of `packet` left at `at`: onto the wire.
+    /// The last bit of `packet` left at `at`: puts it onto the wire.
     #[inline(always)]
     fn depart(
         &mut self,
@@ -64,7 +64,7 @@ impl Serial {
         of.send(packet, at, due, fate, watch);
     }
 
-    /// The queue may give something that it did not give before.
+    /// Called when the queue may have a packet that it did not have before.
     pub fn look_again(&mut self, of: &mut Interface, fate: &mut Fate, watch: &mut impl Watch) {
         let now = of.now;
         if self.serving.is_none() {
@@ -73,7 +73,7 @@ impl Serial {
         of.note_backlog(now);
     }
 
-    /// The serialiser is free at `at`: take the next packet, if the queue gives one.
+    /// The serialiser is free at `at`: takes the next packet, if the queue returns one.
     #[inline]
     fn serve(&mut self, of: &mut Interface, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
         let Some(packet) = of.take_to_send(at, fate, watch) else {
@@ -122,10 +122,10 @@ impl Serve for Serial {
     #[inline(always)]
     fn next_wake(&self, of: &Interface, _arrival: Time) -> Time {
         match of.pipe.front() {
-            // What departs later arrives later, unless some are held back.
+            // Later departures arrive later, unless packets are held back.
             Some(&(due, _)) if !of.is_reordering() && !of.reports => due,
             Some(&(due, _)) => due.min(self.step),
-            // A shaping queue or a lossy wire may yet postpone this; then it is asked again.
+            // A shaper or a lossy wire may still postpone this; the host then asks again.
             None if self.step == Time::NEVER => Time::NEVER,
             None => match self.clock {
                 Clock::Exact if !of.reports && !of.may_be_early() => self.step + of.delay,
@@ -154,7 +154,7 @@ impl Serve for Serial {
     }
 }
 
-/// When a queue that holds packets and gave none may give one.
+/// When a queue that holds packets but returned none may return one.
 #[cold]
 pub(super) fn retry_at(of: &Interface, at: Time) -> Time {
     let ready = of.queue.ready_at(at).unwrap_or(at);

@@ -1,4 +1,4 @@
-//! The link: an interface, and what serves its queue.
+//! The link: an interface and the service that empties its queue.
 
 use super::api::{Host, LinkCount, Watch};
 use super::foreseen::Foreseen;
@@ -17,7 +17,7 @@ use crate::queue::registry::Queue;
 use crate::queue::{Backlog, DropReason, Fate};
 use crate::time::{Bytes, Duration, Rate, Time};
 
-/// What serves a link's queue.
+/// The services that can empty a link's queue.
 #[allow(clippy::large_enum_variant, reason = "the serial link is as common as the foreseen one")]
 #[derive(Clone, Debug)]
 pub enum Service {
@@ -39,7 +39,7 @@ pub struct Gated {
 }
 
 impl Service {
-    /// Itself, or what serves the queue behind its gate.
+    /// The service itself, or the one behind its gate.
     fn behind_gate(&self) -> &Service {
         match self {
             Service::Gated(gated) => &gated.service,
@@ -47,7 +47,7 @@ impl Service {
         }
     }
 
-    /// As [`Self::behind_gate`], to change.
+    /// As [`Self::behind_gate`], mutable.
     fn behind_gate_mut(&mut self) -> &mut Service {
         match self {
             Service::Gated(gated) => &mut gated.service,
@@ -104,14 +104,14 @@ impl Serve for Gated {
     }
 }
 
-/// Who decides when a link's packets leave.
+/// What decides when a link's packets leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Server {
     /// The link itself.
     Link,
-    /// The channel of this number, which it shares.
+    /// The channel of this number, which the link shares.
     Channel(u32),
-    /// The connection of a tunnel.
+    /// A tunnel's connection.
     Connection,
 }
 
@@ -128,7 +128,7 @@ impl Link {
         Link { interface, service, nominal }
     }
 
-    /// Offer `packet` at `now`. What is due until then happens first, departures at `now` included. At a channel or a
+    /// Offers `packet` at `now`, after everything due until then, departures at `now` included. At a channel or a
     /// tunnel it waits until that takes it. Returns when the link must be advanced next, if that may have changed.
     #[inline(always)]
     pub fn push(
@@ -150,8 +150,8 @@ impl Link {
         })
     }
 
-    /// As [`Self::push`], at the same instant as the last one: of a link that has nothing to do meanwhile, and whose wake stays
-    /// as it is. False: it is none, and nothing was done.
+    /// As [`Self::push`], for a further packet at the same instant: only if the link has nothing else to do and its
+    /// wake stays. Returns false, having done nothing, if the link is of another kind.
     #[inline(always)]
     pub fn push_again(&mut self, mut packet: Packet, fate: &mut Fate, watch: &mut impl Watch) -> bool {
         let of = &mut self.interface;
@@ -166,8 +166,8 @@ impl Link {
         true
     }
 
-    /// Do everything due until `now`, and hand over what has arrived by then, in order of arrival. Returns when the
-    /// link must be advanced next.
+    /// Performs everything due up to `now`, and delivers the packets that have arrived, in order. Returns when the link
+    /// must be advanced next.
     #[inline(always)]
     pub fn advance(&mut self, now: Time, fate: &mut Fate, host: &mut impl Host) -> Time {
         let of = &mut self.interface;
@@ -180,7 +180,7 @@ impl Link {
         })
     }
 
-    /// Does everything that has left its queue arrive, once and in order, at a time that is known?
+    /// Whether every packet that has left the queue arrives once, in order, and at a known time.
     pub(crate) fn delivers_in_order(&self) -> bool {
         let of = &self.interface;
         matches!(self.service, Service::Foreseen(_) | Service::Steady(_))
@@ -188,24 +188,24 @@ impl Link {
             && of.wire.as_ref().is_none_or(|wire| !wire.is_reordering() && !wire.may_duplicate())
     }
 
-    /// Does that hold, and does its wire do nothing?
+    /// Whether it also has a wire that does nothing.
     pub(crate) fn only_delays(&self) -> bool {
         self.delivers_in_order() && self.interface.wire.is_none()
     }
 
-    /// From now on packets may come in ahead of what the host asks for.
+    /// From now on packets may enter at times later than the host's clock.
     pub(crate) fn let_ahead(&mut self) {
         self.interface.runs_ahead = true;
     }
 
-    /// Of such a link, which has been advanced to `now`: all that arrives until then has left its queue.
+    /// For such a link, advanced to `now`: the time up to which all arrivals have left its queue.
     #[inline]
     pub(crate) fn departed_until(&self, now: Time) -> Time {
         now + self.interface.delay
     }
 
-    /// Of such a link, the one that arrives after this many others, if that is before `until`, and alone: with others behind it,
-    /// so that the link never looks empty to those who come meanwhile.
+    /// For such a link, the packet that arrives after `after` others, if it arrives before `until` and others follow
+    /// it. So the link never looks empty to packets that enter meanwhile.
     #[inline(always)]
     pub(crate) fn next_ahead(&self, after: usize, until: Time) -> Option<(Time, Packet)> {
         let pipe = &self.interface.pipe;
@@ -213,20 +213,20 @@ impl Link {
         (next.0 < until && next.0 < behind.0).then_some(*next)
     }
 
-    /// This many are delivered, of this many bytes together.
+    /// Delivers the first `packets` packets, of `bytes` in all.
     #[inline(always)]
     pub(crate) fn deliver_ahead(&mut self, packets: usize, bytes: Bytes) {
         self.interface.deliver_ahead(packets, bytes);
     }
 
-    /// Of such a link: does something that is under way arrive later than that?
+    /// For such a link: whether a packet in the pipe arrives later than `time`.
     #[inline(always)]
     pub(crate) fn is_busy_after(&self, time: Time) -> bool {
         self.interface.pipe.back().is_some_and(|(due, _)| *due > time)
     }
 
-    /// Do what the queue and serialiser have due until `now`, so that backlog and counts are those of `now`;
-    /// deliver nothing. Only an observer between wakes needs this.
+    /// Performs what queue and serialiser have due up to `now`, so that backlog and counts are those of `now`, and
+    /// delivers nothing. Only observers between wakes need this.
     pub fn settle(&mut self, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
         let of = &mut self.interface;
         of.look_at(now);
@@ -237,14 +237,14 @@ impl Link {
         of.check_counts();
     }
 
-    /// When the link must be advanced next: the next arrival at the far end, or the earliest instant at which one
-    /// may be. [`Time::NEVER`] if nothing is under way.
+    /// When the link must be advanced next: at the next arrival at the far end, or at the earliest time when there may
+    /// be one. [`Time::NEVER`] if the link is empty.
     #[inline(always)]
     pub fn next_wake(&self) -> Time {
         each!(&self.service, service => service.next_wake(&self.interface, self.interface.next_arrival()))
     }
 
-    /// Who decides when its packets leave.
+    /// What decides when its packets leave.
     #[inline]
     pub fn server(&self) -> Server {
         match &self.service {
@@ -254,13 +254,13 @@ impl Link {
             Service::Outlet(outlet) => Server::Channel(outlet.channel),
             Service::Radio(radio) => Server::Channel(radio.channel),
             Service::Tunnel(_) => Server::Connection,
-            // No gate stands before what others serve.
+            // Links served by a channel or a connection have no gate.
             Service::Gated(_) => Server::Link,
         }
     }
 
-    /// From now on wake for every departure, and report it. Not a tunnel: its device lets go of a packet at once
-    /// (Linux `tun_net_xmit` orphans it), so no sender can see what waits there.
+    /// From now on the link wakes for every departure and reports it. Does nothing for a tunnel: its device releases a
+    /// packet at once (Linux `tun_net_xmit` orphans it), so no sender can track what waits there.
     pub(crate) fn report_departures(&mut self) {
         if !matches!(self.service, Service::Tunnel(_)) {
             self.interface.reports = true;
@@ -268,12 +268,12 @@ impl Link {
         }
     }
 
-    /// Does it report departures?
+    /// Whether it reports departures.
     pub(crate) fn reports_departures(&self) -> bool {
         self.interface.reports
     }
 
-    /// Foresee nothing, and keep what is being sent; of a link that holds nothing yet.
+    /// Switches to asking the queue at each departure and keeping the packet being sent. Only for an empty link.
     pub(super) fn ask_at_each_departure(&mut self) {
         let service = self.service.behind_gate_mut();
         let serialiser = match service {
@@ -289,14 +289,14 @@ impl Link {
         *service = Service::Serial(Serial::new(serialiser.clone(), Clock::Exact));
     }
 
-    /// From now on its queue is decided outside; of a link at a fixed rate that holds nothing yet.
+    /// Lets something outside the engine decide about the queue. Only for an empty link at a fixed rate.
     pub fn decide_outside(&mut self) {
         self.ask_at_each_departure();
         assert!(matches!(self.service, Service::Serial(_)), "link {}: it has a rate", self.interface.name);
         self.interface.queue = Queue::Outside(Outside::default());
     }
 
-    /// Takes what came out of a queue that runs outside the engine; `decide` gives the fates of its packets.
+    /// Takes packets released from a queue outside the engine; `decide` sets the fates of its packets.
     pub fn decided(
         &mut self,
         decide: impl FnOnce(&mut Outside),
@@ -324,7 +324,7 @@ impl Link {
         matches!(self.service, Service::Steady(_))
     }
 
-    /// The link, if it has a place at a channel.
+    /// Interface and outlet, if the link is at a channel.
     pub(super) fn at_channel(&mut self) -> Option<(&mut Interface, &mut Outlet)> {
         match &mut self.service {
             Service::Outlet(outlet) => Some((&mut self.interface, outlet)),
@@ -332,12 +332,12 @@ impl Link {
         }
     }
 
-    /// Packets, at a channel, that have not left it yet.
+    /// Packets, at a channel, that have not left the link yet.
     pub(super) fn waiting(&self) -> u32 {
         self.interface.queued.packets + each!(&self.service, service => service.between()).packets
     }
 
-    /// `packet` comes in at a channel at `now`, and finds no room.
+    /// Drops `packet`, which finds no room at a channel at `now`.
     pub(super) fn refuse(
         &mut self,
         mut packet: Packet,
@@ -353,7 +353,7 @@ impl Link {
         self.check();
     }
 
-    /// The link, if it has a place in a cell.
+    /// Interface and radio, if the link is in a cell.
     pub(super) fn at_cell(&mut self) -> Option<(&mut Interface, &mut Radio)> {
         match &mut self.service {
             Service::Radio(radio) => Some((&mut self.interface, radio)),
@@ -361,7 +361,7 @@ impl Link {
         }
     }
 
-    /// Has it, at a channel, anything in its queue or in the air?
+    /// Whether a link at a channel or in a cell has packets queued or in the air.
     pub(super) fn has_something(&self) -> bool {
         match &self.service {
             Service::Outlet(outlet) => outlet.has_something(&self.interface),
@@ -370,18 +370,18 @@ impl Link {
         }
     }
 
-    /// The packet that will arrive after `number` others, as far as they are under way.
+    /// The packet in the pipe that will arrive after `number` others.
     #[inline]
     pub fn arriving(&self, number: usize) -> Option<&Packet> {
         self.interface.pipe.get(number).map(|(_, packet)| packet)
     }
 
-    /// May packets leave it damaged?
+    /// Whether packets may leave it damaged.
     pub(crate) fn may_damage(&self) -> bool {
         self.interface.wire.as_ref().is_some_and(|wire| wire.may_damage())
     }
 
-    /// What stands before its queue.
+    /// The gate before its queue.
     pub(super) fn gate(&self) -> Option<&Gate> {
         match &self.service {
             Service::Gated(gated) => Some(&gated.gate),
@@ -389,7 +389,7 @@ impl Link {
         }
     }
 
-    /// The name its scenario gives it.
+    /// Its name in the scenario.
     pub fn name(&self) -> &str {
         &self.interface.name
     }
@@ -398,12 +398,12 @@ impl Link {
         &self.interface.queue
     }
 
-    /// Whether it sends at any rate.
+    /// Whether it has no rate.
     pub(crate) fn has_no_rate(&self) -> bool {
         matches!(self.service.behind_gate(), Service::Instant(_))
     }
 
-    /// Does a packet take time to cross it? Else it is infinitely fast, and of no length.
+    /// Whether a packet takes time to cross it: false for a link without rate and delay.
     pub(crate) fn takes_time(&self) -> bool {
         let Service::Instant(service) = self.service.behind_gate() else { return true };
         let has_delay = match &service.ticks {
@@ -413,12 +413,12 @@ impl Link {
         has_delay || self.interface.wire.as_ref().is_some_and(|wire| wire.has_jitter())
     }
 
-    /// What it has done so far.
+    /// Counters of the link.
     pub fn count(&self) -> &LinkCount {
         self.interface.count()
     }
 
-    /// What the queue holds; the packet being transmitted is not in it.
+    /// The queue's backlog, without the packet being transmitted.
     #[inline]
     pub fn backlog(&self) -> Backlog {
         self.interface.queued
@@ -429,39 +429,39 @@ impl Link {
         each!(&self.service, service => service.in_service(&self.interface))
     }
 
-    /// What is in the queue, being transmitted, or under way.
+    /// Packets in the queue, being transmitted, or in the pipe.
     pub fn resident(&self) -> Backlog {
         each!(&self.service, service => service.resident(&self.interface))
     }
 
-    /// How long it has transmitted until the last call.
+    /// Total transmission time up to the last call.
     pub fn busy(&self) -> Duration {
         each!(&self.service, service => service.busy(&self.interface))
     }
 
-    /// The queue's bytes averaged over the time until the last call; 0 before any time has passed.
+    /// Mean backlog of the queue in bytes up to the last call; 0 before any time has passed.
     pub fn backlog_mean(&self) -> f64 {
         let integral = each!(&self.service, service => service.held_integral(&self.interface));
         self.interface.backlog_mean(integral)
     }
 
-    /// The most bytes the queue has held.
+    /// Peak backlog of the queue in bytes.
     pub fn backlog_max(&self) -> Bytes {
         self.interface.backlog_max()
     }
 
-    /// The rate it has alone, on average; `None`: it has no rate of its own.
+    /// Average rate without competition; `None`: it has no rate of its own.
     pub fn nominal(&self) -> Option<Rate> {
         self.nominal
     }
 
-    /// Conservation: what came in went out, was dropped, or is here.
+    /// Checks conservation: packets that entered have arrived, were dropped, or are in the link.
     pub(super) fn check(&self) {
         self.interface.check(self.resident());
     }
 }
 
-/// A link that is a direction of a tunnel.
+/// Operations on a link that is one direction of a tunnel.
 impl Link {
     fn tunnel(&mut self) -> (&mut Interface, &mut Tunnel) {
         match &mut self.service {
@@ -470,23 +470,23 @@ impl Link {
         }
     }
 
-    /// A new connection, whose sending end has this address, carries the stream from here.
+    /// A new connection, whose sending end has this address, carries the stream from now on.
     pub(crate) fn open_tunnel(&mut self, end: u32) {
         self.tunnel().1.stream.open(end);
     }
 
-    /// The stream takes no more packets.
+    /// The stream accepts no more packets.
     pub(crate) fn shut_tunnel(&mut self) {
         self.tunnel().1.stream.end = None;
     }
 
-    /// The end that sends the stream, by its address; `None` while there is no connection.
+    /// Address of the end that sends the stream; `None` without a connection.
     pub(crate) fn tunnel_end(&mut self) -> Option<u32> {
         self.tunnel().1.stream.end
     }
 
-    /// Move packets to the stream, whose socket has `room` bytes left, or that `is_drained`: then it takes one however
-    /// large. Returns the bytes to write.
+    /// Moves packets to the stream, whose socket has `room` bytes left. If `is_drained`, it accepts one packet of any
+    /// size. Returns the bytes to write.
     pub(crate) fn write_tunnel(
         &mut self,
         room: Bytes,
@@ -502,7 +502,7 @@ impl Link {
         written
     }
 
-    /// This many bytes of the stream have arrived in order: let out the packets that are complete.
+    /// `delivered` bytes of the stream have arrived in order: releases the packets that are complete.
     pub(crate) fn read_tunnel(
         &mut self,
         delivered: Bytes,

@@ -1,4 +1,4 @@
-//! What a wire does to the signals that senders read: ECN codepoints, delays drawn packet by packet, acknowledgements.
+//! Wire effects on the signals that senders read: ECN codepoints, delays per packet, ACKs.
 
 use super::acks::Acks;
 use super::netem::NetemJitter;
@@ -7,7 +7,7 @@ use crate::rng::Stream;
 use crate::scenario::{Bleach, WireSpec};
 use crate::time::{Duration, Time};
 
-/// Those of a wire that does any of it.
+/// The wire effects on ECN, delays and ACKs.
 #[derive(Clone, Debug)]
 pub struct Signals {
     bleach: Option<Bleach>,
@@ -16,7 +16,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// What `spec`, which was checked, asks for; `None` if it is none of it.
+    /// Builds the effects of a checked `spec`; `None` if it has none.
     pub fn build(spec: &WireSpec, stream: impl Fn(&str) -> Stream) -> Option<Self> {
         let signals = Signals {
             bleach: spec.bleach.filter(|_| !spec.bleach_before_queue),
@@ -28,17 +28,17 @@ impl Signals {
         has_any.then_some(signals)
     }
 
-    /// The codepoint that `packet` has from here on.
+    /// The codepoint of `packet` after bleaching.
     pub fn bleached(&self, packet: &Packet) -> Ecn {
         self.bleach.map_or(packet.ecn, |bleach| bleach.apply(packet.ecn))
     }
 
-    /// May a packet overtake another?
+    /// Whether packets may overtake each other.
     pub fn reorder(&self) -> bool {
         self.jitter.is_some() || self.acks.is_some()
     }
 
-    /// When the packet arrives that left at `at` and would arrive at `due`; `None`: as the wire says.
+    /// Arrival of a packet that left at `at` and would arrive at `due`; `None`: unchanged here.
     pub fn arrival(&mut self, at: Time, due: Time) -> Option<Time> {
         self.jitter.as_mut().map(|jitter| jitter.arrival(at, due))
     }

@@ -1,9 +1,9 @@
-//! Any queue at a fixed rate, and a wire that does nothing: what is taken from the queue is counted as arrived.
+//! Any queue at a fixed rate with a wire that does nothing: a packet taken from the queue goes straight into the pipe.
 //!
-//! The queue is asked at each departure, as in a `serial` link. What it gives begins to be sent at s and arrives at
-//! s + 8L/C + D, whatever else happens: so it goes straight into the pipe, where the last of all is the one being sent. A
-//! packet that finds the link idle goes through a queue that says so without being kept there, and a queue that has nothing
-//! and would only say so is not asked. A test holds this link beside a `serial` one.
+//! The queue is asked at each departure, as in a `serial` link. A packet that begins to be sent at s arrives at s +
+//! 8L/C + D, whatever else happens. So it goes straight into the pipe, whose last entry is the packet being sent.
+//! A packet that finds the link idle skips the queue if the queue allows it, and an empty queue is not asked if that
+//! would change nothing. A test compares this link with a `serial` one.
 
 use super::api::Watch;
 use super::interface::Interface;
@@ -14,15 +14,15 @@ use crate::packet::Packet;
 use crate::queue::{Backlog, Fate, QueueDiscipline};
 use crate::time::{Bytes, Duration, Time};
 
-/// A serialiser that takes packets from the queue, at a rate that stays.
+/// A serialiser at a fixed rate that takes packets from the queue.
 #[derive(Clone, Debug)]
 pub struct Steady {
     pub serialiser: Serialiser,
-    /// Bytes of the packet being sent; 0 if none is.
+    /// Bytes of the packet being sent; 0 if idle.
     sending: u32,
-    /// When it has been sent, or when a shaping queue may give what it did not; [`Time::NEVER`] if neither is to be.
+    /// When the current transmission ends, or when a shaper may have a packet ready; [`Time::NEVER`] if idle.
     step: Time,
-    /// The queue need not be asked when it is empty.
+    /// The empty queue need not be asked.
     rests: bool,
 }
 
@@ -31,7 +31,7 @@ impl Steady {
         Steady { serialiser, sending: 0, step: Time::NEVER, rests: queue.rests_when_empty() }
     }
 
-    /// The transmission of `packet` begins at `at`.
+    /// Begins to send `packet` at `at`.
     #[inline(always)]
     fn send(&mut self, of: &mut Interface, packet: Packet, at: Time) {
         let transmission = self.serialiser.time_for(packet.bytes);
@@ -42,7 +42,7 @@ impl Steady {
         of.pipe.push_back((self.step + of.delay, packet));
     }
 
-    /// The serialiser is free at `at`: take the next packet, if the queue gives one.
+    /// The serialiser is free at `at`: takes the next packet, if the queue returns one.
     #[inline(always)]
     fn serve(&mut self, of: &mut Interface, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
         match of.take_to_send(at, fate, watch) {
@@ -59,7 +59,7 @@ impl Serve for Steady {
     #[inline(always)]
     fn push(&mut self, of: &mut Interface, packet: Packet, fate: &mut Fate, watch: &mut impl Watch) {
         let now = of.now;
-        // Idle, not just waiting for a shaper.
+        // The link is idle, not only waiting for a shaper.
         if self.step == Time::NEVER && of.queue.lets_pass(&packet) {
             watch.on_enqueue(now, &packet, Backlog { packets: 1, bytes: Bytes::from(packet.bytes) });
             watch.on_dequeue(now, &packet, Backlog::default());
@@ -88,11 +88,11 @@ impl Serve for Steady {
 
     #[inline(always)]
     fn next_wake(&self, of: &Interface, arrival: Time) -> Time {
-        // With nothing under way a shaper may have something ready at the next step.
+        // With an empty pipe, a shaper may have a packet ready at the next step.
         if arrival == Time::NEVER && self.step != Time::NEVER { self.step + of.delay } else { arrival }
     }
 
-    /// All that has left the queue is in the pipe.
+    /// Nothing: packets that have left the queue are in the pipe.
     fn between(&self) -> Backlog {
         Backlog::default()
     }

@@ -1,4 +1,4 @@
-//! What is known ahead of a queue's service, beside asking it at each departure.
+//! The services with departures known ahead, compared with asking the queue at each departure.
 
 use super::{Host, Link, Watch};
 use crate::framing::{Framing, LinkLayer};
@@ -8,11 +8,11 @@ use crate::scenario::{LinkSpec, Value, WireSpec};
 use crate::time::{Duration, Time};
 use proptest::prelude::*;
 
-/// Everything a host can see.
+/// Records everything that a host can observe.
 #[derive(Default, PartialEq, Debug)]
 struct Book(Vec<(Time, &'static str, u32, Backlog)>);
 
-/// Slots of copies lie beyond all others.
+/// Slots of copies are above all others.
 const COPIES: u32 = 1 << 20;
 
 impl Watch for Book {
@@ -48,7 +48,7 @@ impl Host for Book {
     }
 }
 
-/// Plain packets as often as framed ones.
+/// Framings, of which half are plain.
 fn framings() -> impl Strategy<Value = Framing> {
     let layer = prop::sample::select(&[LinkLayer::Ethernet, LinkLayer::Atm, LinkLayer::Ptm][..]);
     let framed = (-64..=256i32, 0..=256u32, layer).prop_map(|(overhead, mpu, linklayer)| Framing {
@@ -91,7 +91,7 @@ fn links() -> impl Strategy<Value = Link> {
     )
 }
 
-/// A link at a steady rate, whose queue is any but a FIFO that only drops at the tail.
+/// A link at a fixed rate with any queue but a FIFO that only drops at the tail.
 fn steady_links() -> impl Strategy<Value = Link> {
     let number = |name: &'static str, value: f64| (name.to_string(), Value::Number(value));
     let name = |name: &'static str, value: &str| (name.to_string(), Value::Name(value.into()));
@@ -141,14 +141,14 @@ fn steady_links() -> impl Strategy<Value = Link> {
     })
 }
 
-/// A call of a link: of which kind, how long after the last one, and a packet's bytes and flow.
+/// A call of a link: its kind, the time since the last call, and a packet's bytes and flow.
 type Step = (u32, u64, u32, u32);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((0u32..3, 0u64..2_000, 40u32..1500, 0u32..3), 1..200)
 }
 
-/// Take `link` through `steps` as it is, and as a link that asks its queue at each departure.
+/// Runs `steps` through `link` and through a copy that asks its queue at each departure, and compares.
 fn is_the_same_as_asking(link: Link, steps: Vec<Step>) -> Result<(), TestCaseError> {
     let mut other = link.clone();
     other.ask_at_each_departure();

@@ -1,4 +1,4 @@
-//! Another flow's connection: its stream carries the packets (`medium/tunnel.rs` says how).
+//! The service of a tunnel link: another flow's connection carries its packets as a stream (law in `medium/tunnel.rs`).
 
 use super::api::Watch;
 use super::interface::Interface;
@@ -12,9 +12,9 @@ use crate::time::{Bytes, Duration, Time};
 #[derive(Clone, Debug)]
 pub struct Tunnel {
     pub stream: TunnelStream,
-    /// The packet that the process holds because the socket has no room for it,
+    /// The packet that the tunnel's process holds because the socket has no room for it.
     waiting: Option<Packet>,
-    /// and since when; [`Time::NEVER`] if it holds none.
+    /// Since when the process has been blocked; [`Time::NEVER`] if it holds no packet.
     blocked_at: Time,
 }
 
@@ -23,8 +23,8 @@ impl Tunnel {
         Tunnel { stream, waiting: None, blocked_at: Time::NEVER }
     }
 
-    /// Move packets to the stream, whose socket has `room` bytes left, or that `is_drained`: then it takes one however
-    /// large. Returns the bytes to write.
+    /// Moves packets to the stream, whose socket has `room` bytes left. If `is_drained`, it accepts one packet of any
+    /// size. Returns the bytes to write.
     pub fn write(
         &mut self,
         of: &mut Interface,
@@ -55,7 +55,7 @@ impl Tunnel {
         written
     }
 
-    /// This many bytes of the stream have arrived in order: let out the packets that are complete.
+    /// `delivered` bytes of the stream have arrived in order: releases the packets that are complete.
     pub fn read(&mut self, of: &mut Interface, delivered: Bytes, fate: &mut Fate, watch: &mut impl Watch) {
         while let Some(packet) = self.stream.read(delivered) {
             let now = of.now;
@@ -66,7 +66,7 @@ impl Tunnel {
 }
 
 impl Serve for Tunnel {
-    /// The packet that waits for room, and what is in the stream.
+    /// The packet that waits for room, and the packets in the stream.
     fn between(&self) -> Backlog {
         let inside = self.stream.inside();
         Backlog {
@@ -79,7 +79,7 @@ impl Serve for Tunnel {
         self.waiting.map_or(0, |packet| packet.bytes)
     }
 
-    /// How long its process has been held up.
+    /// Total time for which its process has been blocked.
     fn busy(&self, of: &Interface) -> Duration {
         match self.blocked_at {
             Time::NEVER => of.busy,

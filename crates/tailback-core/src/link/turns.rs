@@ -1,26 +1,27 @@
-//! Which link of a station sends next.
+//! The order in which the links of a station send.
 //!
-//! Law: `Turns` gives each link a try. `Airtime` is deficit round robin in time. A link sends while its deficit is above zero,
-//! else gains a quantum and goes behind the others. A try's airtime is taken from the deficit, and so is that of what its
-//! receiver sends back over a link of its own. A link that was empty goes ahead of the others once. `Fifo` takes packets in the
-//! order in which they came into a driver of bounded room, where links take turns.
+//! Law: `Turns` gives each link one transmission in turn. `Airtime` is deficit round robin in units of time: a link
+//! sends while its deficit is positive; otherwise it gains a quantum and moves to the end. A transmission's airtime is
+//! subtracted from the deficit, and so is that of what its receiver sends back over the reverse link. A link that was
+//! empty goes first once.
+//! `Fifo` takes packets in the order in which they entered a driver of limited size, where links take turns.
 //!
-//! Source: Høiland-Jørgensen, Kazior, Täht, Hurtig and Brunstrom, "Ending the Anomaly", USENIX ATC 2017, algorithm 3; the
-//! lists of new and old ones are those of RFC 8290.
+//! Source: Høiland-Jørgensen, Kazior, Täht, Hurtig and Brunstrom, "Ending the Anomaly", USENIX ATC 2017, algorithm 3;
+//! the lists of new and old links are those of RFC 8290.
 
 use std::collections::VecDeque;
 
 use crate::medium::access::Order;
 use crate::time::Duration;
 
-/// Which link of a station sends next; links by their place in the station's list.
+/// The order in which a station's links send; links are identified by their position in the station's list.
 #[derive(Clone, Debug)]
 pub struct Turns {
     order: Order,
-    /// The place whose turn it is.
+    /// Position of the link in turn.
     turn: usize,
     places: usize,
-    /// Picoseconds of airtime left, by place.
+    /// Picoseconds of airtime left, by position.
     deficits: Vec<i64>,
     is_listed: Vec<bool>,
     new: VecDeque<usize>,
@@ -28,7 +29,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Of a station without links.
+    /// For a station without links.
     pub fn new(order: Order) -> Self {
         Turns {
             order,
@@ -41,12 +42,12 @@ impl Turns {
         }
     }
 
-    /// How the next link is found.
+    /// The kind of order.
     pub fn order(&self) -> Order {
         self.order
     }
 
-    /// One more link; its place.
+    /// Adds a link; returns its position.
     pub fn join(&mut self) -> usize {
         if let Order::Airtime(quantum) = self.order {
             self.deficits.push(quantum.as_ps() as i64);
@@ -56,7 +57,7 @@ impl Turns {
         self.places - 1
     }
 
-    /// The link at `place` has something to send.
+    /// The link at `place` is backlogged.
     pub fn list(&mut self, place: usize) {
         if matches!(self.order, Order::Airtime(_)) && !self.is_listed[place] {
             self.is_listed[place] = true;
@@ -64,7 +65,7 @@ impl Turns {
         }
     }
 
-    /// The place whose turn it is; `None` if no link has anything.
+    /// Position of the next link to send; `None` if no link is backlogged.
     pub fn next(&mut self) -> Option<usize> {
         let Order::Airtime(quantum) = self.order else { return Some(self.turn) };
         loop {
@@ -79,16 +80,16 @@ impl Turns {
         }
     }
 
-    /// After how many links that send nothing none has anything to send.
+    /// Number of consecutive links without a transmission after which no link has anything to send.
     pub fn bound(&self) -> usize {
         match self.order {
-            // An emptied link may come as a new one and again as an old one.
+            // A link that became empty may appear in the new list and again in the old one.
             Order::Airtime(_) => 2 * self.places,
             Order::Turns | Order::Fifo { .. } => self.places,
         }
     }
 
-    /// The link whose turn it was sends nothing; `is_empty`: it has nothing.
+    /// The link in turn does not send; `is_empty`: it has no packets.
     pub fn pass(&mut self, is_empty: bool) {
         if !matches!(self.order, Order::Airtime(_)) {
             self.turn = (self.turn + 1) % self.places;
@@ -97,7 +98,8 @@ impl Turns {
         let was_new = !self.new.is_empty();
         let list = if was_new { &mut self.new } else { &mut self.old };
         let Some(place) = list.pop_front() else { return };
-        // An emptied new one passes once behind the old ones, or it could starve them: RFC 8290 section 4.2.
+        // An emptied new link moves once to the old list, because otherwise it could starve the old ones: RFC 8290
+        // section 4.2.
         if !is_empty || was_new && !self.old.is_empty() {
             self.old.push_back(place);
         } else {
@@ -105,7 +107,7 @@ impl Turns {
         }
     }
 
-    /// A try of the link at `place` has taken `airtime`.
+    /// A transmission of the link at `place` took `airtime`.
     pub fn on_sent(&mut self, place: usize, airtime: Duration) {
         match self.order {
             Order::Airtime(_) => self.charge(place, airtime),
@@ -113,7 +115,7 @@ impl Turns {
         }
     }
 
-    /// The link at `place` has used `airtime`.
+    /// Charges the link at `place` for `airtime`.
     pub fn charge(&mut self, place: usize, airtime: Duration) {
         if matches!(self.order, Order::Airtime(_)) {
             self.deficits[place] -= airtime.as_ps() as i64;

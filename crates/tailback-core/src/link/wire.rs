@@ -1,16 +1,16 @@
-//! What a wire does to packets beyond delaying them: loss, damage, duplication, holding back, jitter.
+//! Wire impairments beyond delay: loss, damage, duplication, holding packets back, jitter.
 //!
-//! Each impairment draws from its own named stream, once a packet, so switching one on leaves the others'
-//! choices alone. Loss, jitter and holding back are decided when the last bit leaves the sender; duplication when
-//! the packet arrives.
+//! Each impairment draws from its own named stream, once per packet, so enabling one does not change the others'
+//! choices. Loss, jitter and holding back are decided when the last bit leaves the sender; duplication when the packet
+//! arrives.
 //!
-//! Losses come independently (`loss`), one every this many packets (`loss_every`), by wrong bits (`bit_error`: a packet
-//! of L bytes survives with (1 − e)^8L), or in bursts. For bursts a chain of two states moves once a packet, good to
-//! bad with probability p, bad to good with r. It loses the packet with the probability of its new state. A share p/(p
-//! + r) of packets meets the bad state, in bursts of mean length 1/r.
+//! Losses are independent (`loss`), periodic (`loss_every`: one in N packets), from bit errors (`bit_error`: a packet
+//! of L bytes survives with probability (1 − e)^8L), or in bursts. For bursts, a two-state chain moves once per packet,
+//! from good to bad with probability p and from bad to good with r. It loses the packet with the probability of its new
+//! state. A fraction p/(p + r) of packets is in the bad state, in bursts of mean length 1/r.
 //!
-//! A damaged packet (`corrupt`) goes on as any other: it loads every link behind, and its receiver drops it, whose checksum
-//! finds the wrong bit.
+//! A damaged packet (`corrupt`) continues like any other and loads every later link. Its receiver drops it, because the
+//! checksum fails.
 //!
 //! Source: the independent-probability models of Linux netem (tc-netem(8): loss random, corrupt, duplicate, reorder, delay
 //! jitter, and loss gemodel, whose p, r, 1-h, 1-k are burst_start, burst_end, burst_loss, gap_loss). Gilbert, "Capacity
@@ -18,9 +18,9 @@
 //!
 //! Differs from the source:
 //! - Jitter never reorders: a packet arrives no earlier than the one before it. netem's does reorder.
-//! - `reorder` holds the chosen packet back by a fixed time and so lets others overtake; netem lets the chosen
-//!   packet skip the delay instead. With `reorder_packets` it goes on as soon as this many have overtaken it, which is
-//!   its extent of reordering (RFC 4737 section 4.2.1), however close together the others come.
+//! - `reorder` holds the chosen packet back for a fixed time and so lets others overtake; in netem the chosen packet
+//!   skips the delay instead. With `reorder_packets` it continues once that many packets have overtaken it, which is
+//!   its reordering extent (RFC 4737 section 4.2.1), however close together the others come.
 
 use super::netem;
 use super::signals::Signals;
@@ -29,18 +29,18 @@ use crate::rng::{Odds, Stream};
 use crate::scenario::{ScenarioError, WireSpec};
 use crate::time::{Duration, Time};
 
-/// The fate of a packet that has left the sender.
+/// Fate of a packet that has left the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Passage {
     /// It never arrives.
     Lost,
-    /// It arrives then, after all that left before it and were not held back.
+    /// It arrives at this time, after all earlier packets that were not held back.
     InOrder(Time),
-    /// It arrives then, and others may overtake it.
+    /// It arrives at this time, and others may overtake it.
     HeldBack(Time),
 }
 
-/// Gilbert and Elliott's chain.
+/// The Gilbert-Elliott chain.
 #[derive(Clone, Debug)]
 struct Burst {
     start: f64,
@@ -48,7 +48,7 @@ struct Burst {
     loss: f64,
     gap_loss: f64,
     is_bad: bool,
-    /// One stream moves the chain, the other loses packets.
+    /// The first stream moves the chain, the second loses packets.
     state_stream: Stream,
     loss_stream: Stream,
 }
@@ -62,14 +62,14 @@ impl Burst {
     }
 }
 
-/// A wire's impairments with their random streams.
+/// The impairments of a wire, with their random streams.
 #[derive(Clone, Debug)]
 pub struct Wire {
     loss: f64,
     loss_odds: Odds,
-    /// It loses packets in one of the ways below, too.
+    /// Whether it also loses packets in one of the following ways.
     loses_otherwise: bool,
-    /// One packet in N is lost, and how many go before the next.
+    /// Period of periodic loss, and number of packets before the next one.
     loss_every: u32,
     before_loss: u32,
     corrupt: f64,
@@ -77,7 +77,7 @@ pub struct Wire {
     reorder: f64,
     reorder_delay: Duration,
     reorder_packets: u32,
-    /// Packets held back: slot, how many may overtake yet, and when it arrives at the latest.
+    /// Packets held back: slot, number of packets that may still overtake, and latest arrival.
     held: Vec<(u32, u32, Time)>,
     jitter: Duration,
     pub signals: Option<Box<Signals>>,
@@ -89,7 +89,7 @@ pub struct Wire {
     duplicate_stream: Stream,
     reorder_stream: Stream,
     jitter_stream: Stream,
-    /// The latest arrival of a packet that was not held back.
+    /// Latest arrival of a packet that was not held back.
     last: Time,
 }
 
@@ -102,7 +102,7 @@ fn refuse(field: &str, what: &str, value: impl ToString, problem: &str, fix: &st
     }
 }
 
-/// An error if a number of `spec`, found at `field`, means nothing.
+/// An error if a value of `spec`, at `field`, is invalid.
 fn check(spec: &WireSpec, field: &str) -> Result<(), ScenarioError> {
     for (what, p) in [
         ("loss", spec.loss),
@@ -244,11 +244,11 @@ fn check_bursts(spec: &WireSpec, field: &str) -> Result<(), ScenarioError> {
 }
 
 impl Wire {
-    /// The impairments `spec` asks for, found at `field` (such as `links[0].wire`); `None` if it asks for none.
-    /// `name` is the link's, from which the streams take theirs.
+    /// Builds the impairments of `spec` at `field` (such as `links[0].wire`); `None` if it has none. The streams' names
+    /// derive from the link's `name`.
     pub fn build(spec: &WireSpec, field: &str, name: &str, seed: u64) -> Result<Option<Self>, ScenarioError> {
         check(spec, field)?;
-        // What stands before the queue is the gate's.
+        // Bleaching before the queue belongs to the gate.
         let bleach = spec.bleach.filter(|_| !spec.bleach_before_queue);
         let behind = WireSpec { bleach, bleach_before_queue: false, ..spec.clone() };
         if behind == (WireSpec { reorder_delay_ps: spec.reorder_delay_ps, ..WireSpec::default() }) {
@@ -260,7 +260,7 @@ impl Wire {
             loss_odds: Odds::of(spec.loss),
             loses_otherwise: spec.loss_every > 0 || spec.bit_error > 0.0 || spec.burst_start > 0.0,
             loss_every: spec.loss_every,
-            // Any packet may be the first, or every seed would see the same losses.
+            // The first loss is random, or every seed would have the same losses.
             before_loss: match spec.loss_every {
                 0 => 0,
                 every => stream("loss-every").below(u64::from(every)) as u32,
@@ -293,29 +293,29 @@ impl Wire {
         }))
     }
 
-    /// Does it hold packets for a random time?
+    /// Whether it delays packets randomly.
     pub fn has_jitter(&self) -> bool {
         !self.jitter.is_zero() || self.signals.as_ref().is_some_and(|signals| signals.reorder())
     }
 
-    /// May a packet arrive before the link's delay is over?
+    /// Whether a packet may arrive before the link's delay is over.
     pub fn may_be_early(&self) -> bool {
         self.signals.as_ref().is_some_and(|signals| signals.jitter.is_some())
     }
 
-    /// May a packet overtake another?
+    /// Whether packets may overtake each other.
     pub fn is_reordering(&self) -> bool {
         self.reorder > 0.0 || self.signals.as_ref().is_some_and(|signals| signals.reorder())
     }
 
-    /// Does all that is not lost arrive as it departed, in order, each packet its delay later?
+    /// Whether loss is its only effect: other packets arrive in order, each after the link's delay.
     pub fn only_loses(&self) -> bool {
         !self.is_reordering() && !self.has_jitter() && !self.may_damage() && self.signals.is_none()
     }
 
-    /// The passage of the next packet, of this many bytes, which would arrive at `due` on a plain wire.
+    /// Fate of the next packet, of `bytes`, which would arrive at `due` on a plain wire.
     pub fn pass(&mut self, due: Time, bytes: u32) -> Passage {
-        // Every stream moves on by one packet, lost or not: the fates of later packets stay independent.
+        // Every stream draws once per packet, lost or not, so that the fates of later packets stay independent.
         let is_lost = self.loses_next(bytes);
         let is_held = self.reorder > 0.0 && self.reorder_stream.chance(self.reorder);
         let due = due + self.jitter_stream.duration_up_to(self.jitter);
@@ -329,7 +329,7 @@ impl Wire {
         Passage::InOrder(self.last)
     }
 
-    /// Is the next packet lost? All that [`Self::pass`] decides on a wire that neither jitters nor holds back.
+    /// Whether the next packet is lost: all that [`Self::pass`] decides on a wire without jitter and holding back.
     #[inline]
     pub fn loses_next(&mut self, bytes: u32) -> bool {
         let is_lost = self.loss > 0.0 && self.loss_stream.hits(self.loss_odds);
@@ -352,14 +352,14 @@ impl Wire {
         is_lost
     }
 
-    /// The packet in `slot` was held back until `latest`.
+    /// Records that the packet in `slot` is held back until `latest`.
     pub fn hold(&mut self, slot: u32, latest: Time) {
         if self.reorder_packets > 0 {
             self.held.push((slot, self.reorder_packets, latest));
         }
     }
 
-    /// A packet that arrives at `due` was not held back: it overtakes those that were and would arrive later.
+    /// A packet that arrives at `due` was not held back: it overtakes held packets that arrive later.
     pub fn overtake(&mut self, due: Time) {
         self.held.retain(|&(.., latest)| latest > due);
         for (_, left, _) in &mut self.held {
@@ -367,34 +367,35 @@ impl Wire {
         }
     }
 
-    /// A packet that has been overtaken often enough, by its slot.
+    /// Slot of a held packet that has been overtaken often enough, if any.
     pub fn released(&mut self) -> Option<u32> {
         let place = self.held.iter().position(|&(_, left, _)| left == 0)?;
         Some(self.held.remove(place).0)
     }
 
-    /// May a packet arrive damaged?
+    /// Whether packets may arrive damaged.
     pub fn may_damage(&self) -> bool {
         self.corrupt > 0.0
     }
 
-    /// Is the packet that has just left damaged? Asked of lost ones too, so that losses leave the others' fates alone.
+    /// Whether the packet that has just left is damaged. Also drawn for lost packets, so that losses do not change
+    /// other fates.
     pub fn damages_next(&mut self) -> bool {
         self.corrupt > 0.0 && self.corrupt_stream.chance(self.corrupt)
     }
 
-    /// May a packet be followed by a copy of itself?
+    /// Whether packets may be duplicated.
     pub fn may_duplicate(&self) -> bool {
         self.duplicate > 0.0
     }
 
-    /// Is the packet now arriving followed by a copy of itself?
+    /// Whether the packet now arriving is duplicated.
     pub fn is_duplicated(&mut self) -> bool {
         self.duplicate > 0.0 && self.duplicate_stream.chance(self.duplicate)
     }
 }
 
-/// Probability that at least one bit of `bytes` is wrong.
+/// Probability of at least one bit error in `bytes`.
 fn corrupted(bit_error: f64, bytes: u32) -> f64 {
     if bit_error >= 1.0 {
         return 1.0;
