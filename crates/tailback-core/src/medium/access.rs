@@ -1,40 +1,40 @@
-//! How a link uses a medium that stations contend for, and what the stations must agree on.
+//! How a link uses a medium for which stations contend, and the rules that all its stations share.
 
 use crate::packet::Packet;
 use crate::time::{Duration, Rate, Time};
 
-/// A time given in microseconds.
+/// Converts microseconds.
 pub(super) fn us(us: f64) -> Duration {
     Duration::from_secs_f64(us / 1e6)
 }
 
-/// What every station of a channel must agree on.
+/// Rules on which all stations of a channel must agree.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rules {
     /// Length of a slot.
     pub slot: Duration,
-    /// From the end of an exchange to the first slot,
+    /// Time from the end of an exchange to the first slot.
     pub gap: Duration,
-    /// and from the end of data that was not acknowledged.
+    /// Time from the end of unacknowledged data to the first slot.
     pub gap_failed: Duration,
-    /// Contention windows by number of failures; the last one stays.
+    /// Contention windows by number of failures; the last one applies to all further failures.
     pub windows: Vec<u32>,
-    /// Slots that a station waits each time before it counts.
+    /// Additional slots of a station's access category before each countdown.
     pub wait: u64,
     /// Stations may differ in `windows` and `wait`.
     pub has_classes: bool,
-    /// How often a station may lose the race at each stage before it moves to the next; empty: always.
+    /// Number of lost races at each stage after which a station moves to the next; empty: it never does.
     pub deferrals: Vec<u32>,
-    /// A station that has counted down while it had nothing to send may send at once.
+    /// A station whose countdown ended while it had nothing to send may send at once.
     pub is_immediate: bool,
-    /// The slot in which another station begins counts as passed.
+    /// The slot in which another station begins to send counts in the countdown.
     pub counts_busy: bool,
-    /// Period of the beacon, and how long no station may send at the start of each.
+    /// Period of the beacon, and the silence at the start of each period.
     pub beacon: Option<(Duration, Duration)>,
 }
 
 impl Rules {
-    /// Whether stations with these rules and with the `other` ones can share a medium.
+    /// Whether stations with these rules and stations with `other` can share a medium.
     pub fn agrees_with(&self, other: &Rules) -> bool {
         if !self.has_classes {
             return self == other;
@@ -43,75 +43,76 @@ impl Rules {
     }
 }
 
-/// Which link of a station sends next.
+/// The order in which the links of a station send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
-    /// A try each.
+    /// One transmission each, in turn.
     #[default]
     Turns,
-    /// Equal airtime, by deficits that grow by this quantum.
+    /// Equal airtime: deficit round robin with this quantum.
     Airtime(Duration),
-    /// As their packets came: a driver of bounded room takes them in that order, and its links take turns with those it has.
+    /// In order of arrival: a driver of limited size takes packets in that order, and its links take turns with the
+    /// packets that they have there.
     Fifo {
-        /// Packets that the driver takes.
+        /// Capacity of the driver in packets.
         driver: u32,
-        /// Packets that the links hold together, those in the driver included.
+        /// Limit on the packets of all links together, including those in the driver.
         limit: u32,
     },
 }
 
-/// A packet in the air: being sent for the first or a later time, or waiting for one before it.
+/// A packet in the air: being sent or resent, or waiting for an earlier one.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     /// The packet.
     pub packet: Packet,
-    /// Units (whole frames, or blocks) that the receiver does not have yet.
+    /// Units (whole frames, or blocks) that the receiver still lacks.
     pub left: u32,
-    /// Transmissions so far.
+    /// Number of transmissions so far.
     pub tries: u32,
 }
 
-/// How long the medium is taken.
+/// Duration of a transmission, from its start.
 #[derive(Clone, Copy, Debug)]
 pub struct Air {
-    /// Until the last bit of data,
+    /// Until the last bit of data.
     pub data: Duration,
-    /// until the end of its acknowledgement,
+    /// Until the end of the acknowledgement.
     pub exchange: Duration,
-    /// and until a collision is over.
+    /// Until the end of a collision.
     pub collision: Duration,
 }
 
 /// How one link uses the medium.
 pub trait Access {
-    /// What the stations must agree on.
+    /// Rules on which the stations must agree.
     fn rules(&self) -> Rules;
-    /// If the link may begin nothing at `at`: when it may again. Asked in order of time.
+    /// The time until which the link may not begin to send, if it may not at `at`. Called in order of time.
     fn silent_until(&mut self, _at: Time) -> Option<Time> {
         None
     }
-    /// Which of its station's links sends next; all of a station's links agree.
+    /// The order in which its station's links send; all of the station's links must agree.
     fn order(&self) -> Order {
         Order::Turns
     }
-    /// An aggregate is about to be put together at `at`.
+    /// Begins a new aggregate at `at`.
     fn begin(&mut self, _at: Time) {}
-    /// May one more packet, as large as any so far, join `frames`? Asked again after each that joins.
+    /// Whether one more packet, as large as any so far, fits with `frames`. Called again after each packet that joins.
     fn has_room(&mut self, frames: &[Frame]) -> bool;
-    /// Units that `packet` adds to the aggregate.
+    /// Number of units that `packet` adds to the aggregate.
     fn units_of(&mut self, packet: &Packet) -> u32;
-    /// How long sending what is left of `frames` takes.
+    /// Airtime of the units left in `frames`.
     fn air(&self, frames: &[Frame]) -> Air;
-    /// How many of the frames that the receiver lacks the transmission carries: the first ones.
+    /// Number of frames in the transmission, counted from the first that the receiver lacks.
     fn carried(&self) -> usize {
         usize::MAX
     }
-    /// Take from `left` what the receiver gets of one transmission without collision. True if it acknowledges.
+    /// Reduces `left` by what the receiver gets from a transmission without collision. Returns whether it acknowledges.
     fn receive(&mut self, frames: &mut [Frame]) -> bool;
-    /// One transmission is over.
+    /// A transmission has ended.
     fn learn(&mut self, _is_success: bool) {}
-    /// The rate it has alone, on average.
+    /// Average rate without competition.
     fn nominal(&self) -> Rate;
-    /// Transmissions after which a frame is given up.
+    /// Number of transmissions after which a frame is given up.
     fn most_tries(&self) -> u32;
 }

@@ -70,7 +70,7 @@ impl Registered for Adsl {
 }
 
 impl Adsl {
-    /// The direction of a line that `given` describes.
+    /// Builds a direction of the line from its parameters.
     pub fn new(given: &Checked<'_>, _stream: &dyn Fn(&str) -> Stream) -> Result<Self, ScenarioError> {
         let encapsulation = given.choice("encapsulation");
         let known = ENCAPSULATIONS.iter().find(|(name, _)| *name == encapsulation);
@@ -89,7 +89,7 @@ impl Pace for Adsl {
     }
 
     fn nominal(&self) -> Rate {
-        // What a full packet gets of the line.
+        // The rate that full packets get.
         Rate::from_bps(self.sync.as_bps() * 1492 / u64::from(self.framing.bytes(1492)))
     }
 

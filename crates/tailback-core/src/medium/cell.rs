@@ -1,4 +1,4 @@
-//! A user of an LTE or 5G cell: a channel that fades, blocks that HARQ repeats, and handovers.
+//! A user of an LTE or 5G cell: a fading channel, blocks repeated by HARQ, and handovers.
 
 use super::Registered;
 use super::stalls::Stalls;
@@ -94,7 +94,7 @@ const CARD: Card = Card {
     ],
 };
 
-/// Efficiencies by CQI, in bits a resource element.
+/// Spectral efficiencies by CQI, in bits per resource element.
 const LTE: [f64; 15] = [
     0.1523, 0.2344, 0.3770, 0.6016, 0.8770, 1.1758, 1.4766, 1.9141, 2.4063, 2.7305, 3.3223, 3.9023, 4.5234,
     5.1152, 5.5547,
@@ -103,39 +103,40 @@ const NR: [f64; 15] = [
     0.1523, 0.3770, 0.8770, 1.4766, 1.9141, 2.4063, 2.7305, 3.3223, 3.9023, 4.5234, 5.1152, 5.5547, 6.2266,
     6.9141, 7.4063,
 ];
-/// As many bits of a resource element count for a hertz as with LTE: 7.4063 × 4.4 / 5.5547.
+/// Highest efficiency of NR in bit/s/Hz, with the same ratio to bits per resource element as LTE: 7.4063 × 4.4 /
+/// 5.5547.
 const NR_MOST: f64 = 5.9;
 
-/// What the users of a carrier must agree on.
+/// Properties on which all users of a carrier must agree.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Carrier {
     /// Length of a slot.
     pub slot: Duration,
-    /// Slots of the scheduler's average.
+    /// Averaging time of the scheduler in slots.
     pub memory: f64,
-    /// Who is served first.
+    /// Scheduling policy.
     pub policy: Policy,
 }
 
-/// Who is served first.
+/// Scheduling policies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
-    /// The user for whom the slot is best by its own measure.
+    /// Proportional fair: the user whose slot is best relative to its average.
     ProportionalFair,
-    /// The user that has waited longest.
+    /// Round robin: the user that has waited longest.
     Turns,
 }
 
 /// The transmissions of a block.
 #[derive(Clone, Debug)]
 pub struct Sendings {
-    /// Slots in which it is repeated.
+    /// Slots in which the block is repeated.
     pub again: Vec<u64>,
-    /// The slot at whose end it has arrived; `None`: it never does.
+    /// The slot at whose end the block has arrived; `None`: it is lost.
     pub arrives: Option<u64>,
 }
 
-/// How blocks are repeated, in slots.
+/// Parameters of block repetition; delays in slots.
 #[derive(Clone, Debug)]
 struct Repeats {
     first: f64,
@@ -146,7 +147,7 @@ struct Repeats {
     rlc_tries: u64,
 }
 
-/// A channel that fades.
+/// State of the fading channel.
 #[derive(Clone, Debug)]
 struct Fading {
     branches: Vec<[f64; 2]>,
@@ -163,13 +164,14 @@ pub struct User {
     carrier: Carrier,
     snr: f64,
     fading: Fading,
-    /// Bits of a slot by level of the table, with the SNR it needs, lowest first; empty: no table.
+    /// Bits per slot by level of the table, with the minimum SNR, lowest first; empty: no table.
     levels: Vec<(f64, u64)>,
-    /// Without a table: bits of a slot a unit of efficiency, the share of Shannon's, and the highest.
+    /// Without a table: bits per slot per unit of efficiency, the fraction of Shannon's capacity, and the maximum
+    /// efficiency.
     unit: f64,
     attenuation: f64,
     most: f64,
-    /// What a slot carries until the next report.
+    /// Bits per slot until the next channel report.
     bits: u64,
     repeats: Repeats,
     handovers: Option<Stalls>,
@@ -181,7 +183,7 @@ impl Registered for User {
 }
 
 impl User {
-    /// The user that `given` describes.
+    /// Builds a user from its parameters.
     pub fn new(given: &Checked<'_>, stream: &dyn Fn(&str) -> Stream) -> Result<Self, ScenarioError> {
         let ms = |name: &str| Duration::from_secs_f64(given.number(name) / 1e3);
         let slot = ms("slot_ms");
@@ -247,12 +249,12 @@ impl User {
         Ok(user)
     }
 
-    /// What it must agree on with the others.
+    /// The properties on which it must agree with the other users.
     pub fn carrier(&self) -> Carrier {
         self.carrier
     }
 
-    /// Bits that a whole slot carries at this SNR.
+    /// Bits of a whole slot at this SNR.
     fn bits_at(&self, snr: f64) -> u64 {
         if self.levels.is_empty() {
             let efficiency = (self.attenuation * math::log2(1.0 + snr)).min(self.most);
@@ -262,7 +264,7 @@ impl User {
         if reached == 0 { 0 } else { self.levels[reached - 1].1 }
     }
 
-    /// Bits that the whole slot beginning at `at` would carry; `None` during a handover. Asked in order of time.
+    /// Bits of the whole slot that begins at `at`; `None` during a handover. Called in order of time.
     pub fn bits(&mut self, at: Time) -> Option<u64> {
         if self.handovers.as_mut().is_some_and(|handovers| handovers.end_at(at).is_some()) {
             return None;
@@ -273,7 +275,7 @@ impl User {
         Some(self.bits)
     }
 
-    /// Draw how often a block that is sent first in slot `number` is repeated.
+    /// Draws the transmissions of a block that is first sent in slot `number`.
     pub fn sendings(&mut self, number: u64) -> Sendings {
         let Repeats { first, again, harq, tries, status, rlc_tries } = self.repeats;
         let (mut sent, mut error) = (number, first);
@@ -291,7 +293,7 @@ impl User {
         Sendings { again: repeated, arrives: None }
     }
 
-    /// What it has alone, at its mean SNR.
+    /// Rate without other users, at its mean SNR.
     pub fn nominal(&self) -> Rate {
         let Repeats { first, again, .. } = self.repeats;
         let slot = self.bits_at(self.snr) as f64 / (1.0 + first / (1.0 - again));
@@ -300,8 +302,8 @@ impl User {
 }
 
 impl Fading {
-    /// Enter the report of `at`; whether it is a new one. Draws for those without traffic too, so that traffic does not change
-    /// the channel.
+    /// Advances to the channel report at `at`; returns whether there is a new one. Draws also without traffic, so that
+    /// traffic does not change the channel.
     fn turn_to(&mut self, at: Time) -> bool {
         let reports = at.as_ps() / self.report.as_ps();
         let is_new = self.reports < reports;
@@ -321,7 +323,7 @@ impl Fading {
         }
     }
 
-    /// The channel's power over its mean.
+    /// Power gain of the channel relative to its mean.
     fn gain(&self) -> f64 {
         if self.branches.is_empty() {
             return 1.0;

@@ -1,4 +1,4 @@
-//! What both WiFi media have: the windows of contention, OFDM's bits that are no payload, and the way errors are given.
+//! Shared by both WiFi media: contention windows, OFDM overhead bits, and how errors are specified.
 
 use crate::params::Checked;
 use crate::scenario::ScenarioError;
@@ -7,7 +7,7 @@ use crate::scenario::ScenarioError;
 pub const PHY_BITS: f64 = 22.0;
 /// Delimiter of a frame in an aggregate.
 pub const DELIMITER: u32 = 4;
-/// Bytes of a full frame, for which `frame_error` counts.
+/// Frame length in bytes to which `frame_error` refers.
 pub const FULL: f64 = 1536.0;
 
 /// Contention windows by number of failures, from `cw_min` to `cw_max`.
@@ -21,7 +21,7 @@ pub fn windows(given: &Checked<'_>) -> Result<Vec<u32>, ScenarioError> {
     Ok(windows.map(|w| w as u32).collect())
 }
 
-/// The received power, if that decides the errors and not `frame_error`.
+/// The received power, if errors follow from it rather than from `frame_error`.
 pub fn signal(given: &Checked<'_>) -> Result<Option<f64>, ScenarioError> {
     let signal = given.given_number("signal_dbm");
     if signal.is_some() && given.given_number("frame_error").is_some() {

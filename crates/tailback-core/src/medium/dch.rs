@@ -1,4 +1,4 @@
-//! A dedicated channel of 3G's first release, which carries the uplink of an HSDPA user.
+//! A dedicated channel of UMTS Release 99, which carries the uplink of an HSDPA user.
 
 use super::Registered;
 use super::tti::{Bearer, Repeats};
@@ -56,7 +56,7 @@ impl Registered for Dch {
 }
 
 impl Dch {
-    /// The channel that `given` describes.
+    /// Builds the channel from its parameters.
     pub fn new(given: &Checked<'_>, stream: &dyn Fn(&str) -> Stream) -> Result<Self, ScenarioError> {
         let interval = Duration::from_secs_f64(given.number("tti_ms") / 1e3);
         let rate = Rate::from_bps(given.whole("rate_bps"));
@@ -64,7 +64,7 @@ impl Dch {
             first: given.number("bler"),
             again: given.number("bler"),
             distance: 0,
-            // Without HARQ every repetition is RLC's.
+            // Without HARQ, every repetition is by RLC.
             tries: 1,
             status: (given.number("rlc_status_ms") / given.number("tti_ms")) as u64 + 1,
             rlc_tries: given.whole("rlc_tries"),

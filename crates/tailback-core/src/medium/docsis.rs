@@ -1,4 +1,4 @@
-//! DOCSIS, upstream: a cable modem asks for what it sends and waits for a grant.
+//! DOCSIS upstream: a cable modem requests bandwidth and waits for a grant.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -65,10 +65,10 @@ const CARD: Card = Card {
 
 /// Ethernet's header and check, which the sustained rate counts (MULPIv3.1 annex C).
 const ETHERNET: u32 = 18;
-/// A byte, in the unit of rate times time: bits a second × picoseconds.
+/// One byte in bit/s × picoseconds.
 const BYTE: u128 = 8 * 1_000_000_000_000;
 
-/// The way up from one cable modem.
+/// The upstream of a cable modem.
 #[derive(Clone, Debug)]
 pub struct Docsis {
     rate: u64,
@@ -76,17 +76,18 @@ pub struct Docsis {
     interval: Duration,
     grant: Duration,
     concatenates: bool,
-    /// When the modem may ask, by interval. Older than any request under way: forgotten.
+    /// Times at which the modem may send a request, by interval; entries older than any open request are removed.
     opportunities: BTreeMap<u64, Time>,
-    /// The interval granted last, where its block began and ended so far, bytes sent and granted yet.
+    /// The last granted interval: its number, begin and current end of its block, bytes sent, and bytes left.
     granted: u64,
     began: Time,
     ended: Time,
     sent: Bytes,
     room: Bytes,
-    /// What the last interval's rate gave beyond whole bytes.
+    /// Fraction of a byte left over from the last interval's rate.
     fraction: u128,
-    /// Since the queue was last empty: bytes sent, and how many had come by the instants at which one was taken.
+    /// Since the queue was last empty: bytes sent, and byte counts of the backlog with the times when they were
+    /// reached.
     taken: u64,
     come: VecDeque<(u64, Time)>,
     behind: Backlog,
@@ -99,7 +100,7 @@ impl Registered for Docsis {
 }
 
 impl Docsis {
-    /// The upstream that `given` describes.
+    /// Builds the upstream from its parameters.
     pub fn new(given: &Checked<'_>, stream: &dyn Fn(&str) -> Stream) -> Result<Self, ScenarioError> {
         let (rate, line) = (given.whole("rate_bps"), given.whole("line_bps"));
         if rate > line {
@@ -135,14 +136,14 @@ impl Docsis {
         Time::from_ps(number * self.interval.as_ps())
     }
 
-    /// When the modem asks for bytes that have come by `came`.
+    /// When the modem requests bytes that arrived by `came`.
     fn asks(&mut self, came: Time) -> Time {
         let number = came.as_ps() / self.interval.as_ps();
         let here = self.opportunity(number);
         if here >= came { here } else { self.opportunity(number + 1) }
     }
 
-    /// When the modem may ask in an interval.
+    /// When the modem may send its request in interval `number`.
     fn opportunity(&mut self, number: u64) -> Time {
         if let Some(at) = self.opportunities.get(&number) {
             return *at;
@@ -152,21 +153,21 @@ impl Docsis {
         at
     }
 
-    /// The first interval that may carry bytes that came by `came`.
+    /// The first interval that can carry bytes that arrived by `came`.
     fn earliest(&mut self, came: Time) -> u64 {
-        // Twice an interval until it asks at the latest, and it need not be known when if that is long ago.
+        // The request follows within two intervals; if that is long ago, its exact time does not matter.
         if came + self.interval * 2 + self.grant <= self.start_of(self.granted) {
             return self.granted;
         }
         (self.asks(came) + self.grant).as_ps().div_ceil(self.interval.as_ps())
     }
 
-    /// Begin the block of interval `number`.
+    /// Begins the block of interval `number`.
     fn open(&mut self, number: u64) {
         let bits = self.fraction + u128::from(self.rate) * u128::from(self.interval.as_ps());
         (self.room, self.fraction) = ((bits / BYTE) as Bytes, bits % BYTE);
         let spare = self.interval.saturating_sub(self.line.time_for(self.room));
-        // At a rate as fast as the line the last block may end a fraction of a byte late.
+        // If the rate equals the line's, the last block may end a fraction of a byte late.
         self.began = (self.start_of(number) + self.places.duration_up_to(spare)).max(self.ended);
         (self.granted, self.sent) = (number, 0);
         let remembered = (self.grant.as_ps() / self.interval.as_ps()) + 4;
@@ -189,7 +190,7 @@ impl Pace for Docsis {
     fn serve(&mut self, at: Time, packet: &Packet, continues: bool) -> Time {
         let mut need = framed(Bytes::from(packet.bytes), 1);
         if !continues {
-            // What was granted to an empty queue is lost.
+            // A grant to an empty queue is lost.
             (self.taken, self.room) = (0, 0);
             self.come.clear();
         }
@@ -201,7 +202,7 @@ impl Pace for Docsis {
         while self.come.front().is_some_and(|(bytes, _)| *bytes < self.taken) {
             self.come.pop_front();
         }
-        // Grants are for bytes: a packet that a queue prefers is sent with what others have asked for.
+        // Grants are for bytes, not packets: a packet that the queue prefers uses bytes requested for others.
         let seen = self.come.front().map_or(at, |(_, seen)| *seen);
         let mut came = if continues { seen.min(packet.enqueued) } else { at };
         if !self.concatenates {

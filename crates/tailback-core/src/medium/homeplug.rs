@@ -1,4 +1,4 @@
-//! HomePlug AV: Ethernet over the mains.
+//! HomePlug AV: Ethernet over power lines.
 
 use super::Registered;
 use super::access::{Access, Air, Frame, Rules, us};
@@ -43,17 +43,17 @@ const CARD: Card = Card {
 const SLOT: f64 = 35.84;
 const CIFS: f64 = 100.0;
 const DELIMITER: f64 = 110.48;
-/// Nothing but the end of a frame of unknown length ends a collision: EIFS.
+/// EIFS follows a collision, because the length of the frame is unknown.
 const EIFS: f64 = 2920.64;
 const BLOCK: u32 = 512;
 const BLOCK_ON_WIRE: u32 = 520;
-/// Ethernet's header, the MAC frame's header and its check.
+/// Headers of Ethernet and of the MAC frame, and its check.
 const HEADERS: u32 = 14 + 2 + 4;
 /// Windows and deferral counters by stage: priorities CA0 and CA1, then CA2 and CA3.
 const WINDOWS: [[u32; 4]; 2] = [[8, 16, 32, 64], [8, 16, 16, 32]];
 const DEFERRALS: [u32; 4] = [0, 1, 3, 15];
 
-/// One link's way onto the line.
+/// Access of one link to the line.
 #[derive(Clone, Debug)]
 pub struct HomePlug {
     phy: Rate,
@@ -62,7 +62,7 @@ pub struct HomePlug {
     row: usize,
     rifs_us: f64,
     beacon: (Duration, Duration),
-    /// Bytes put into the aggregate so far.
+    /// Bytes in the aggregate so far.
     filled: u32,
     tries: u32,
     errors: Stream,
@@ -73,7 +73,7 @@ impl Registered for HomePlug {
 }
 
 impl HomePlug {
-    /// The access that `given` describes.
+    /// Builds the access from its parameters.
     pub fn new(given: &Checked<'_>, stream: &dyn Fn(&str) -> Stream) -> Result<Self, ScenarioError> {
         let phy = given.number("phy_mbps");
         let block_us = f64::from(8 * BLOCK_ON_WIRE) / phy;
@@ -90,7 +90,7 @@ impl HomePlug {
         })
     }
 
-    /// Blocks of what is put together now and of `frames` before it.
+    /// Number of blocks for `bytes` and for `frames` before it.
     fn blocks(frames: &[Frame]) -> u32 {
         frames.iter().map(|frame| frame.left).sum()
     }
@@ -117,7 +117,7 @@ impl Access for HomePlug {
     }
 
     fn has_room(&mut self, frames: &[Frame]) -> bool {
-        // Room for a full packet, so that none is split; a window of 64 packets bounds the receiver's memory.
+        // Leaves room for a full packet, so that none is split; a window of 64 packets limits the receiver's memory.
         let full = (1500 + HEADERS).div_ceil(BLOCK);
         frames.is_empty() || frames.len() < 64 && Self::blocks(frames) + full <= self.most_blocks
     }
@@ -138,7 +138,7 @@ impl Access for HomePlug {
         for frame in frames {
             frame.left = (0..frame.left).filter(|_| self.errors.chance(self.block_error)).count() as u32;
         }
-        // The delimiter is robust: which blocks were bad is always answered.
+        // The delimiter is robust, so the receiver always reports which blocks failed.
         true
     }
 

@@ -1,4 +1,4 @@
-//! HSDPA: the downlink of 3G, with one deep queue a user.
+//! HSDPA: the downlink of 3G, with one deep queue per user.
 
 use super::Registered;
 use super::stalls::{self, Stalls};
@@ -59,7 +59,7 @@ const CARD: Card = Card {
     ],
 };
 
-/// Transport block bits by CQI 1 to 30, one code of QPSK to fifteen of 16-QAM.
+/// Transport block sizes in bits for CQI 1 to 30, from one QPSK code to fifteen codes of 16-QAM.
 const BLOCK_BITS: [u64; 30] = [
     137, 173, 233, 317, 377, 461, 650, 792, 931, 1262, 1483, 1742, 2279, 2583, 3319, 3565, 4189, 4664, 5287,
     5887, 6554, 7168, 9719, 11418, 14411, 17237, 21754, 23370, 24222, 25558,
@@ -68,7 +68,7 @@ const MAC_HEADER_BITS: u64 = 21;
 const PDU_BITS: u64 = 336;
 const PDU_PAYLOAD_BITS: u64 = 320;
 const INTERVAL: Duration = Duration::from_ms(2);
-/// Six processes of 2 ms.
+/// Repetition after six intervals of 2 ms, one for each HARQ process.
 const HARQ_DISTANCE: u64 = 6;
 const HARQ_TRIES: u64 = 4;
 
@@ -77,7 +77,7 @@ const HARQ_TRIES: u64 = 4;
 pub struct Hsdpa {
     bearer: Bearer,
     quality: Quality,
-    /// Best indicator the terminal's category uses.
+    /// Highest CQI that the terminal's category can use.
     most: u64,
     share: f64,
     scheduler: Stream,
@@ -86,14 +86,14 @@ pub struct Hsdpa {
     nominal: Rate,
 }
 
-/// The channel quality indicator.
+/// State of the channel quality indicator.
 #[derive(Clone, Debug)]
 struct Quality {
     least: u64,
-    /// Where between 0 and 2·spread it is.
+    /// Current value above its minimum, 0 to 2·spread.
     above: u64,
     span: u64,
-    /// Intervals a step of the urn, and steps made.
+    /// Intervals per step of the urn, and number of steps so far.
     pace: u64,
     steps: u64,
     stream: Stream,
@@ -119,7 +119,7 @@ impl Registered for Hsdpa {
 }
 
 impl Hsdpa {
-    /// The downlink that `given` describes.
+    /// Builds the downlink from its parameters.
     pub fn new(given: &Checked<'_>, stream: &dyn Fn(&str) -> Stream) -> Result<Self, ScenarioError> {
         let (mean, spread) = (given.whole("cqi"), given.whole("cqi_spread"));
         if spread >= mean || mean + spread > 30 {
@@ -133,7 +133,7 @@ impl Hsdpa {
         let most = given.whole("cqi_max");
         let (bler, again) = (given.number("bler"), given.number("bler_again"));
         let share = given.number("share");
-        // The urn forgets in span/2 steps.
+        // The urn's correlation time is span/2 steps.
         let in_steps = given.number("coherence_ms") / INTERVAL.as_ms() as f64 / spread.max(1) as f64;
         let block = payload(mean.min(most)) as f64 * share / (1.0 + bler / (1.0 - again));
         if payload((mean + spread).min(most)) == 0 {
@@ -168,7 +168,7 @@ impl Hsdpa {
     }
 }
 
-/// RLC payload bits of a block.
+/// RLC payload of a block in bits.
 fn payload(cqi: u64) -> u64 {
     (BLOCK_BITS[cqi as usize - 1] - MAC_HEADER_BITS) / PDU_BITS * PDU_PAYLOAD_BITS
 }

@@ -1,4 +1,4 @@
-//! A path over satellites in low orbit, which is allocated again at fixed times.
+//! A path over low-orbit satellites that is reallocated at fixed times.
 
 use super::Registered;
 use crate::capacity::Pace;
@@ -47,7 +47,7 @@ const CARD: Card = Card {
 
 const PS_PER_SECOND: u128 = 1_000_000_000_000;
 
-/// One direction of a path over low orbit.
+/// One direction of a path over low-orbit satellites.
 #[derive(Clone, Debug)]
 pub struct Leo {
     mean: u64,
@@ -57,7 +57,7 @@ pub struct Leo {
     interval: Duration,
     outage: Duration,
     loss: f64,
-    /// The current interval, with its rate and delay.
+    /// The current interval: its number, rate and delay.
     number: u64,
     rate: u64,
     delay: Duration,
@@ -71,7 +71,7 @@ impl Registered for Leo {
 }
 
 impl Leo {
-    /// The direction that `given` describes.
+    /// Builds the direction from its parameters.
     pub fn new(given: &Checked<'_>, stream: &dyn Fn(&str) -> Stream) -> Result<Self, ScenarioError> {
         let ms = |name: &str| Duration::from_secs_f64(given.number(name) / 1e3);
         let (least, most) = (ms("delay_ms"), ms("delay_most_ms"));
@@ -109,7 +109,8 @@ impl Leo {
         self.delay = self.least + self.delays.duration_up_to(self.range);
     }
 
-    /// Enter the interval of `at`. Draws for those without traffic too, so that traffic does not change the path.
+    /// Advances to the interval that contains `at`. Draws also without traffic, so that traffic does not change the
+    /// path.
     fn turn_to(&mut self, at: Time) {
         let number = at.as_ps() / self.interval.as_ps();
         while self.number < number {
@@ -118,7 +119,7 @@ impl Leo {
         }
     }
 
-    /// When the current interval begins.
+    /// Start of the current interval.
     fn begins(&self) -> Time {
         Time::from_ps(self.number * self.interval.as_ps())
     }

@@ -1,29 +1,29 @@
-//! Minstrel: the rate that has carried most lately, and now and then a try of another one.
+//! Minstrel rate control: uses the rate with the highest recent throughput, and occasionally probes another.
 //!
-//! Law: every 100 ms the share p of frames that succeeded at a rate since the last time enters an average, of which it
-//! makes a quarter. A rate's throughput is min(p, 0.9)/t, where t is the time of a frame and its part of the overhead;
-//! below p = 0.1 it is 0. Tries use the rate of most throughput; after two failures in a row the second, and after four
-//! the surest one. One try in ten is a probe: a single frame at another rate. A slower rate than the surest is probed
-//! each 20th time only.
+//! Law: every 100 ms the fraction p of frames delivered at a rate since the last update enters a moving average with
+//! weight 1/4. A rate's throughput is min(p, 0.9)/t, where t is the time of a frame with its part of the overhead;
+//! below p = 0.1 it is 0. Transmissions use the rate of highest throughput, after two consecutive failures the second,
+//! and after four the one of highest delivery probability. One transmission in ten is a probe: a single frame at
+//! another rate. A rate slower than the most probable one is probed only every 20th time.
 //!
-//! Source: Linux 5.10 rc80211_minstrel_ht.c (averages, the bound of 90 %, slower rates skipped 20 times), and ath9k xmit.c (a
-//! probe is one frame alone). Xia, Hart and Fu, "Evaluation of the Minstrel rate adaptation algorithm in IEEE 802.11g WLANs",
-//! ICC 2013.
+//! Source: Linux 5.10 rc80211_minstrel_ht.c (averages, the limit of 90 %, slower rates skipped 20 times), and ath9k
+//! xmit.c (a probe is one frame alone). Xia, Hart and Fu, "Evaluation of the Minstrel rate adaptation algorithm in IEEE
+//! 802.11g WLANs", ICC 2013.
 
 use crate::rng::Stream;
 use crate::time::{Duration, Time};
 
-/// Between two looks at the averages: MINSTREL's update interval.
+/// Interval between updates of the averages.
 const INTERVAL: Duration = Duration::from_ms(100);
-/// The newest share's part of the average: 1 − EWMA_LEVEL/EWMA_DIV, 32 of 128.
+/// Weight of the newest fraction in the average: 1 − EWMA_LEVEL/EWMA_DIV, 32 of 128.
 const NEWEST: f64 = 0.25;
-/// Tries to a probe: the 10 % of Minstrel's documentation.
+/// Transmissions per probe: the 10 % of Minstrel's documentation.
 const PROBE_EVERY: u32 = 10;
-/// How often a rate slower than the surest one is passed over.
+/// How often the probe of a rate slower than the most probable one is skipped.
 const SKIPS: u32 = 20;
-/// Bytes of the frame by which rates are compared: AVG_PKT_SIZE.
+/// Frame size in bytes for comparing rates: AVG_PKT_SIZE.
 const TYPICAL: f64 = 1200.0;
-/// Failures in a row until the next rate of the chain.
+/// Consecutive failures before the next rate of the chain is used.
 const TRIES_EACH: u32 = 2;
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -35,27 +35,27 @@ struct Record {
     skipped: u32,
 }
 
-/// The choice of a link's rate.
+/// Rate control of a link.
 #[derive(Clone, Debug)]
 pub struct Minstrel {
     mbps: Vec<f64>,
     overhead_us: f64,
     records: Vec<Record>,
-    /// By throughput the first and second, and the most probable.
+    /// Rates with the highest and second-highest throughput, and with the highest delivery probability.
     best: usize,
     second: usize,
     surest: usize,
     looks_at: Time,
     tries: u32,
     failures: u32,
-    /// Frames a try, averaged.
+    /// Average number of frames per transmission.
     frames: f64,
     stream: Stream,
 }
 
 impl Minstrel {
-    /// A choice between rates of `mbps`, slowest first, that begins with number `first`. A try costs `overhead_us` beside
-    /// its frames.
+    /// Chooses between rates of `mbps`, slowest first, and begins with rate `first`. A transmission costs `overhead_us`
+    /// in addition to its frames.
     pub fn new(mbps: Vec<f64>, overhead_us: f64, first: usize, stream: Stream) -> Self {
         Minstrel {
             records: vec![Record::default(); mbps.len()],
@@ -72,7 +72,7 @@ impl Minstrel {
         }
     }
 
-    /// The rate of a try that begins at `at`, and whether it is a probe.
+    /// The rate of a transmission that begins at `at`, and whether it is a probe.
     pub fn choose(&mut self, at: Time) -> (usize, bool) {
         if at >= self.looks_at {
             self.look();
@@ -89,11 +89,11 @@ impl Minstrel {
         (chain[((self.failures / TRIES_EACH) as usize).min(2)], false)
     }
 
-    /// A rate worth a probe, if the drawn one is.
+    /// Draws a rate to probe, if the drawn one is worth it.
     fn probe(&mut self) -> Option<usize> {
         let rate = self.stream.below(self.mbps.len() as u64) as usize;
         let record = &mut self.records[rate];
-        // The second may be one that nothing is known of yet.
+        // The second-best rate may still be unknown.
         if rate == self.best || rate == self.second && record.is_known {
             return None;
         }
@@ -107,7 +107,7 @@ impl Minstrel {
         Some(rate)
     }
 
-    /// A try at `rate` carried `attempts` frames, of which `successes` arrived.
+    /// Records that a transmission at `rate` carried `attempts` frames, of which `successes` arrived.
     pub fn learn(&mut self, rate: usize, attempts: u32, successes: u32, is_probe: bool) {
         let record = &mut self.records[rate];
         record.attempts += attempts;
@@ -137,10 +137,10 @@ impl Minstrel {
         }
         let mut order: Vec<(f64, usize)> =
             (0..self.mbps.len()).map(|rate| (self.throughput(rate), rate)).collect();
-        // The slower of two that carry as much, as it errs less.
+        // At equal throughput the slower rate comes first, because it has fewer errors.
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         if order[0].0 == 0.0 {
-            // Nothing has arrived lately.
+            // Nothing has been delivered recently.
             (self.best, self.second, self.surest) = (self.surest, 0, 0);
             return;
         }

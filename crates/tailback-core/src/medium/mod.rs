@@ -1,8 +1,9 @@
 //! Media: how real access links carry packets. One a file, one row each in the registry.
 //!
-//! A *private* medium serves one direction alone and is a [`crate::capacity::Pace`]: it says when a packet's last
+//! A *private* medium serves a single direction and is a [`crate::capacity::Pace`]: it computes when a packet's last
 //! bit has left. On a *shared* medium stations contend: each link has an [`access::Access`], and a channel
-//! (`link/contention.rs`) decides whose packets leave. In a [`cell`] a scheduler does. The packets of a [`tunnel`] travel inside another flow's connection.
+//! (`link/contention.rs`) decides whose packets leave. In a [`cell`] a scheduler decides. The packets of a [`tunnel`]
+//! travel inside another flow's connection.
 
 pub mod access;
 pub mod adsl;
@@ -23,7 +24,7 @@ pub mod wifi_ac;
 
 use crate::params::Card;
 
-/// What a row of the registry needs: its card.
+/// Requirement for a row of the registry: a card.
 pub trait Registered {
     /// The card; its name is the registry name.
     const CARD: Card;

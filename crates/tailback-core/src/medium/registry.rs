@@ -102,26 +102,26 @@ impl Access for Shared {
     }
 }
 
-/// The medium whose packets travel in a connection.
+/// Media whose packets travel in a connection.
 static TUNNEL: [Card; 1] = [TunnelStream::CARD];
 const NEW_TUNNEL: &[New<TunnelStream>] = &[|given, _| Ok(TunnelStream::new(given))];
 
-/// The medium whose links a scheduler serves.
+/// Media whose links a scheduler serves.
 static CELL: [Card; 1] = [User::CARD];
 const NEW_CELL: &[New<User>] = &[|given, stream| User::new(given, stream)];
 
-/// Who uses a medium.
+/// The kinds of use of a medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
-    /// One direction of a link alone.
+    /// A single direction of a link.
     Private,
     /// Links of one channel, which contend for it or are scheduled.
     Shared,
-    /// The packets of links, inside another flow's connection.
+    /// Packets of links, carried inside another flow's connection.
     Carried,
 }
 
-/// Every medium's card, with who uses it.
+/// Every medium's card, with its kind of use.
 pub fn uses() -> impl Iterator<Item = (&'static Card, Use)> {
     let row = |cards: &'static [Card], by: Use| cards.iter().map(move |card| (card, by));
     row(PRIVATE, Use::Private)
@@ -130,7 +130,7 @@ pub fn uses() -> impl Iterator<Item = (&'static Card, Use)> {
         .chain(row(&TUNNEL, Use::Carried))
 }
 
-/// Do links of the medium called `name` send their packets through another flow's connection?
+/// Whether links of the medium `name` send their packets through another flow's connection.
 pub fn is_carried(name: &str) -> bool {
     uses().any(|(card, by)| by == Use::Carried && card.name == name)
 }
@@ -143,13 +143,13 @@ pub fn cards() -> impl Iterator<Item = &'static Card> {
 /// Any medium.
 #[derive(Clone, Debug)]
 pub enum Medium {
-    /// Of one direction alone.
+    /// A medium of a single direction.
     Private(Private),
-    /// Of several stations.
+    /// A medium of several stations.
     Shared(Shared),
-    /// Of the users of a cell.
+    /// A medium of the users of a cell.
     Cell(Box<User>),
-    /// The connection of another flow.
+    /// Another flow's connection.
     Tunnel(TunnelStream),
 }
 
@@ -169,7 +169,7 @@ fn construct<T>(
 }
 
 impl Medium {
-    /// The medium that `spec` of the link called `link`, number `index`, asks for.
+    /// Builds the medium in `spec` for link number `index`, called `link`.
     pub fn build(spec: &MediumSpec, link: &str, index: usize, seed: u64) -> Result<Self, ScenarioError> {
         if let Some(shared) = construct(spec, link, index, seed, SHARED, NEW_SHARED)? {
             return Ok(Medium::Shared(shared));

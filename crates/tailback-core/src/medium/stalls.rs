@@ -1,10 +1,10 @@
-//! Stalls: times at which a radio link carries nothing, though its sender does not know it.
+//! Stalls: periods in which a radio link carries nothing without its sender knowing.
 //!
-//! Law: a stall begins after an exponential time of mean `every` since the last one's end, and lasts uniformly from
-//! `least` to `most`. What is queued waits; nothing is lost by it.
+//! Law: a stall begins an exponential time of mean `every` after the end of the last one, and its length is uniform
+//! from `least` to `most`. Queued packets wait; a stall loses nothing.
 //!
-//! Source: RFC 3481 section 2.4 (3G: handovers and link-layer repetitions make delay spikes of several round trips).
-//! Ramani and Savage, "SyncScan", INFOCOM 2005 (802.11: a station listening on other channels is away for more than a
+//! Source: RFC 3481 section 2.4 (3G: handovers and link-layer repetitions cause delay spikes of several round trips).
+//! Ramani and Savage, "SyncScan", INFOCOM 2005 (802.11: a station that scans other channels is away for more than a
 //! quarter of a second). Neither gives a distribution; the exponential and the uniform are ours.
 
 use crate::params::{Checked, ParamSpec};
@@ -26,18 +26,18 @@ pub struct Stalls {
     least: Duration,
     spread: Duration,
     stream: Stream,
-    /// The stall under way or to come.
+    /// The current or next stall.
     began: Time,
     ends: Time,
 }
 
 impl Stalls {
-    /// What `given` describes; `None` if it never stalls.
+    /// Builds the stalls from their parameters; `None` if there are none.
     pub fn new(given: &Checked<'_>, stream: Stream) -> Result<Option<Self>, ScenarioError> {
         Self::named(given, ["stall_every_ms", "stall_ms", "stall_most_ms"], stream)
     }
 
-    /// As [`Self::new`], from parameters of other names: mean time between, shortest, longest.
+    /// As [`Self::new`], with other parameter names: mean interval, minimum and maximum length.
     pub fn named(
         given: &Checked<'_>,
         names: [&str; 3],
@@ -68,7 +68,7 @@ impl Stalls {
         self.ends = self.began + self.least + self.stream.duration_up_to(self.spread);
     }
 
-    /// When the stall at `at` ends; `None` if there is none. Asked in order of time.
+    /// End of the stall at `at`; `None` if there is none. Called in order of time.
     pub fn end_at(&mut self, at: Time) -> Option<Time> {
         while self.ends <= at {
             self.draw();

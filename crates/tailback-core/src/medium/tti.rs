@@ -1,9 +1,9 @@
-//! A radio bearer in transmission time intervals: blocks, HARQ, then acknowledged-mode RLC.
+//! A radio bearer with transmission time intervals: blocks, HARQ, and acknowledged-mode RLC.
 //!
-//! Law: time is cut into intervals. Block k takes as many bits as the radio gives it from what was queued when it
-//! began, and arrives when it ends. A block received wrongly is repeated after a fixed time, up to a number of tries,
-//! and then again by RLC after its status report. A repetition takes the interval in which it is sent from new data.
-//! Packets are put together from blocks, and released in order.
+//! Law: time is divided into intervals. Block k takes as many bits as the radio allows from the backlog at its start,
+//! and arrives at its end. A block with errors is repeated after a fixed time, up to a number of transmissions, and
+//! then by RLC after its status report. A repetition occupies the interval in which it is sent. Packets are reassembled
+//! from blocks and delivered in order.
 //!
 //! Source: 3GPP TS 25.308 (HSDPA), TS 25.322 (RLC), TS 25.321 (MAC); Holma and Toskala, "HSDPA/HSUPA for UMTS"
 //! (2006), chapters 2 and 4.
@@ -14,20 +14,20 @@ use crate::packet::Packet;
 use crate::rng::Stream;
 use crate::time::{Duration, Time};
 
-/// How wrong blocks are repeated.
+/// Parameters for repeating blocks with errors.
 #[derive(Clone, Debug)]
 pub struct Repeats {
-    /// Probability that a block is received wrongly at first,
+    /// Error probability of a block's first transmission.
     pub first: f64,
-    /// and again when repeated.
+    /// Error probability of a repetition.
     pub again: f64,
-    /// From a transmission to its repetition, in intervals.
+    /// Intervals from a transmission to its repetition.
     pub distance: u64,
-    /// Transmissions by HARQ before RLC has to.
+    /// Number of HARQ transmissions before RLC takes over.
     pub tries: u64,
-    /// From HARQ's giving up to RLC's retransmission, in intervals.
+    /// Intervals from the last HARQ transmission to RLC's retransmission.
     pub status: u64,
-    /// Transmissions by RLC before it gives a block up.
+    /// Number of RLC transmissions before a block is given up.
     pub rlc_tries: u64,
 }
 
@@ -37,15 +37,15 @@ pub struct Bearer {
     interval: Duration,
     repeats: Repeats,
     errors: Stream,
-    /// The next interval that may carry a new block, and later ones that repetitions have taken.
+    /// The next interval that may carry a new block, and the later ones occupied by repetitions.
     next: u64,
     taken: BTreeSet<u64>,
-    /// The block being filled: when it began, bits of room left, when it arrives, whether it never does.
+    /// The current block: its start, bits of room left, arrival, and whether it is lost.
     began: Time,
     room: u64,
     arrives: Time,
     is_lost: bool,
-    /// Of the packet being served.
+    /// The packet being served: its arrival, and whether it is lost.
     packet_arrives: Time,
     packet_is_lost: bool,
 }
@@ -68,8 +68,8 @@ impl Bearer {
         }
     }
 
-    /// As [`crate::capacity::Pace::serve`]; `bits_in` says how many bits the block of an interval takes, and is
-    /// asked in order of time.
+    /// As [`crate::capacity::Pace::serve`]. `bits_in` returns the size in bits of an interval's block, and is called in
+    /// order of time.
     pub fn serve(
         &mut self,
         at: Time,
@@ -77,7 +77,7 @@ impl Bearer {
         continues: bool,
         mut bits_in: impl FnMut(u64) -> u64,
     ) -> Time {
-        // A block holds what was there when it began.
+        // A block holds only data that was queued when it began.
         if !continues || packet.enqueued > self.began {
             self.room = 0;
             self.next = self.next.max(at.as_ps().div_ceil(self.interval.as_ps()));
@@ -98,12 +98,12 @@ impl Bearer {
         }
     }
 
-    /// How much after `at` the packet just served is complete; `None` if RLC has given it up.
+    /// Delay from `at` until the packet just served is complete; `None` if RLC has given it up.
     pub fn detour(&self, at: Time) -> Option<Duration> {
         (!self.packet_is_lost).then(|| self.packet_arrives.since(at))
     }
 
-    /// Begin the next block.
+    /// Begins the next block.
     fn open(&mut self, bits_in: &mut impl FnMut(u64) -> u64) {
         let number = self.next;
         self.next += 1;
@@ -118,7 +118,7 @@ impl Bearer {
         }
     }
 
-    /// Draw how often the block of interval `number` is repeated, and when it arrives.
+    /// Draws the repetitions of the block of interval `number`, and its arrival.
     fn send(&mut self, number: u64) {
         let Repeats { first, again, distance, tries, status, rlc_tries } = self.repeats;
         let (mut sent, mut error) = (number, first);
@@ -136,7 +136,7 @@ impl Bearer {
         self.is_lost = true;
     }
 
-    /// The first interval from `number` on that no repetition has, treated as one.
+    /// Reserves the first interval from `number` on that no repetition occupies.
     fn take(&mut self, mut number: u64) -> u64 {
         while !self.taken.insert(number) {
             number += 1;

@@ -1,8 +1,8 @@
 //! A tunnel of IP over TCP: a connection of its own carries the packets of its links.
 //!
-//! A link of this medium is one direction of the tunnel. Its `flow` names the outer connection, a flow of the
-//! application `tunnel` between the same two nodes, with a route, stack, buffers and congestion control of its own; the
-//! engine passes bytes between the two. A link's `busy` is the time its process was held up.
+//! A link of this medium is one direction of the tunnel. Its `flow` names the outer connection: a flow of the
+//! application `tunnel` between the same two nodes, with a route, stack, buffers and congestion control of its own. The
+//! engine passes bytes between the two. A link's `busy` is the time for which its process was blocked.
 
 use std::collections::VecDeque;
 
@@ -42,12 +42,12 @@ const CARD: Card = Card {
 #[derive(Clone, Debug)]
 pub struct TunnelStream {
     header: u32,
-    /// Packets in the stream, each with the offset behind its last byte.
+    /// Packets in the stream, each with the offset after its last byte.
     inside: VecDeque<(Bytes, Packet)>,
     inside_bytes: Bytes,
     /// Bytes written to the stream.
     written: Bytes,
-    /// The end that sends the stream, by its address; `None` while there is no connection.
+    /// Address of the end that sends the stream; `None` without a connection.
     pub(crate) end: Option<u32>,
 }
 
@@ -56,7 +56,7 @@ impl Registered for TunnelStream {
 }
 
 impl TunnelStream {
-    /// The direction that `given` describes.
+    /// Builds the direction from its parameters.
     pub fn new(given: &Checked<'_>) -> Self {
         TunnelStream {
             header: given.whole("header_bytes") as u32,
@@ -67,25 +67,25 @@ impl TunnelStream {
         }
     }
 
-    /// A new connection carries the stream from here.
+    /// A new connection carries the stream from now on.
     pub(crate) fn open(&mut self, end: u32) {
         assert!(self.inside.is_empty(), "the last connection was over, but its stream was not");
         (self.end, self.written) = (Some(end), 0);
     }
 
-    /// What `packet` takes of the stream.
+    /// Bytes of `packet` in the stream.
     pub(crate) fn frame_bytes(&self, packet: &Packet) -> Bytes {
         Bytes::from(packet.bytes + self.header)
     }
 
-    /// `packet` enters the stream.
+    /// Appends `packet` to the stream.
     pub(crate) fn write(&mut self, packet: Packet) {
         self.written += self.frame_bytes(&packet);
         self.inside.push_back((self.written, packet));
         self.inside_bytes += Bytes::from(packet.bytes);
     }
 
-    /// The next packet that is complete once `delivered` bytes of the stream have arrived in order.
+    /// Takes the next packet that is complete once `delivered` bytes of the stream have arrived in order.
     pub(crate) fn read(&mut self, delivered: Bytes) -> Option<Packet> {
         let &(end, packet) = self.inside.front()?;
         if end > delivered {
@@ -96,7 +96,7 @@ impl TunnelStream {
         Some(packet)
     }
 
-    /// What is in the stream.
+    /// Packets in the stream.
     pub(crate) fn inside(&self) -> Backlog {
         Backlog { packets: self.inside.len() as u32, bytes: self.inside_bytes }
     }

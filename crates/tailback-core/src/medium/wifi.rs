@@ -90,7 +90,7 @@ const HEADERS_N: u32 = 8 + 26 + 4;
 const ACK_BYTES: u32 = 14;
 const BLOCK_ACK_BYTES: u32 = 32;
 
-/// One link's way onto the air.
+/// Access of one link to the air.
 #[derive(Clone, Debug)]
 pub struct Wifi {
     is_n: bool,
@@ -117,7 +117,7 @@ impl Registered for Wifi {
 }
 
 impl Wifi {
-    /// The access that `given` describes.
+    /// Builds the access from its parameters.
     pub fn new(given: &Checked<'_>, stream: &dyn Fn(&str) -> Stream) -> Result<Self, ScenarioError> {
         let is_n = given.choice("standard") == "n";
         let rates = if is_n { RATES_N } else { RATES_G };
@@ -162,12 +162,12 @@ impl Wifi {
         ip + if self.is_n { HEADERS_N } else { HEADERS_G }
     }
 
-    /// An 802.11g frame of this many bytes, in microseconds.
+    /// Airtime of an 802.11g frame of this many bytes, in microseconds.
     fn legacy_us(bytes: u32, mbps: f64) -> f64 {
         PREAMBLE_G + SYMBOL * symbols(bytes, mbps) + SIGNAL_EXTENSION
     }
 
-    /// The highest basic rate not above the data's.
+    /// The highest basic rate that does not exceed the data rate.
     fn basic_mbps(&self) -> f64 {
         [24.0, 12.0].into_iter().find(|basic| *basic <= self.mbps()).unwrap_or(6.0)
     }
@@ -187,7 +187,7 @@ impl Wifi {
         if self.is_protected { CTS + SIFS } else { 0.0 }
     }
 
-    /// Probability that a frame of this many bytes fails.
+    /// Error probability of a frame of this many bytes.
     fn error(&self, bytes: u32) -> f64 {
         let bytes = f64::from(bytes);
         let (reference, at_reference) = match self.signal {
@@ -209,7 +209,7 @@ fn symbols(bytes: u32, mbps: f64) -> f64 {
 impl Access for Wifi {
     fn rules(&self) -> Rules {
         let difs = SIFS + 2.0 * self.slot_us;
-        // EIFS: as if an acknowledgement at the lowest rate were still to come.
+        // EIFS: leaves room for an acknowledgement at the lowest rate.
         let eifs = SIFS + Self::legacy_us(ACK_BYTES, 6.0) + difs;
         Rules {
             slot: us(self.slot_us),
@@ -241,7 +241,7 @@ impl Access for Wifi {
         let data = self.prefix_us() + self.data_us(frames);
         let answer = if self.aggregate > 1 { BLOCK_ACK_BYTES } else { ACK_BYTES };
         let exchange = data + SIFS + Self::legacy_us(answer, self.basic_mbps());
-        // Two CTS that collide leave no reservation behind them.
+        // Two CTS that collide leave no reservation.
         let collision = if self.is_protected { CTS } else { data };
         Air { data: us(data), exchange: us(exchange), collision: us(collision) }
     }

@@ -1,4 +1,4 @@
-//! WiFi of today: 802.11n and 802.11ac, which send many frames behind one preamble and repeat those that fail.
+//! WiFi with 802.11n and 802.11ac: many frames per preamble, and repetition of those that fail.
 
 use super::Registered;
 use super::access::{Access, Air, Frame, Order, Rules, us};
@@ -119,17 +119,17 @@ const CARD: Card = Card {
 
 /// Data subcarriers by width.
 const CARRIERS: [(u64, u32); 4] = [(20, 52), (40, 108), (80, 234), (160, 468)];
-/// Bits a subcarrier, and the code's rate in twelfths, by MCS.
+/// Bits per subcarrier and code rate in twelfths, by MCS.
 const MODULATION: [(u32, u32); 10] =
     [(1, 6), (2, 6), (2, 9), (4, 6), (4, 9), (6, 8), (6, 9), (6, 10), (8, 9), (8, 10)];
-/// Least signal of an MCS in 20 MHz, in dBm; twice the width needs 3 dB more.
+/// Minimum signal of each MCS at 20 MHz, in dBm; doubling the width requires 3 dB more.
 const SENSITIVITY: [f64; 10] = [-82.0, -79.0, -77.0, -74.0, -70.0, -66.0, -65.0, -64.0, -59.0, -57.0];
-/// Times in microseconds. SIFS is that of 5 GHz; at 2.4 GHz 10 and a signal extension of 6 are as long.
+/// Times in microseconds. SIFS is that of 5 GHz; 2.4 GHz has 10 plus a signal extension of 6, which is the same.
 const SIFS: f64 = 16.0;
 const SLOT: f64 = 9.0;
 const ACK: f64 = 28.0;
 const BLOCK_ACK: f64 = 32.0;
-/// An acknowledgement at 6 Mbit/s, for which EIFS leaves room.
+/// An acknowledgement at 6 Mbit/s, for which EIFS reserves time.
 const SLOW_ACK: f64 = 44.0;
 /// An RTS, and a CTS: 20 and 14 bytes at 24 Mbit/s.
 const RTS: f64 = 28.0;
@@ -142,34 +142,34 @@ const MAC: u32 = 26 + 4;
 const SUBFRAME: u32 = 14;
 /// The longest A-MSDU in an A-MPDU of 802.11n, whose frames have at most 4095 bytes.
 const LONGEST_N: u64 = 4065;
-/// How far a sender may be ahead of the first frame that the receiver lacks.
+/// Limit on how far a sender may be ahead of the first frame that the receiver lacks.
 const WINDOW: usize = 64;
 
-/// What an MCS means on this link.
+/// Properties of an MCS on this link.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     symbol_bits: f64,
-    /// Probability that a frame of `reference` bytes fails.
+    /// Error probability of a frame of `reference` bytes.
     error: f64,
-    /// Bytes that an A-MPDU holds.
+    /// Maximum bytes of an A-MPDU.
     most: u32,
 }
 
-/// One link's way onto the air.
+/// Access of one link to the air.
 #[derive(Clone, Debug)]
 pub struct WifiAc {
     is_n: bool,
     preamble: f64,
     symbol: f64,
     paces: Vec<Pace>,
-    /// Bytes for which a pace's error counts.
+    /// Frame length in bytes to which the error probabilities refer.
     reference: f64,
     rate: usize,
     minstrel: Option<Box<Minstrel>>,
     aggregate: usize,
-    /// Longest A-MSDU; 0 is none.
+    /// Maximum A-MSDU in bytes; 0: none.
     amsdu: u32,
-    /// Packets that may be ahead of the first that the receiver lacks.
+    /// Number of packets that may be ahead of the first that the receiver lacks.
     window: usize,
     rts_threshold: Option<u32>,
     tries: u32,
@@ -177,7 +177,8 @@ pub struct WifiAc {
     windows: Vec<u32>,
     order: Order,
     errors: Stream,
-    /// The try being put together: packets looked at and carried, frames, their bytes, the largest, whether it takes no more.
+    /// The transmission being built: packets examined and carried, frames, their bytes, the largest, and whether it is
+    /// full.
     seen: usize,
     carried: usize,
     frames: usize,
@@ -186,10 +187,10 @@ pub struct WifiAc {
     is_full: bool,
     is_probe: bool,
     arrived: u32,
-    /// Of the frame that the next packet may join: bytes of its A-MSDU. Of each frame: its packets, and its bytes.
+    /// Bytes of the open frame's A-MSDU; number of packets and bytes of each frame.
     open: u32,
     frames_of: Vec<(u32, u32)>,
-    /// Rate, bytes, and the probability that a frame of them fails: the last that was asked for.
+    /// Cache of the last error probability, with its rate and bytes.
     last_error: (usize, u32, f64),
 }
 
@@ -198,7 +199,7 @@ impl Registered for WifiAc {
 }
 
 impl WifiAc {
-    /// The access that `given` describes.
+    /// Builds the access from its parameters.
     pub fn new(given: &Checked<'_>, stream: &dyn Fn(&str) -> Stream) -> Result<Self, ScenarioError> {
         let is_n = given.choice("standard") == "n";
         let width = given.given_whole("width_mhz").unwrap_or(if is_n { 20 } else { 80 });
@@ -210,7 +211,7 @@ impl WifiAc {
         };
         let streams = given.whole("streams");
         let per_stream = widths[doublings].1 * streams as u32;
-        // A symbol's bits must be whole: 802.11ac leaves MCS 9 out in 20 MHz with one, two or four streams.
+        // The bits of a symbol must be whole: 802.11ac excludes MCS 9 at 20 MHz with one, two or four streams.
         let is_whole = |mcs: &usize| per_stream * MODULATION[*mcs].0 * MODULATION[*mcs].1 % 12 == 0;
         let known: Vec<usize> = (0..if is_n { 8 } else { 10 }).filter(is_whole).collect();
         let wanted = given.given_whole("mcs").map_or(known[known.len() - 1], |mcs| mcs as usize);
@@ -221,7 +222,7 @@ impl WifiAc {
         };
         let (signal, windows) = (dcf::signal(given)?, dcf::windows(given)?);
         let symbol = if given.flag("short_guard") { 3.6 } else { 4.0 };
-        // As many long training fields as streams, but four for three.
+        // One long training field per stream, but four for three streams.
         let training = if streams == 3 { 4 } else { streams };
         let preamble = if is_n { 32.0 } else { 36.0 } + 4.0 * training as f64;
         let allowed = 1e3 * given.number("airtime_ms") - preamble;
@@ -291,18 +292,18 @@ impl WifiAc {
         })
     }
 
-    /// A-MPDU of these bytes, in microseconds.
+    /// Airtime of an A-MPDU of this many bytes, in microseconds.
     fn data_us(&self, bytes: u32) -> f64 {
         let symbols = (PHY_BITS + 8.0 * f64::from(bytes)) / self.paces[self.rate].symbol_bits;
         self.preamble + self.symbol * symbols.ceil()
     }
 
-    /// May a packet of this many bytes join the last frame?
+    /// Whether a packet of this many bytes fits into the last frame.
     fn fits(&self, ip: u32) -> bool {
         self.open > 0 && padded(self.open) + subframe(ip) <= self.amsdu
     }
 
-    /// Put a packet into the last frame, or note that it begins one. True if it joins.
+    /// Adds a packet to the last frame, or begins a new one. Returns whether it was added.
     fn join(&mut self, ip: u32) -> bool {
         if !self.fits(ip) {
             self.open = subframe(ip);
@@ -317,7 +318,7 @@ impl WifiAc {
         true
     }
 
-    /// As `receive`, where the packets of a frame share a check.
+    /// As `receive`, if the packets of a frame share a checksum.
     fn receive_amsdus(&mut self, frames: &mut [Frame]) -> bool {
         let frames_of = std::mem::take(&mut self.frames_of);
         let mut sent = frames.iter_mut().filter(|frame| frame.left > 0);
@@ -337,7 +338,7 @@ impl WifiAc {
         SIFS + if frames > 1 { BLOCK_ACK } else { ACK }
     }
 
-    /// Probability that a frame of this many bytes fails.
+    /// Error probability of a frame of this many bytes.
     fn error(&mut self, bytes: u32) -> f64 {
         let (rate, last, error) = self.last_error;
         if rate == self.rate && last == bytes {
@@ -349,12 +350,12 @@ impl WifiAc {
     }
 }
 
-/// Bytes of a packet in an A-MPDU.
+/// Bytes of a packet in an A-MPDU, with padding.
 fn in_aggregate(ip: u32) -> u32 {
     padded(ip + HEADERS + DELIMITER)
 }
 
-/// Bytes of a packet in an A-MSDU, whose last one is not padded.
+/// Bytes of a packet in an A-MSDU; the last one is not padded.
 fn subframe(ip: u32) -> u32 {
     SUBFRAME + LLC + ip
 }
@@ -395,7 +396,7 @@ impl Access for WifiAc {
 
     fn has_room(&mut self, frames: &[Frame]) -> bool {
         let most = self.paces[self.rate].most;
-        // What an earlier try has left may be more than this one's rate can send.
+        // An earlier transmission may have left more than this one's rate can carry.
         let left = if self.seen == 0 { frames.len() } else { 0 };
         while self.seen < frames.len() && !self.is_full {
             let frame = &frames[self.seen];
@@ -428,7 +429,7 @@ impl Access for WifiAc {
     }
 
     fn air(&self, _frames: &[Frame]) -> Air {
-        // 802.11n sends a frame alone without delimiter and padding.
+        // 802.11n sends a single frame without delimiter and padding.
         let bytes = if self.is_n && self.frames == 1 { self.bytes - DELIMITER } else { self.bytes };
         let sent = self.data_us(bytes);
         let answer = Self::answer_us(self.frames);

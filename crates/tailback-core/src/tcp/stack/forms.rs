@@ -40,7 +40,7 @@ pub struct Credit;
 /// Kind of ECN: `false`, `true` or a name.
 pub struct Ecn;
 
-/// A duration without a lower bound.
+/// A duration of zero or more.
 pub const SPAN: Span = Span(0.0, 1e6);
 /// A timer that may fire at once never ends. One millisecond is the finest clock a stack's timers have had
 /// (RFC 7323 section 5.4; kern.hz = 1000).
