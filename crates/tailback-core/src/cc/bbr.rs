@@ -1,6 +1,6 @@
-//! BBR version 1: send at the measured bottleneck rate, with two empty-path windows in flight at most.
+//! BBR version 1: sends at the measured bottleneck rate, with at most twice the BDP in flight.
 //!
-//! All of the state is boxed: a BBR flow keeps more than an ACK-clocked one, and reads most of it at each ACK.
+//! All state is boxed: a BBR flow keeps more state than an ACK-clocked one, and reads most of it at each ACK.
 
 #[cfg(test)]
 mod tests;
@@ -45,22 +45,22 @@ const HIGH_GAIN: u64 = 739;
 const DRAIN_GAIN: u64 = 88;
 /// ProbeBW's gains: one round trip above, one below, six at the estimate.
 const CYCLE: [u64; 8] = [320, 192, ONE, ONE, ONE, ONE, ONE, ONE];
-/// Rounds the bandwidth filter remembers.
+/// Length of the bandwidth filter in rounds.
 const BW_ROUNDS: u32 = 10;
-/// Segments in flight at least.
+/// Minimum cwnd in segments.
 const MIN_WINDOW: u64 = 4;
 /// Startup ends when the rate has not grown by a quarter for three rounds.
 const FULL_GROWTH: u64 = 320;
 const FULL_ROUNDS: u8 = 3;
 /// Pacing stays 1 % below the estimate.
 const PACING_MARGIN: u64 = 99;
-/// ACK aggregation: rounds per slot of the filter, and the longest burst allowed for.
+/// ACK aggregation: rounds per slot of the filter, and the limit on a burst.
 const EXTRA_ROUNDS: u8 = 5;
 const EXTRA_LIMIT_US: u64 = 100_000;
-/// Policer detection: rounds an interval lasts at least and at most, and how long the result holds.
+/// Policer detection: minimum and maximum length of an interval in rounds, and how many rounds the result is used.
 const POLICER_ROUNDS: (u32, u32) = (4, 16);
 const POLICER_HOLD: u32 = 48;
-/// An interval is lossy above 50/256, and two rates agree within 1/8 or 4 kbit/s.
+/// An interval is lossy above a ratio of 50/256. Two rates agree if they differ by at most 1/8 or 4 kbit/s.
 const POLICER_LOSS: u64 = 50;
 const POLICER_DIFFERENCE_BPS: u64 = 4_000;
 
@@ -113,7 +113,7 @@ struct State {
     stream: Stream,
 }
 
-/// Long-term sampling, for a token bucket that lets bursts through and then drops.
+/// Long-term sampling: detects a token bucket, which passes bursts and then drops.
 #[derive(Clone, Copy, Debug, Default)]
 struct Policer {
     enabled: bool,
@@ -126,7 +126,7 @@ struct Policer {
     at: Time,
 }
 
-/// What the connection had delivered and lost, at the time of its latest delivery.
+/// Totals of the connection at the time of its latest delivery.
 #[derive(Clone, Copy, Debug)]
 struct Totals {
     at: Time,
@@ -186,7 +186,7 @@ impl CongestionControl for Bbr {
             state.rtt_us = span_us(srtt);
             state.has_seen_rtt = true;
         }
-        // Before any sample: the initial window in the handshake's RTT, or in a millisecond.
+        // Before any sample: the initial window per handshake RTT, or per millisecond.
         let rtt = srtt.unwrap_or(Duration::from_ms(1));
         control.pacing = Some(pacing(Rate::from_bytes_over(control.cwnd, rtt).as_bps(), HIGH_GAIN));
     }
@@ -217,7 +217,7 @@ impl CongestionControl for Bbr {
             state.previous = Phase::Loss;
             state.full_bandwidth = 0;
             state.round_start = true;
-            // A timeout is a loss, and may begin or end an interval.
+            // A timeout counts as a loss, and may begin or end an interval.
             let PhaseChange { delivered, delivered_at, lost, .. } = *change;
             state.sample_policer(1, false, Totals { at: delivered_at, delivered, lost });
         }
@@ -240,9 +240,9 @@ impl CongestionControl for Bbr {
         state.epoch_at = now;
         state.epoch_acked = 0;
         match state.mode {
-            // No burst above the estimate after a pause.
+            // After a pause, pacing restarts at the estimate, without a burst.
             Mode::ProbeBw => control.pacing = Some(pacing(state.estimate(), ONE)),
-            // The pause was the probe.
+            // The pause itself was the RTT probe.
             Mode::ProbeRtt => state.end_probe_rtt(now, control),
             Mode::Startup | Mode::Drain => {}
         }
@@ -338,7 +338,7 @@ impl State {
         policer.begin(totals);
     }
 
-    /// How much more than expected arrives at once: the window must cover it.
+    /// Measures ACK aggregation: by how much an ACK delivers more than expected, which the window must cover.
     fn measure_aggregation(&mut self, ack: &Ack, control: &Control) {
         if ack.delivered_segments == 0 || ack.delivery.is_none() {
             return;
@@ -384,8 +384,8 @@ impl State {
         }
     }
 
-    /// What will be in the network when the next segment departs, in segments: what is delivered until then has left,
-    /// and while the gain is above one the next burst counts. Linux `bbr_packets_in_net_at_edt`.
+    /// Segments in the network when the next segment departs: those delivered until then have left, and with a gain
+    /// above one the next burst counts. Linux `bbr_packets_in_net_at_edt`.
     fn in_network(&self, in_flight: Bytes, ack: &Ack, control: &Control) -> u64 {
         let mss = u64::from(control.mss);
         let pacing_bps = control.pacing.map_or(0, Rate::as_bps);
@@ -422,7 +422,7 @@ impl State {
 
     fn begin_probe_bw(&mut self, now: Time) {
         self.mode = Mode::ProbeBw;
-        // Any phase but the one below the estimate.
+        // Any phase but the one with a gain below 1.
         let drawn = 7 - self.stream.below(7) as u8;
         self.cycle = (drawn + 1) % CYCLE.len() as u8;
         self.cycle_at = now;
@@ -443,7 +443,7 @@ impl State {
             self.probe_rtt_until = None;
         }
         if self.mode == Mode::ProbeRtt {
-            // What four segments a round trip deliver says nothing of the path.
+            // The delivery rate of four segments per round trip does not measure the path.
             control.self_limited = true;
             match self.probe_rtt_until {
                 None if ack.in_flight <= MIN_WINDOW * u64::from(control.mss) => {
@@ -465,7 +465,7 @@ impl State {
         }
     }
 
-    /// If its time is over.
+    /// Ends ProbeRTT if its time is over.
     fn end_probe_rtt(&mut self, now: Time, control: &mut Control) {
         if self.probe_rtt_until.is_none_or(|until| now <= until) {
             return;
@@ -479,7 +479,7 @@ impl State {
         }
     }
 
-    /// The gains of the mode; returns that of the window.
+    /// Sets the mode's pacing gain; returns its window gain.
     fn set_gains(&mut self) -> u64 {
         let (pacing, window) = match self.mode {
             Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
@@ -498,30 +498,30 @@ impl State {
             control.pacing = Some(pacing(Rate::from_bytes_over(control.cwnd, ack.srtt).as_bps(), HIGH_GAIN));
         }
         let rate = pacing(self.estimate(), self.pacing_gain);
-        // Until the pipe is full, a slower sample does not slow Startup down.
+        // Until the pipe is full, a lower sample does not reduce Startup's rate.
         if self.full || control.pacing.is_none_or(|current| rate > current) {
             control.pacing = Some(rate);
         }
     }
 
-    /// Empty-path window times gain, in segments, rounded up.
+    /// BDP times gain, in segments, rounded up.
     fn bdp(&self, gain: u64, mss: u32) -> u64 {
         if self.rtt_us == 0 {
-            // No RTT yet: the kernel's initial window.
+            // No RTT sample yet: the kernel's initial window.
             return 10;
         }
         let bits = u128::from(self.estimate()) * u128::from(self.rtt_us) * u128::from(gain);
         bits.div_ceil(8 * 1_000_000 * u128::from(ONE) * u128::from(mss)) as u64
     }
 
-    /// Room for three bursts, an even number, two more while probing.
+    /// Adds three bursts, rounds up to an even number, and adds two segments while probing.
     fn budget(&self, window: u64, pacing_bps: u64, mss: u32) -> u64 {
         let window = window + 3 * burst_segments(pacing_bps, mss);
         let window = window.next_multiple_of(2);
         if self.mode == Mode::ProbeBw && self.cycle == 0 { window + 2 } else { window }
     }
 
-    /// What gain·BDP allows in flight, with bursts as the pacing rate in force makes them.
+    /// Inflight limit for this gain, with bursts at the current pacing rate.
     fn inflight(&self, gain: u64, control: &Control) -> u64 {
         let pacing_bps = control.pacing.map_or(0, Rate::as_bps);
         self.budget(self.bdp(gain, control.mss), pacing_bps, control.mss)
@@ -555,7 +555,8 @@ impl State {
         control.cwnd = window.max(1) * mss;
     }
 
-    /// In the first round of recovery one segment leaves for each delivered; afterwards the old window returns.
+    /// In the first round of recovery, one segment is sent per delivered segment; afterwards the old window is
+    /// restored.
     fn recover_or_restore(&mut self, ack: &Ack, acked: u64, window: &mut u64, mss: u64) -> bool {
         let in_flight = ack.in_flight.div_ceil(mss);
         *window = window.saturating_sub(u64::from(ack.lost_segments)).max(1);
@@ -591,18 +592,18 @@ impl Policer {
     }
 }
 
-/// gain·estimate, less the margin; never nothing.
+/// Pacing rate: gain·estimate less the margin; never zero.
 fn pacing(estimate_bps: u64, gain: u64) -> Rate {
     let bps =
         u128::from(estimate_bps) * u128::from(gain) * u128::from(PACING_MARGIN) / (u128::from(ONE) * 100);
     Rate::from_bps((bps as u64).max(1_000))
 }
 
-/// Segments Linux would hand to the card at once at this pacing rate: about a millisecond's worth.
+/// Segments that Linux sends at once at this pacing rate: about a millisecond's worth.
 fn burst_segments(pacing_bps: u64, mss: u32) -> u64 {
     const SLOW_BPS: u64 = 1_200_000;
     let least = if pacing_bps < SLOW_BPS { 1 } else { 2 };
-    // The most that Linux takes for a burst: 64 KiB less the room for headers.
+    // Linux's limit on a burst: 64 KiB less the room for headers.
     const MOST: u64 = 65_215;
     let bytes = (pacing_bps / 8) >> 10;
     (bytes.min(MOST) / u64::from(mss)).clamp(least, 127)

@@ -1,6 +1,6 @@
-//! BBR version 3: BBR that believes losses, probes for more only now and then, and leaves headroom.
+//! BBR version 3: BBR that reacts to losses, probes for bandwidth less often, and leaves headroom.
 //!
-//! All of the state is boxed, as in `bbr`.
+//! All state is boxed, as in `bbr`.
 //!
 //! Live twin: none in mainline kernels; Google's `bbr` v3 branch.
 
@@ -68,18 +68,18 @@ const CRUISE: (u64, u64) = (100, 200);
 const REFILL: (u64, u64) = (100, 200);
 const UP: (u64, u64) = (125, 225);
 const PROBE_RTT: (u64, u64) = (100, 50);
-/// Segments in flight at least.
+/// Minimum cwnd in segments.
 const MIN_PIPE: u64 = 4;
-/// Startup is full without a quarter more for three rounds.
+/// Startup ends if the rate grows by less than a quarter for three rounds.
 const FULL_GROWTH_PERCENT: u64 = 125;
 const FULL_ROUNDS: u8 = 3;
-/// Or with this many ranges lost in a round above the loss threshold.
+/// Startup also ends if a round exceeds the loss threshold with this many lost ranges.
 const FULL_LOSSES: u32 = 6;
-/// Rounds the aggregation filter remembers: in Startup, and later.
+/// Length of the aggregation filter in rounds: in Startup, and later.
 const EXTRA_ROUNDS: (u32, u32) = (1, 10);
-/// Drain ends after this many rounds at the latest.
+/// Maximum length of Drain in rounds.
 const DRAIN_ROUNDS: u32 = 3;
-/// Probing waits for at most this many rounds: a Reno flow of that window would have grown by as much.
+/// Maximum rounds between probes: a Reno flow of that window would have grown by as much.
 const RENO_ROUNDS: u64 = 63;
 /// No bound.
 const UNBOUNDED: u64 = u64::MAX;
@@ -95,7 +95,7 @@ enum Mode {
     ProbeRtt,
 }
 
-/// What the ACKs now arriving show about a probe.
+/// State of the ACKs with respect to a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Acks {
     Init,
@@ -121,21 +121,21 @@ struct State {
     full_rounds: u8,
     idle_restart: bool,
     has_seen_rtt: bool,
-    /// What is lost now was sent while probing, and has not been answered.
+    /// Losses now are of packets sent while probing, and have not been responded to.
     probe_samples: bool,
-    /// The last UP lost too much; this one ended early for that reason.
+    /// Whether the last UP lost too much, and whether this one ended early for that reason.
     was_too_high: bool,
     was_cautious: bool,
     probe_rtt_round_done: bool,
     round_start: bool,
     loss_round_start: bool,
     loss_in_round: bool,
-    /// Ranges lost in the current loss round, and where the last of them ends.
+    /// Number of ranges lost in the current loss round, and the end of the last one.
     lost_ranges: u32,
     lost_end: u64,
-    /// What was sent and is not yet acknowledged, in order of time.
+    /// Packets sent and not yet acknowledged, in order of time.
     sent: VecDeque<Sent>,
-    /// State of the delivered packet that was sent last.
+    /// State at the delivered packet that was sent last.
     latest: Latest,
     undo: Undo,
     is_saved: bool,
@@ -148,7 +148,7 @@ struct State {
     next_round: Bytes,
     loss_round: Bytes,
     full_bandwidth: u64,
-    /// Largest rate of this probing cycle and of the last.
+    /// Maximum rate of this probing cycle and of the previous one.
     bandwidth: [u64; 2],
     bw_latest: u64,
     bw_lo: u64,

@@ -31,7 +31,7 @@ const CARD: Card = Card {
 
 /// Steps are 1/4 of the distance.
 const B: u32 = 4;
-/// Segments an ACK covers at the start, 2.0 in 1/16.
+/// Initial number of segments per ACK, 2.0 in 1/16.
 const ACK_RATIO: u32 = 32;
 
 /// BIC's state.
@@ -48,7 +48,7 @@ pub struct Bic {
     last_max: u32,
     last_window: u32,
     last_time: u32,
-    /// Segments an ACK covers, in 1/16.
+    /// Average number of segments per ACK, in 1/16.
     ack_ratio: u32,
     growth: Growth,
 }
@@ -133,7 +133,7 @@ impl CongestionControl for Bic {
 }
 
 impl Bic {
-    /// Segments to be acknowledged per step at this window.
+    /// Number of acknowledged segments per step of the window.
     fn needed_at(&self, window: u32) -> u32 {
         if window <= self.low_window {
             return window;
@@ -154,7 +154,7 @@ impl Bic {
             linear
         };
         if self.last_max == 0 {
-            // No loss yet: at least 5 % a round trip.
+            // Before the first loss: at least 5 % per round trip.
             needed = needed.min(20);
         }
         (needed * 16 / self.ack_ratio.max(1)).max(1)

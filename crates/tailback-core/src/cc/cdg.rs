@@ -1,4 +1,4 @@
-//! CDG: back off, with a probability, when the RTT rises from one round trip to the next.
+//! CDG: backs off, with a probability, when the RTT rises from one round trip to the next.
 
 #[cfg(test)]
 mod tests;
@@ -55,35 +55,35 @@ const CARD: Card = Card {
     ],
 };
 
-/// Round trips averaged over.
+/// Number of round trips in the average.
 const WINDOW: usize = 8;
-/// Falls of the RTT sum beyond this (µs) show that the backoff worked (Linux).
+/// A fall of the RTT sum by more than this (µs) shows that a backoff had an effect (Linux).
 const EFFECT_US: i32 = 32;
-/// ACKs no further apart than this form a train (Linux CDG's HyStart).
+/// Maximum gap in µs between the ACKs of a train (Linux CDG's HyStart).
 const TRAIN_GAP_US: u32 = 3_000;
-/// Smallest unit of its HyStart's judgement.
+/// Lower bound on the delay threshold of its HyStart, in µs.
 const HYSTART_FLOOR_US: u32 = 125;
-/// Single-segment ACKs doubted as delayed, at most.
+/// Limit on the number of single-segment ACKs suspected of being delayed.
 const DELACKS: u8 = 5;
 
-/// What the gradients say about the queue.
+/// State of the queue according to the gradients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Queue {
     Unknown,
     NotFull,
     Full,
-    /// A delay backoff is under way (Linux).
+    /// A delay backoff is in progress (Linux).
     Backoff,
 }
 
-/// Smallest and largest RTT of a round trip, or their changes; microseconds, or FreeBSD's units; zero for none.
+/// Minimum and maximum RTT of a round trip, or their changes; in µs, or in FreeBSD's units; zero: none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct MinMax {
     min: i32,
     max: i32,
 }
 
-/// CDG's state; all of it is cold but for the round trip's end, so all of it is boxed.
+/// CDG's state. All but the end of the round trip is rarely used, so all of it is boxed.
 #[derive(Clone, Debug)]
 pub struct Cdg {
     state: Box<State>,
@@ -96,25 +96,25 @@ struct State {
     use_tolerance: bool,
     hystart: bool,
     wants: bool,
-    /// The gradient window has been filled once.
+    /// Whether the gradient window has been filled once.
     filled: bool,
     queue: Queue,
     tail: u8,
     doubted: u8,
     samples: u8,
-    /// Backoffs without effect.
+    /// Number of backoffs without effect.
     ineffectual: u32,
     consecutive_limit: u32,
     hold: u32,
     alpha_inc: u32,
-    /// Round trips since the last increase of the increment (FreeBSD).
+    /// Number of round trips since the increment last grew (FreeBSD).
     rounds: u32,
     increment: u32,
     backoff_beta: f64,
     loss_beta: f64,
-    /// G, in ms a round trip.
+    /// G, in ms per round trip.
     scale_ms: f64,
-    /// FreeBSD's RTTs, and where the round trip of its last delay backoff ends.
+    /// FreeBSD's RTTs, and the end of the round trip of its last delay backoff.
     ertt: Ertt,
     backoff_end: u64,
     /// Shadow window in segments.
@@ -180,8 +180,8 @@ impl Registered for Cdg {
 impl CongestionControl for Cdg {
     fn on_established(&mut self, _now: Time, srtt: Option<Duration>, control: &mut Control) {
         if !self.state.is_freebsd {
-            // Linux `pkts_acked` is called for the SYN too. Its minimum is lower than that of full segments. So the
-            // first gradients of the minimum are positive and small, and those of the maximum are not asked.
+            // Linux calls `pkts_acked` for the SYN too. Its minimum is lower than that of full segments. So the first
+            // gradients of the minimum are positive and small, and those of the maximum are not used.
             if let Some(rtt_us) = srtt.map(|rtt| span_us(rtt) as i32) {
                 self.state.round = MinMax { min: rtt_us, max: rtt_us };
             }
@@ -227,10 +227,10 @@ impl CongestionControl for Cdg {
 
     fn on_phase(&mut self, change: &PhaseChange, _control: &mut Control) {
         let state = &mut *self.state;
-        // Not where another reduction follows at once.
+        // Not if another reduction follows at once.
         if change.completes && !state.is_freebsd {
-            // The reduction itself is no gradient: begin a new round trip, after the sample of the ACK that ended
-            // the reduction.
+            // The reduction itself is not a gradient: a new round trip begins after the sample of the ACK that ended
+            // it.
             state.queue = Queue::Unknown;
             state.end = change.snd_nxt;
             state.before = std::mem::take(&mut state.round);
@@ -277,8 +277,8 @@ impl State {
 
     fn sample_linux(&mut self, ack: &Ack) -> Option<i32> {
         let rtt_us = span_us(ack.rtt?) as i32;
-        // An ACK of one segment after ACKs of two may have been delayed: it counts only if it is lower.
-        // While something is SACKed no ACK waits.
+        // A single-segment ACK after ACKs of two may have been delayed, so it counts only if its RTT is lower. While
+        // data is SACKed, ACKs are not delayed.
         let may_wait = matches!(ack.phase, Phase::Open | Phase::Cwr);
         if may_wait && ack.newly_acked_segments == 1 && self.doubted > 0 {
             self.round.min = self.round.min.min(rtt_us);
@@ -291,13 +291,13 @@ impl State {
         Some(rtt_us)
     }
 
-    /// The module looks at the helper's latest sample on every ACK, new or not.
+    /// The module uses the helper's latest sample on every ACK, new or not.
     fn sample_freebsd(&mut self, ack: &Ack) -> Option<i32> {
         self.ertt.sample(ack);
         (self.ertt.latest > 0).then_some(self.ertt.latest as i32)
     }
 
-    /// Enter this round trip's change into the window; returns it and keeps the sums.
+    /// Adds this round trip's change to the gradient window; returns it and updates the sums.
     fn gradient(&mut self) -> MinMax {
         let change = MinMax { min: self.round.min - self.before.min, max: self.round.max - self.before.max };
         let oldest = std::mem::replace(&mut self.ring[usize::from(self.tail)], change);
@@ -307,12 +307,12 @@ impl State {
         change
     }
 
-    /// 1 − e^(−g/G), g in µs (FreeBSD: units) a round trip.
+    /// Whether to back off, with probability 1 − e^(−g/G); g in µs (FreeBSD: units) per round trip.
     fn backs_off(&mut self, gradient: f64) -> bool {
         self.stream.uniform() < backoff_probability(gradient * self.unit_ms(), self.scale_ms)
     }
 
-    /// Milliseconds of what RTTs are counted in.
+    /// Milliseconds per unit of RTT.
     fn unit_ms(&self) -> f64 {
         if self.is_freebsd { self.ertt.unit_ms() } else { 1e-3 }
     }
@@ -327,7 +327,7 @@ impl State {
             self.before = std::mem::take(&mut self.round);
             self.last_ack = 0;
             self.samples = 0;
-            // In the Loss state the stack would not reduce again.
+            // In state Loss the stack would not reduce again.
             let can_reduce = ack.phase != Phase::Loss;
             if gradient > 0 && can_reduce && self.linux_backs_off(gradient, control) {
                 return;
@@ -343,7 +343,7 @@ impl State {
         self.shadow += control.cwnd_segments() - window;
     }
 
-    /// The sum over eight round trips, extrapolated while there are fewer.
+    /// Sum of gradients over eight round trips, extrapolated while there are fewer.
     fn linux_gradient(&mut self) -> i32 {
         self.gradient();
         let MinMax { min, max } = self.sum;
@@ -401,7 +401,7 @@ impl State {
 
     fn watch_slow_start(&mut self, ack: &Ack, control: &mut Control) {
         let least = self.round.min as u32;
-        // Zero is no sample: a round trip may begin with an ACK that is doubted.
+        // Zero means no sample: a round trip may begin with an ACK suspected of being delayed.
         self.delay_min = match (self.delay_min, least) {
             (0, _) => least,
             (_, 0) => self.delay_min,
@@ -442,7 +442,7 @@ impl State {
         if !ack.may_grow {
             return;
         }
-        // A segment an ACK up to ssthresh, however ACKs are counted.
+        // Up to ssthresh the window grows by one segment per ACK, however the stack counts.
         let in_slow_start = control.cwnd <= control.ssthresh;
         if in_slow_start {
             self.reset_increment();
@@ -458,7 +458,7 @@ impl State {
         }
     }
 
-    /// Judge a round trip; true if it shows congestion.
+    /// Evaluates a round trip; true if it shows congestion.
     fn freebsd_round(&mut self, in_slow_start: bool) -> bool {
         let change = self.gradient();
         let MinMax { min, max } = self.sum;
@@ -489,7 +489,7 @@ impl State {
         self.backs_off(gradient)
     }
 
-    /// Congestion: back off, unless too often in vain; then neither back off nor grow.
+    /// Congestion: backs off, unless too many backoffs had no effect; then it neither backs off nor grows.
     fn freebsd_answer(&mut self, ack: &Ack, control: &mut Control) {
         self.ineffectual += 1;
         if ack.snd_una < self.backoff_end {
@@ -501,7 +501,7 @@ impl State {
         } else if self.ineffectual >= self.consecutive_limit + self.hold {
             self.ineffectual = 0;
         }
-        // Its effect shows in the round trip after the next: no gradient until then.
+        // The effect shows in the round trip after the next; until then there is no gradient.
         self.before = MinMax::default();
         self.shadow = self.shadow.max(control.cwnd_segments());
     }
@@ -544,7 +544,7 @@ impl State {
     }
 }
 
-/// 1 − e^(−g/G) for a positive gradient, both in ms a round trip; certain above 5·G.
+/// 1 − e^(−g/G) for a positive gradient, both in ms per round trip; 1 above 5·G.
 fn backoff_probability(gradient_ms: f64, scale_ms: f64) -> f64 {
     if gradient_ms > 5.0 * scale_ms { 1.0 } else { 1.0 - math::exp(-gradient_ms.max(0.0) / scale_ms) }
 }

@@ -1,4 +1,4 @@
-//! Compound TCP: Reno's window plus a delay window that fills an empty path fast and retreats from a queue.
+//! Compound TCP: Reno's window plus a delay window that grows fast on an empty path and shrinks when a queue builds.
 
 use super::parts::decrease::{half, landing};
 use super::parts::growth::{Fraction, Growth, credit};
@@ -56,7 +56,7 @@ pub struct Compound {
     is_ns2: bool,
     per_cwnd: bool,
     tunes: bool,
-    /// Δ at the last look.
+    /// Δ at the last evaluation.
     backlog: f32,
     /// The delay window, in segments; the loss window is the rest of cwnd.
     dwnd: f64,
@@ -136,7 +136,8 @@ impl CongestionControl for Compound {
         let win = control.cwnd as f64 / f64::from(control.mss);
         let kept = win * (1.0 - f64::from(self.beta));
         let loss_window = win - self.dwnd.min(win);
-        // One of the two windows exceeds half their sum, and then ns-2's module gives the sum to the loss window.
+        // One of the two windows exceeds half their sum, and ns-2's module then assigns the whole sum to the loss
+        // window.
         self.dwnd = if self.is_ns2 { 0.0 } else { (kept - loss_window / 2.0).max(0.0) };
         control.ssthresh = landing(kept as u64, control.mss);
     }
@@ -153,7 +154,7 @@ impl CongestionControl for Compound {
 }
 
 impl Compound {
-    /// Once a round trip: grow or retreat the delay window.
+    /// Grows or shrinks the delay window, once per round trip.
     fn judge(&mut self, may_grow: bool, control: &mut Control) {
         let win = control.cwnd as f64 / f64::from(control.mss);
         let RoundRtt { base_us, min_us, .. } = self.round;

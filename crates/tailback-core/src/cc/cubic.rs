@@ -1,4 +1,4 @@
-//! CUBIC: the window is a cubic function of the time since the last congestion, flat where that happened.
+//! CUBIC: the window is a cubic function of the time since the last congestion event, with its plateau at that window.
 
 mod freebsd;
 mod linux;
@@ -65,7 +65,7 @@ const CARD: Card = Card {
 pub struct Cubic {
     law: Law,
     hystart: HyStart,
-    /// Instead of HyStart.
+    /// SEARCH, which replaces HyStart.
     search: Option<Box<Search>>,
     growth: Growth,
 }
@@ -199,14 +199,14 @@ impl CongestionControl for Cubic {
 
     fn on_resume(&mut self, resume: &Resume, _control: &mut Control) {
         let (now, idle) = (resume.now, resume.idle);
-        // The epoch must not run on while nothing is sent, or it ends in a burst (RFC 9438 section 4.2).
+        // The epoch must not continue while nothing is sent, because a burst would follow (RFC 9438 section 4.2).
         match &mut self.law {
             Law::Linux(law) if law.is_current => {
                 let idle = (idle.as_us() * u64::from(law.ticks.hz) / 1_000_000) as u32;
                 let now = law.ticks.at(now);
                 law.epoch_start = law.epoch_start.map(|start| start.saturating_add(idle).min(now));
             }
-            // v2.1 lets the epoch run on.
+            // v2.1 lets the epoch continue.
             Law::Linux(_) => {}
             Law::Rfc9438(law) if law.epoch_start != Time::NEVER => {
                 law.epoch_start = (law.epoch_start + idle).min(now);

@@ -1,4 +1,4 @@
-//! DCTCP: cut in proportion to the share of marked bytes.
+//! DCTCP: reduces in proportion to the fraction of marked bytes.
 
 use super::parts::decrease::{half, landing};
 use super::parts::growth::Growth;
@@ -36,9 +36,9 @@ const ONE: u32 = 1024;
 pub struct Dctcp {
     /// g = 2^−shift.
     shift: u32,
-    /// In 1/1024.
+    /// α in 1/1024.
     alpha: u32,
-    /// The window ends when this byte is acknowledged.
+    /// Offset whose acknowledgement ends the observation window.
     end: u64,
     delivered: Bytes,
     marked: Bytes,
@@ -64,7 +64,7 @@ impl Registered for Dctcp {
 
 impl CongestionControl for Dctcp {
     fn on_sample(&mut self, ack: &Ack, _control: &mut Control) {
-        // What is delivered now, by SACK or cumulatively, with the echo of the ACK that reports it.
+        // Bytes delivered now, by SACK or cumulatively, count with the echo of the ACK that reports them.
         self.delivered += u64::from(ack.delivered_segments) * u64::from(ack.mss);
         self.marked += ack.marked;
         if ack.snd_una >= self.end {
@@ -93,7 +93,7 @@ impl CongestionControl for Dctcp {
     }
 
     fn on_phase(&mut self, change: &PhaseChange, control: &mut Control) {
-        // A loss halves in a window that marks have cut already, too (Linux `dctcp_react_to_loss`).
+        // A loss also halves a window that marks have already reduced (Linux `dctcp_react_to_loss`).
         if (change.from, change.to) == (Phase::Cwr, Phase::Recovery) {
             control.ssthresh = half(control);
         }
@@ -106,7 +106,7 @@ impl CongestionControl for Dctcp {
 
 impl Dctcp {
     fn close_window(&mut self, snd_nxt: u64) {
-        // As Linux does (`dctcp_update_alpha`): an α of which g times rounds to zero goes at once.
+        // As in Linux (`dctcp_update_alpha`): α becomes zero once g·α rounds to zero.
         let decay = self.alpha >> self.shift;
         self.alpha -= if decay == 0 { self.alpha } else { decay };
         if self.marked > 0 {

@@ -1,7 +1,7 @@
 //! Congestion controls from outside the registry: the interface for algorithms that the engine's user writes.
 //!
-//! A run is given [`Makers`] by name ([`crate::engine::Simulation::build_with`]); a scenario then names them like
-//! any other algorithm. They pay for an indirect call where the registry's pay for a `match`.
+//! The caller passes [`Makers`] by name ([`crate::engine::Simulation::build_with`]); a scenario then names them like
+//! any other algorithm. A call to one is an indirect call; a call to one in the registry is a `match`.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -15,13 +15,13 @@ pub trait External: CongestionControl + Debug {}
 
 impl<T: CongestionControl + Debug> External for T {}
 
-/// Makes the state of one algorithm, once for each connection.
+/// Builds the state of one algorithm, once per connection.
 pub trait Maker: Debug + Send + Sync {
-    /// Can it be made from these parameters? If not, why, for people. Asked before time zero.
+    /// Checks the parameters before time zero; the error is a description for display.
     fn check(&self, params: &Params) -> Result<(), String>;
-    /// A fresh state from checked parameters. `seed` belongs to this connection alone.
+    /// Builds a new state from checked parameters. `seed` is for this connection alone.
     fn make(&self, params: &Params, seed: u64) -> Box<dyn External>;
 }
 
-/// Algorithms by the name that scenarios use. Names of the registry stay the registry's.
+/// External algorithms by name. They cannot override names of the registry.
 pub type Makers = BTreeMap<String, Arc<dyn Maker>>;

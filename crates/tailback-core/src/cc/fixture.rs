@@ -1,4 +1,4 @@
-//! A path in a nutshell for the algorithms' tests: rounds of ACKs at a given RTT, and losses on demand.
+//! A minimal path for the algorithms' tests: rounds of ACKs at a given RTT, and losses on demand.
 
 use super::registry::Registered;
 use super::{Ack, Congestion, CongestionControl, Control, Counting, Phase, PhaseChange, Signal};
@@ -9,7 +9,7 @@ use crate::time::{Duration, Time};
 /// Payload of a segment in these tests.
 pub const MSS: u32 = 1000;
 
-/// A sender without a network: the test says what was acknowledged.
+/// A sender without a network: the test determines what was acknowledged.
 pub struct Lab {
     pub control: Control,
     pub now: Time,
@@ -19,7 +19,7 @@ pub struct Lab {
     /// Slow start includes cwnd = ssthresh.
     pub inclusive: bool,
     pub stack_paces: bool,
-    /// Segments an ACK covers.
+    /// Number of segments per ACK.
     pub per_ack: u32,
     pub snd_una: u64,
     pub snd_nxt: u64,
@@ -52,7 +52,7 @@ impl Lab {
         }
     }
 
-    /// A lab past slow start.
+    /// A lab in congestion avoidance.
     pub fn avoiding(window: u64, counting: Counting) -> Self {
         let mut lab = Lab::new(window, counting);
         lab.control.ssthresh = 2 * u64::from(MSS);
@@ -63,11 +63,11 @@ impl Lab {
         self.control.cwnd_segments()
     }
 
-    /// The ACK of the next `segments`, sent without moving the clock.
+    /// The ACK of the next `segments`, without advancing the clock.
     pub fn ack(&mut self, segments: u32) -> Ack {
         let bytes = u64::from(segments) * u64::from(MSS);
         let prior_delivered = self.delivered;
-        // What the window allowed before this ACK is out; what this ACK allows is not yet.
+        // Everything that the window allowed before this ACK has been sent; what this ACK allows has not.
         self.snd_nxt = self.snd_nxt.max(self.snd_una + self.control.cwnd).max(self.snd_una + bytes);
         self.snd_una += bytes;
         self.delivered += bytes;
@@ -110,7 +110,7 @@ impl Lab {
         }
     }
 
-    /// One round trip: the whole window is acknowledged, evenly spread over the RTT.
+    /// One round trip: ACKs for the whole window, evenly spread over the RTT.
     pub fn round(&mut self, algorithm: &mut impl CongestionControl) {
         let acks = self.window() / u64::from(self.per_ack);
         let gap = self.rtt / acks.max(1);
@@ -121,7 +121,7 @@ impl Lab {
         }
     }
 
-    /// Windows at the start of `rounds` round trips.
+    /// The windows at the start of each of `rounds` round trips.
     pub fn windows(&mut self, algorithm: &mut impl CongestionControl, rounds: usize) -> Vec<u64> {
         (0..rounds)
             .map(|_| {
@@ -163,7 +163,7 @@ impl Lab {
         algorithm.on_phase(&change, &mut self.control);
     }
 
-    /// A loss and the whole recovery from it, one RTT long; the window lands at ssthresh.
+    /// A loss and its whole recovery, one RTT long; the window ends at ssthresh.
     pub fn lose(&mut self, algorithm: &mut impl CongestionControl) {
         algorithm.on_congestion(&self.congestion(Signal::Loss), &mut self.control);
         self.change(Phase::Recovery, algorithm);
@@ -173,7 +173,7 @@ impl Lab {
     }
 }
 
-/// A fresh `A` with these parameters.
+/// Builds an `A` with these parameters.
 pub fn build<A: Registered + 'static>(pairs: &[(&str, Value)]) -> A {
     let card: &'static Card = Box::leak(Box::new(A::CARD));
     let params: Params = pairs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();

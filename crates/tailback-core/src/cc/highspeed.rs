@@ -1,4 +1,4 @@
-//! HighSpeed TCP: above 38 segments the window grows faster and is cut less, the larger it is.
+//! HighSpeed TCP: above 38 segments, the larger the window, the faster it grows and the less it is cut.
 
 use super::parts::decrease::landing;
 use super::parts::growth::{Fraction, Growth};
@@ -32,7 +32,7 @@ const CARD: Card = Card {
     ],
 };
 
-/// RFC 3649 appendix B: the window up to which row i holds, with a = i + 1, and b in 1/256.
+/// RFC 3649 appendix B: row i has the largest window for which a = i + 1, and its b in 1/256.
 const TABLE: [(u32, u32); 72] = [
     (38, 128),
     (118, 112),
@@ -113,7 +113,7 @@ const TABLE: [(u32, u32); 72] = [
 pub struct HighSpeed {
     is_analytic: bool,
     max_ssthresh: u32,
-    /// Row of the table, moved at each ACK.
+    /// Current row of the table, updated at each ACK.
     row: u32,
     credit: u32,
     growth: Growth,

@@ -1,4 +1,4 @@
-//! H-TCP: the longer since the last congestion, the faster the window grows; the cut fits the queue.
+//! H-TCP: growth accelerates with the time since the last congestion event, and the decrease matches the queue.
 
 #[cfg(test)]
 mod tests;
@@ -61,13 +61,13 @@ const BETA_MIN: u32 = 64;
 const BETA_MAX: u32 = 102;
 /// The same limits in FreeBSD's 1/256.
 const FREEBSD_BETA: (u32, u32) = (128, 204);
-/// FreeBSD trusts the smoothed RTT after this many updates.
+/// Number of updates from which FreeBSD uses the smoothed RTT.
 const FREEBSD_RTT_UPDATES: u8 = 8;
-/// RTT scaling is relative to this.
+/// Reference RTT of RTT scaling.
 const REFERENCE_RTT_US: u32 = 100_000;
-/// β leaves 0.5 only above this RTT (Linux), in whole ticks, rounded up as `msecs_to_jiffies` does: 3 at 250 Hz.
+/// β differs from 0.5 only above this RTT (Linux), in whole ticks, rounded up as `msecs_to_jiffies` does: 3 at 250 Hz.
 const SHORT_RTT: Duration = Duration::from_ms(10);
-/// RTTmax rises by at most this a sample (Linux), likewise.
+/// Maximum rise of RTTmax per sample (Linux), rounded likewise.
 const RTT_MAX_STEP: Duration = Duration::from_ms(20);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,18 +77,18 @@ enum Arithmetic {
     Draft,
 }
 
-/// When Δ starts again.
+/// When the epoch Δ restarts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Restart {
-    /// At every transition into Open, with or without congestion before it.
+    /// At every transition to Open, with or without a congestion event before it.
     Open,
-    /// When congestion begins, and again on returning to Open after it.
+    /// When a congestion event begins, and again on returning to Open.
     Event,
-    /// When congestion begins.
+    /// When a congestion event begins.
     RecoveryStart,
 }
 
-/// What a spurious reduction gives back.
+/// State that an undo restores.
 #[derive(Clone, Copy, Debug, Default)]
 struct Undo {
     last_congestion: u32,
@@ -105,31 +105,31 @@ pub struct Htcp {
     bandwidth_switch: bool,
     rtt_scaling: bool,
     slip: bool,
-    /// Linux 2.6.22: the RTT is the smoothed one, and slow start's does not count.
+    /// Linux 2.6.22: uses the smoothed RTT, and ignores RTTs of slow start.
     is_smoothed: bool,
-    /// β may follow the RTTs: set one event after the throughput settled.
+    /// Whether β may follow the RTTs; set one event after the throughput has settled.
     ratio_mode: bool,
-    /// Congestion happened since the last Open.
+    /// Whether a congestion event has occurred since the last Open.
     pending: bool,
     rtt_updates: u8,
     ticks: Ticks,
-    /// Linux: α in 1/128. FreeBSD: whole.
+    /// Linux: α in 1/128. FreeBSD: α as an integer.
     alpha: u32,
-    /// Linux: in 1/128. FreeBSD and draft: in 1/256.
+    /// Linux: β in 1/128. FreeBSD and draft: β in 1/256.
     beta: u32,
-    /// Ticks.
+    /// Time of the last congestion event in ticks.
     last_congestion: u32,
     rtt_min: u32,
     rtt_max: u32,
     undo: Undo,
-    /// Segments delivered since the rate estimate's last step.
+    /// Segments delivered since the last update of the rate estimate.
     counted: u32,
     counted_since: u32,
     rate: u32,
     rate_max: u32,
     old_rate_max: u32,
     credit: u32,
-    /// Linux: segments that the latest ACK in Open covered, 1 once they have counted.
+    /// Linux: segments that the latest ACK in Open covered; 1 once counted.
     covered: u32,
     growth: Growth,
     fraction: Fraction,
@@ -232,7 +232,7 @@ impl CongestionControl for Htcp {
         self.growth.clear();
         self.credit = 0;
         if self.arithmetic == Arithmetic::FreeBsd && congestion.is_timeout() {
-            // Generic code halves; the clock notices only a timer that fires again.
+            // The generic code halves the window; only a repeated timeout restarts the clock.
             if congestion.is_repeated_timeout() {
                 self.last_congestion = self.ticks.at(congestion.now);
             }
@@ -244,7 +244,7 @@ impl CongestionControl for Htcp {
         }
         let before = self.kept_for_undo();
         if self.slip {
-            // FreeBSD 9: RTTmax fades before β is taken from it, and by too much.
+            // FreeBSD 9: RTTmax decays before β is computed from it, and decays too much.
             let spread = u64::from(self.rtt_max.saturating_sub(self.rtt_min));
             self.rtt_max = ((u64::from(self.rtt_min) + spread * 95) / 100) as u32;
         }
@@ -255,7 +255,7 @@ impl CongestionControl for Htcp {
         if !self.slip && self.rtt_max > self.rtt_min {
             self.rtt_max = self.rtt_min + (u64::from(self.rtt_max - self.rtt_min) * 95 / 100) as u32;
         }
-        // α keeps the epoch's last value until the first increment after it: it is computed before Δ restarts.
+        // α keeps the last epoch's value until the first increment after it: it is computed before Δ restarts.
         self.update_alpha(self.ticks.at(congestion.now));
         if self.arithmetic != Arithmetic::Linux {
             self.restart_clock(before, congestion.now);
@@ -264,8 +264,8 @@ impl CongestionControl for Htcp {
 
     fn on_phase(&mut self, change: &PhaseChange, _control: &mut Control) {
         if self.arithmetic == Arithmetic::Linux && change.to >= Phase::Cwr {
-            // Linux `htcp_reset`: at every such change, of CWR to Recovery and at a repeated timeout too, and with the
-            // values that the reduction has already changed.
+            // Linux `htcp_reset` runs at every such change, including CWR to Recovery and a repeated timeout, and uses
+            // the values that the reduction has already changed.
             self.restart_clock(self.kept_for_undo(), change.now);
         }
         let restarts = match self.restart {
@@ -313,7 +313,7 @@ impl Htcp {
         Undo { last_congestion: self.last_congestion, rtt_max: self.rtt_max, old_rate_max: self.old_rate_max }
     }
 
-    /// Δ starts again at a congestion event.
+    /// Restarts Δ at a congestion event.
     fn restart_clock(&mut self, undo: Undo, now: Time) {
         self.undo = undo;
         self.pending = true;
@@ -351,7 +351,7 @@ impl Htcp {
         }
     }
 
-    /// Throughput in segments a second, smoothed over round trips; its maximum since the last event.
+    /// Updates the throughput in segments per second, smoothed over round trips, and its maximum since the last event.
     fn measure_rate(&mut self, ack: &Ack, segments: u32, control: &Control) {
         let now = self.ticks.at(ack.now);
         if !matches!(ack.phase, Phase::Open | Phase::Disorder) {
@@ -366,7 +366,7 @@ impl Htcp {
             _ => self.alpha.max(1),
         };
         let round = self.rtt_min_ticks();
-        // Linux: cwnd − α in 32 bits, which no count reaches while α is the larger.
+        // Linux computes cwnd − α in 32 bits; while α is larger it wraps, and no count reaches it.
         let is_within = self.arithmetic != Arithmetic::Linux || u64::from(step) <= control.cwnd_segments();
         let due = is_within && u64::from(self.counted) + u64::from(step) >= control.cwnd_segments();
         if !due || round == 0 || elapsed < round {
@@ -374,7 +374,7 @@ impl Htcp {
         }
         let current = (u64::from(self.counted) * u64::from(self.ticks.hz) / u64::from(elapsed)) as u32;
         let smoothed = (3 * u64::from(self.rate) + u64::from(current)) / 4;
-        // The first round trips after an event say little.
+        // The first round trips after an event are not representative.
         if now.wrapping_sub(self.last_congestion) / round <= 3 {
             self.rate = current;
             self.rate_max = current;
@@ -408,13 +408,13 @@ impl Htcp {
             }
         }
         let measured = match self.arithmetic {
-            // The event after the throughput settled still cuts by half.
+            // The first event after the throughput has settled still halves the window.
             Arithmetic::Linux => {
                 let ready = self.ratio_mode && self.rtt_min > self.ticks.span(SHORT_RTT);
                 self.ratio_mode = true;
                 ready
             }
-            // The first congestion has no epoch behind it.
+            // The first congestion event has no epoch before it.
             _ => control.ssthresh < Control::UNLIMITED,
         };
         self.beta = if self.adaptive_backoff && measured && self.rtt_max > 0 {

@@ -1,4 +1,4 @@
-//! Hybla: a long path grows as fast, in segments a second, as a reference path of 25 ms would.
+//! Hybla: a path with a long RTT grows as fast, in segments per second, as a reference path of 25 ms.
 
 use super::parts::clock::span_us;
 use super::parts::decrease::half;
@@ -43,11 +43,11 @@ pub struct Hybla {
     active: bool,
     /// ρ in eighths.
     rho_8: u32,
-    /// Smallest smoothed RTT; zero for ever without the handshake's sample, as in Linux.
+    /// Minimum smoothed RTT; stays zero without a handshake sample, as in Linux.
     rtt_min_us: u32,
-    /// Fractions of a segment, in 1/128.
+    /// Fraction of a segment, in 1/128.
     cents: u32,
-    /// ACKs since the last step, for windows above 128·ρ².
+    /// Number of ACKs since the last step, for windows above 128·ρ².
     credit: u32,
     growth: Growth,
 }
@@ -79,7 +79,7 @@ impl CongestionControl for Hybla {
 
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let srtt_us = span_us(ack.srtt);
-        // Where Linux runs the growth rule, full window or not.
+        // Evaluated when Linux runs the growth rule, whether or not the window is full.
         if ack.advances() && srtt_us < self.rtt_min_us {
             self.measure(srtt_us);
         }
@@ -90,7 +90,7 @@ impl CongestionControl for Hybla {
             self.growth.reno(ack, control);
             return;
         }
-        // Its own test, whatever the stack's: below, not at, ssthresh.
+        // Hybla's own test, independent of the stack's: below ssthresh, not at it.
         let in_slow_start = control.cwnd < control.ssthresh;
         let window = control.cwnd_segments() as u32;
         let increment =

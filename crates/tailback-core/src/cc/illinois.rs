@@ -1,4 +1,4 @@
-//! TCP-Illinois: loss says when to cut, the queueing delay says how fast to grow and how deep to cut.
+//! TCP-Illinois: loss triggers decreases; the queueing delay determines the rate of growth and the depth of decreases.
 
 use super::parts::clock::span_us;
 use super::parts::decrease::landing;
@@ -36,16 +36,16 @@ const ALPHA_MAX: u64 = 1280;
 /// β in 1/64.
 const BETA_MIN: u64 = 8;
 const BETA_MAX: u64 = 32;
-/// Longer RTTs are cut to this, as in Linux, so that sums fit.
+/// Upper bound on RTTs, as in Linux, so that sums do not overflow.
 const RTT_LIMIT_US: u32 = u32::MAX / 1280;
 
 /// TCP-Illinois' state.
 #[derive(Clone, Debug)]
 pub struct Illinois {
     keeps_beta: bool,
-    /// The delay has been above the low zone.
+    /// Whether the delay has risen above the low zone.
     has_risen: bool,
-    /// Round trips in the low zone since.
+    /// Number of round trips in the low zone since then.
     low_rounds: u8,
     theta: u8,
     window_threshold: u32,
@@ -106,7 +106,7 @@ impl CongestionControl for Illinois {
             self.growth.slow_start(ack, control);
             return;
         }
-        // `pkts_acked`, with what was SACKed before: the ACK that ends a recovery counts a whole window.
+        // As in `pkts_acked`, including earlier SACKed segments: the ACK that ends a recovery counts a whole window.
         self.credit += ack.newly_acked_segments;
         let steps = u64::from(self.credit) * u64::from(self.alpha) / u64::from(ALPHA_ONE);
         let window = control.cwnd_segments();
@@ -200,7 +200,7 @@ fn beta_at(mean: u64, largest: u64) -> u32 {
     if mean >= high || high <= low {
         return BETA_MAX as u32;
     }
-    // Linear between the two; written so that no term is negative.
+    // Linear between the two thresholds, written so that no term is negative.
     ((BETA_MIN * (high - mean) + BETA_MAX * (mean - low)) / (high - low)) as u32
 }
 

@@ -1,7 +1,7 @@
-//! LEDBAT: a background transfer that keeps the queue at a target delay and yields to everyone else.
+//! LEDBAT: a background transfer that keeps the queueing delay at a target and yields to other flows.
 //!
-//! Cost: twice NewReno's instructions an ACK and up to six times its time. Each sample is written into two tables of
-//! delays, of which the smallest are wanted at once.
+//! Cost: an ACK takes twice NewReno's instructions and up to six times its time. Each sample is written to two tables
+//! of delays, whose minima are needed at once.
 
 use super::parts::clock::span_us;
 use super::parts::decrease::{half, landing};
@@ -35,7 +35,7 @@ const CARD: Card = Card {
 const MINUTES: usize = 10;
 /// CURRENT_FILTER: samples.
 const SAMPLES: usize = 4;
-/// ALLOWED_INCREASE: segments the window may exceed the flight by.
+/// ALLOWED_INCREASE: number of segments by which the window may exceed the flight.
 const ALLOWED_INCREASE: u64 = 1;
 /// No sample yet.
 const NONE: u32 = u32::MAX;
@@ -47,9 +47,9 @@ pub struct Ledbat {
     gain: f32,
     slow_start: bool,
     next_sample: u8,
-    /// The minute the first entry of `base` belongs to.
+    /// The minute of the first entry of `base`.
     minute: u32,
-    /// Smallest delay of this minute and the nine before, newest first.
+    /// Minimum delay of this minute and of the nine before, newest first.
     base: [u32; MINUTES],
     current: [u32; SAMPLES],
     fraction: Fraction,
@@ -92,14 +92,14 @@ impl CongestionControl for Ledbat {
         self.slow_start = false;
         let mss = f64::from(control.mss);
         let acked = ack.newly_acked as f64 / mss;
-        // The law over one common denominator: a division costs more than all the rest.
+        // The law over a common denominator: a division costs more than the rest.
         let off_target = f64::from(self.target_us) - f64::from(queueing_us);
         let step = f64::from(self.gain) * off_target * ack.newly_acked as f64
             / (f64::from(self.target_us) * control.cwnd as f64);
         if step > 0.0 && !ack.may_grow {
             return;
         }
-        // Far above the target the law would take more than the window has.
+        // Far above the target the law would take more than the whole window.
         self.fraction.add(control, step.max(-acked), 2);
         let allowed = ack.prior_in_flight + ALLOWED_INCREASE * u64::from(control.mss);
         control.cwnd = control.cwnd.min(allowed).max(landing(0, control.mss));

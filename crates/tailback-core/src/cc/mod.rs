@@ -1,8 +1,8 @@
-//! Congestion controls: one a file, one row each in the registry.
+//! Congestion control algorithms: one per file, one row each in the registry.
 //!
-//! The sender owns [`Control`]; an algorithm owns only its state. A new signal is a new field of [`Ack`],
-//! never a new parameter. How the window comes down after `on_congestion` (rate halving, PRR, the 1-segment
-//! ramp of FreeBSD) is the stack's business: an algorithm only says where it should land (`ssthresh`).
+//! The sender owns [`Control`]; an algorithm owns only its state. A new signal is a new field of [`Ack`], never a new
+//! parameter. The stack decides how the window falls after `on_congestion` (rate halving, PRR, FreeBSD's one-segment
+//! ramp): an algorithm only sets the target (`ssthresh`).
 
 pub mod bbr;
 pub mod bbr3;
@@ -31,7 +31,7 @@ pub mod yeah;
 
 use crate::time::{Bytes, Duration, Rate, Time};
 
-/// What the algorithm controls. Owned by the sender.
+/// The variables that an algorithm controls. The sender owns them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Control {
     /// Congestion window in bytes. Linux-like stacks keep it a multiple of `mss`.
@@ -42,8 +42,8 @@ pub struct Control {
     pub pacing: Option<Rate>,
     /// Payload bytes of a full segment (after options).
     pub mss: u32,
-    /// The algorithm itself holds the flight down, as BBR does while it looks for the smallest RTT. The sender then
-    /// marks what is in flight and what it sends now as limited by the application, and takes the request back.
+    /// Set by an algorithm that deliberately limits the flight, as BBR does in ProbeRTT. The sender then marks
+    /// everything in flight as application-limited, and clears the flag.
     pub self_limited: bool,
 }
 
@@ -51,7 +51,7 @@ impl Control {
     /// ssthresh before any congestion.
     pub const UNLIMITED: Bytes = u64::MAX / 4;
 
-    /// Slow start, by a stack that compares so: including equality, or not.
+    /// Whether the window is in slow start. `at_equality`: the stack's comparison includes cwnd = ssthresh.
     #[inline(always)]
     pub fn is_in_slow_start(&self, at_equality: bool) -> bool {
         match at_equality {
@@ -87,19 +87,19 @@ crate::labels! {
     }
 }
 
-/// How a stack turns an ACK into window growth; see `tcp/stack.rs` for who does which.
+/// How a stack turns an ACK into credit for window growth; `tcp/stack.rs` has each stack's choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Counting {
-    /// One credit per ACK, whatever it covers; a growth step needs cwnd + 1 ACKs because the ACK that
-    /// raises the window is not itself counted (Linux before 3.18).
+    /// One credit per ACK, however much it covers. A growth step takes cwnd + 1 ACKs, because the ACK that raises the
+    /// window is not itself counted (Linux before 3.18).
     PerAck,
     /// One credit per segment newly acknowledged (Linux since 3.18).
     PerSegment,
-    /// Per ACK, in bytes: += max(mss²/cwnd, 1) (FreeBSD 7).
+    /// Per ACK, in bytes: cwnd += max(mss²/cwnd, 1) (FreeBSD 7).
     PerAckBytes,
     /// RFC 3465 appropriate byte counting with this limit L in slow start (FreeBSD 8 and 9: 2).
     Bytes {
-        /// Segments credited per ACK in slow start at most.
+        /// Maximum segments credited per ACK in slow start.
         limit: u32,
     },
 }
@@ -116,7 +116,7 @@ impl Counting {
     }
 }
 
-/// Everything an algorithm learns from an ACK. Built once per ACK by the sender.
+/// All signals of an ACK for an algorithm. The sender builds it once per ACK.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
     /// When the ACK arrived.
@@ -131,13 +131,13 @@ pub struct Ack {
     pub delivered_segments: u32,
     /// Segments newly declared lost on this ACK.
     pub lost_segments: u32,
-    /// Bytes the receiver reports as CE marked, in whole segments of what the ACK delivers (accurate only with DCTCP's
-    /// echo and AccECN; else mss per ECE ACK).
+    /// Bytes that the receiver reports as CE-marked, in whole segments of what the ACK delivers. Accurate only with
+    /// DCTCP's echo and AccECN; otherwise one mss per ECE ACK.
     pub marked: Bytes,
     /// RTT sample of this ACK, if it gave one (Karn's rule, or timestamps).
     pub rtt: Option<Duration>,
-    /// The same from the latest segment's own time of sending, as the difference of two readings of the stack's clock;
-    /// equal to `rtt` where the clock is exact.
+    /// The same sample from the latest segment's own send time, as the difference of two readings of the stack's clock;
+    /// equal to `rtt` if the clock is exact.
     pub rtt_read: Option<Duration>,
     /// Smallest RTT sample of the connection ([`Duration::MAX`] before the first).
     pub rtt_min: Duration,
@@ -147,7 +147,7 @@ pub struct Ack {
     pub in_flight: Bytes,
     /// Bytes in flight before this ACK.
     pub prior_in_flight: Bytes,
-    /// When pacing lets the next segment leave; before `now` if nothing holds it back.
+    /// When pacing allows the next segment; before `now` if pacing does not delay it.
     pub departs: Time,
     /// Delivery-rate sample, if valid (draft-cheng-iccrg-delivery-rate-estimation).
     pub delivery: Option<DeliverySample>,
@@ -155,30 +155,31 @@ pub struct Ack {
     pub delivered: Bytes,
     /// `delivered` when the segment that gave the rate sample was sent.
     pub prior_delivered: Bytes,
-    /// The delivery-rate sample was taken while the application had nothing to send, or the algorithm was
+    /// Whether the delivery-rate sample was taken while the application had nothing to send, or while the algorithm was
     /// [limiting itself](Control::self_limited).
     pub app_limited: bool,
-    /// Total bytes marked lost on the connection so far, by ACKs and by timers; a segment lost again counts again.
+    /// Total bytes marked lost on the connection so far, by ACKs and by timers; a segment that is lost again counts
+    /// again.
     pub lost: Bytes,
-    /// A lone short segment was acknowledged with nothing else in flight, so the ACK may have been delayed and its RTT
-    /// may be too large (Linux `FLAG_ACK_MAYBE_DELAYED`).
+    /// Whether the ACK may have been delayed, so that its RTT may be too large: it covers a single short segment with
+    /// nothing else in flight (Linux `FLAG_ACK_MAYBE_DELAYED`).
     pub is_delayed: bool,
     /// First ACK of a new round trip (snd_una passed the snd_nxt of the previous round's start).
     pub round_start: bool,
-    /// The window was what limited the sender, by its stack's rule.
+    /// Whether the congestion window limits the sender, by its stack's rule.
     pub cwnd_limited: bool,
-    /// The window was full at some time in the last round trip, whatever else the stack's rule allows in slow start
-    /// (Linux `tcp_sock.is_cwnd_limited`).
+    /// Whether the window was full at some time in the last round trip; unlike `cwnd_limited`, without exceptions for
+    /// slow start (Linux `tcp_sock.is_cwnd_limited`).
     pub window_full: bool,
-    /// May the window grow on this ACK? The stack's rule: data acknowledged, not reducing, cwnd limited.
+    /// Whether the window may grow on this ACK, by the stack's rule: data acknowledged, no reduction, cwnd-limited.
     pub may_grow: bool,
     /// Recovery state while this ACK is processed.
     pub phase: Phase,
     /// How the stack counts ACKs.
     pub counting: Counting,
-    /// True in slow start by the stack's own comparison (cwnd ≤ ssthresh or cwnd < ssthresh).
+    /// Whether the sender is in slow start by the stack's own comparison (cwnd ≤ ssthresh or cwnd < ssthresh).
     pub in_slow_start: bool,
-    /// The stack paces what the algorithm does not (Linux `sk_pacing_status`).
+    /// Whether the stack paces algorithms that do not pace themselves (Linux `sk_pacing_status`).
     pub stack_paces: bool,
     /// First unacknowledged byte after this ACK.
     pub snd_una: u64,
@@ -186,7 +187,8 @@ pub struct Ack {
     pub snd_nxt: u64,
 }
 
-/// This many bytes were delivered in so long. Few algorithms ask for the rate, and it costs a long division.
+/// Bytes delivered in an interval. The rate is computed on demand, because few algorithms need it and the division is
+/// slow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeliverySample {
     /// Bytes.
@@ -201,27 +203,27 @@ impl Ack {
     pub fn delivery_rate(&self) -> Option<Rate> {
         self.delivery.map(|sample| Rate::from_bytes_over(sample.bytes, sample.interval))
     }
-    /// New data was acknowledged and no reduction is under way: Linux runs its growth rules on such ACKs.
+    /// Whether new data was acknowledged and no reduction is in progress: Linux runs its growth rules on such ACKs.
     pub fn advances(&self) -> bool {
         self.newly_acked > 0 && !matches!(self.phase, Phase::Cwr | Phase::Recovery)
     }
 }
 
-/// What kind of congestion signal.
+/// Kind of a congestion signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signal {
     /// Loss found by duplicate ACKs, SACK or RACK: entering Recovery.
     Loss,
-    /// ECN echo, a loss that a probe has repaired, or the algorithm's own wish: entering CWR.
+    /// ECN echo, a loss that a probe has repaired, or a reduction that the algorithm requested: entering CWR.
     Ecn,
     /// Retransmission timeout; `first` unless the same segment timed out before.
     Timeout {
-        /// Not a repeated timeout of the same data.
+        /// Whether this is not a repeated timeout of the same data.
         first: bool,
     },
 }
 
-/// A congestion episode begins. The algorithm sets `control.ssthresh`; the stack brings cwnd there.
+/// A congestion event. The algorithm sets `control.ssthresh`; the stack brings cwnd there.
 #[derive(Clone, Copy, Debug)]
 pub struct Congestion {
     /// Time of the congestion signal.
@@ -244,7 +246,7 @@ pub struct Congestion {
     pub snd_nxt: u64,
 }
 
-/// The sender's recovery state changed.
+/// A change of the sender's recovery state.
 #[derive(Clone, Copy, Debug)]
 pub struct PhaseChange {
     /// Time of the change.
@@ -253,7 +255,7 @@ pub struct PhaseChange {
     pub from: Phase,
     /// Recovery state after the change.
     pub to: Phase,
-    /// A reduction is over: the window has come down to ssthresh, or is where the undo at the end of a recovery has put
+    /// Whether the change ends a reduction: cwnd has reached ssthresh, or an undo at the end of a recovery has restored
     /// it (Linux `CA_EVENT_COMPLETE_CWR`).
     pub completes: bool,
     /// First unacknowledged byte.
@@ -262,9 +264,9 @@ pub struct PhaseChange {
     pub snd_nxt: u64,
     /// Smoothed RTT.
     pub srtt: Duration,
-    /// Total bytes delivered on the connection so far,
+    /// Total bytes delivered on the connection so far.
     pub delivered: Bytes,
-    /// the last of them at this time, unless sending began again since with nothing in flight.
+    /// Time of the last delivery, or when sending last began again with nothing in flight, if later.
     pub delivered_at: Time,
     /// Total bytes marked lost so far, as [`Ack::lost`].
     pub lost: Bytes,
@@ -275,26 +277,26 @@ pub struct PhaseChange {
 pub struct Resume {
     /// Time at which sending resumes.
     pub now: Time,
-    /// Since the last segment was sent.
+    /// Time since the last segment was sent.
     pub idle: Duration,
-    /// The application had nothing to send meanwhile; else the window or the pacing held the sender.
+    /// Whether the application had nothing to send in between; otherwise the window or pacing held the sender.
     pub app_limited: bool,
     /// The next new byte.
     pub snd_nxt: u64,
 }
 
-/// A segment left, for an algorithm that [follows packets](CongestionControl::follows_packets).
+/// A sent segment, for an algorithm that [follows packets](CongestionControl::follows_packets).
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
     /// Time of the departure.
     pub now: Time,
-    /// The offset at which it ends: with the time, which transmission it is.
+    /// End offset of the segment; together with the time it identifies the transmission.
     pub end: u64,
     /// Payload of the segment.
     pub bytes: Bytes,
-    /// Bytes in flight, these included where they count.
+    /// Bytes in flight, including these if they count.
     pub in_flight: Bytes,
-    /// Neither the window nor a repair waits: there was no more to send.
+    /// Whether there was no more to send: no data waits for the window, and no retransmission is due.
     pub app_limited: bool,
 }
 
@@ -309,14 +311,14 @@ pub struct Loss {
     pub bytes: Bytes,
 }
 
-/// What an ACK or a timer reports of packets, for an algorithm that [follows them](CongestionControl::follows_packets).
+/// Delivered and lost packets, for an algorithm that [follows packets](CongestionControl::follows_packets).
 #[derive(Clone, Copy, Debug)]
 pub struct Fates<'a> {
     /// Time of the ACK or the timeout.
     pub now: Time,
-    /// The ACK that showed the losses, if it was no timeout.
+    /// The ACK that showed the losses; `None` at a timeout.
     pub ack: Option<&'a Ack>,
-    /// The transmission that left last of all that were delivered so far: when, and the offset at which it ends.
+    /// The most recently sent of all delivered transmissions: its send time and its end offset.
     pub newest: (Time, u64),
     /// Transmissions newly declared lost.
     pub lost: &'a [Loss],
@@ -328,57 +330,57 @@ pub struct Fates<'a> {
 
 /// A congestion control algorithm.
 pub trait CongestionControl {
-    /// An ACK arrived, and losses and the recovery state are not yet judged (Linux `pkts_acked`, then `in_ack_event`):
-    /// take its RTT, and what it delivered. `ack` is as [`Self::on_ack`] receives it next, except for what the judgement
-    /// may change: `phase`, `in_slow_start` and `in_flight` are as before it, `lost_segments` is 0.
+    /// An ACK arrived; losses and the recovery state have not been updated yet (Linux `pkts_acked`, then
+    /// `in_ack_event`). The algorithm takes the RTT and the delivery here. [`Self::on_ack`] next receives the same
+    /// `ack`, updated: here `phase`, `in_slow_start` and `in_flight` are still old, and `lost_segments` is 0.
     fn on_sample(&mut self, _ack: &Ack, _control: &mut Control) {}
-    /// An ACK arrived (in every phase, also when it acknowledges nothing new but carries SACK news). Grow the
-    /// window only if `ack.may_grow`.
+    /// An ACK arrived, in any phase, including one that carries only new SACK information. The window may grow only if
+    /// `ack.may_grow`.
     fn on_ack(&mut self, ack: &Ack, control: &mut Control);
-    /// [`Self::on_sample`] and [`Self::on_ack`], where the sender has nothing to judge in between. `at_equality`: the
-    /// stack's slow start includes cwnd = ssthresh.
+    /// [`Self::on_sample`] and [`Self::on_ack`], if nothing has to be updated in between. `at_equality`: the stack's
+    /// slow start includes cwnd = ssthresh.
     #[inline(always)]
     fn on_plain_ack(&mut self, ack: &mut Ack, at_equality: bool, control: &mut Control) {
         self.on_sample(ack, control);
         ack.in_slow_start = control.is_in_slow_start(at_equality);
         self.on_ack(ack, control);
     }
-    /// Congestion: set `control.ssthresh` to where the window should land.
+    /// A congestion event: sets `control.ssthresh` to the target of the reduction.
     fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control);
-    /// The connection is established; `srtt` is the handshake's sample if there was one.
+    /// The connection is established; `srtt` is the handshake's RTT sample, if any.
     fn on_established(&mut self, _now: Time, _srtt: Option<Duration>, _control: &mut Control) {}
     /// The recovery state changed (called after the change, also for entry by `on_congestion`).
     fn on_phase(&mut self, _change: &PhaseChange, _control: &mut Control) {}
     /// The reduction turned out to be spurious and the stack restores cwnd and ssthresh.
     fn on_undo(&mut self, _now: Time, _control: &mut Control) {}
-    /// Sending resumes with nothing in flight, after however short a pause, be it new data or a repair when all else is
-    /// SACKed or lost (Linux CA_EVENT_TX_START).
+    /// Sending resumes with nothing in flight, after a pause of any length: with new data, or with a retransmission
+    /// when everything else is SACKed or lost (Linux CA_EVENT_TX_START).
     fn on_resume(&mut self, _resume: &Resume, _control: &mut Control) {}
-    /// The pause was longer than a timeout, and the stack is about to lower the window (Linux CA_EVENT_CWND_RESTART).
+    /// The pause was longer than the RTO, and the stack is about to reduce the window (Linux CA_EVENT_CWND_RESTART).
     fn on_idle_restart(&mut self, _now: Time, _idle: Duration, _control: &mut Control) {}
-    /// The lowest window rate halving may reach, in bytes; `None`: ssthresh (Linux 2.6 `min_cwnd` hook).
+    /// Lower bound of rate halving in bytes; `None`: ssthresh (Linux 2.6 `min_cwnd` hook).
     fn recovery_floor(&self, _control: &Control) -> Option<Bytes> {
         None
     }
-    /// True if the algorithm sets cwnd itself in every phase (BBR): the stack then does not reduce it. Only a timeout
-    /// leaves it one segment above what is in flight, until the algorithm sets it again.
+    /// True if the algorithm sets cwnd itself in every phase (BBR); the stack then does not reduce it. Only a timeout
+    /// sets cwnd to one segment more than is in flight, until the algorithm sets it again.
     fn owns_window(&self) -> bool {
         false
     }
-    /// Asked after every `on_ack`: does the algorithm want a reduction although nothing was lost or marked (a
-    /// delay backoff)? The stack then enters CWR as for an ECN echo, calling `on_congestion` with
-    /// [`Signal::Ecn`], which also withdraws the request.
+    /// Called after every `on_ack`: whether the algorithm requests a reduction without loss or mark (a delay backoff).
+    /// The stack then enters CWR as for an ECN echo and calls `on_congestion` with [`Signal::Ecn`], which also clears
+    /// the request.
     fn wants_reduction(&self) -> bool {
         false
     }
-    /// Does it keep account of every packet? Then it hears of each that leaves and of its fate.
+    /// Whether the algorithm tracks every packet. If so, `on_sent` and `on_fates` are called.
     fn follows_packets(&self) -> bool {
         false
     }
-    /// A segment left.
+    /// A segment was sent.
     fn on_sent(&mut self, _departure: &Departure, _control: &mut Control) {}
-    /// An ACK arrived, before `on_ack`, or a timer marked segments lost.
+    /// An ACK arrived (called before `on_ack`), or a timer marked segments lost.
     fn on_fates(&mut self, _fates: &Fates<'_>, _control: &mut Control) {}
-    /// The algorithm's own quantities for probes, `(name, value)`, in a fixed order.
+    /// Internal quantities of the algorithm for probes, `(name, value)`, in a fixed order.
     fn internals(&self, _out: &mut Vec<(&'static str, f64)>) {}
 }

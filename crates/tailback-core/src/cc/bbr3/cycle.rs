@@ -1,4 +1,4 @@
-//! The cycle of probing for bandwidth, DOWN, CRUISE, REFILL and UP, and the bounds that it moves.
+//! The bandwidth probing cycle DOWN, CRUISE, REFILL and UP, and the bounds that it adapts.
 //!
 //! Source: draft-ietf-ccwg-bbr-06 sections 5.3.3 and 5.5.10.2.
 
@@ -50,7 +50,7 @@ impl State {
         match mode {
             Mode::Down | Mode::Cruise if self.is_time_to_probe(ack, control) => self.begin_refill(),
             Mode::Down if self.is_time_to_cruise(ack, control) => self.mode = Mode::Cruise,
-            // A whole round at the estimate fills the path before the probe adds to it.
+            // A whole round at the estimate fills the path before the probe sends more.
             Mode::Refill if self.round_start => self.begin_up(ack, control),
             Mode::Up if self.is_time_to_go_down(ack, control) => {
                 self.was_too_high = false;
@@ -60,8 +60,8 @@ impl State {
         }
     }
 
-    /// After an UP that lost too much the next one only comes up to the bound; otherwise a plateau ends it, which says
-    /// nothing while the bound holds the flight down.
+    /// After an UP that lost too much, the next one stops at the bound. Otherwise a plateau of the rate ends UP; the
+    /// rate says nothing while the bound limits the flight.
     fn is_time_to_go_down(&mut self, ack: &Ack, control: &Control) -> bool {
         if self.was_too_high && ack.prior_in_flight + u64::from(control.mss) > self.inflight_hi {
             self.was_cautious = true;
@@ -74,12 +74,12 @@ impl State {
         self.full_now
     }
 
-    /// Is the window as large as inflight_hi lets it be, in whole segments?
+    /// Whether cwnd has reached inflight_hi, in whole segments.
     fn reaches_bound(&self, control: &Control) -> bool {
         self.inflight_hi < control.cwnd + u64::from(control.mss)
     }
 
-    /// Our estimated BDP, unless congestion cut the window.
+    /// The estimated BDP, unless congestion has reduced the window.
     pub(super) fn target_inflight(&self, control: &Control) -> Bytes {
         self.bdp(100, control).min(control.cwnd)
     }
@@ -95,21 +95,21 @@ impl State {
         ack.in_flight <= self.with_headroom(control.mss) && ack.in_flight <= path
     }
 
-    /// Follows a probe by the ACKs now arriving, and raises inflight_hi. Returns true when another phase begins.
+    /// Tracks a probe by the ACKs for it, and raises inflight_hi. Returns true if another phase begins.
     pub(super) fn adapt_long_term(&mut self, ack: &Ack, control: &Control) -> bool {
         if self.round_start && self.acks == Acks::ProbeStarting {
             self.acks = Acks::ProbeFeedback;
         }
         if self.round_start && self.acks == Acks::ProbeStopping {
-            // What is lost from now on was not sent by the probe.
+            // Later losses are not of packets that the probe sent.
             self.probe_samples = false;
             self.acks = Acks::Init;
             if self.is_probe_bw() && !ack.app_limited {
-                // The cycle's maximum ages by one.
+                // The maximum of this cycle becomes that of the previous one.
                 self.bandwidth = [0, self.bandwidth[0]];
             }
             if self.is_probe_bw() && self.was_cautious && !self.was_too_high {
-                // A round went by since the cautious probe, and nothing was lost by it.
+                // A round has passed since the cautious probe without excessive loss.
                 self.begin_refill();
                 return true;
             }
@@ -124,7 +124,7 @@ impl State {
         false
     }
 
-    /// While the bound is what limits: raise it, twice as fast each round.
+    /// Raises the bound while it limits the flight; the slope doubles each round.
     fn probe_upward(&mut self, ack: &Ack, control: &Control) {
         if !ack.window_full || !self.reaches_bound(control) {
             return;

@@ -1,4 +1,4 @@
-//! What each lost packet says of the flight it was sent in, and how that is taken back.
+//! What each lost packet shows about the flight in which it was sent, and the undo of that.
 //!
 //! Source: draft-ietf-ccwg-bbr-06 sections 5.5.10.2 and 5.5.11.
 
@@ -6,26 +6,26 @@ use super::{Mode, State, UNBOUNDED};
 use crate::cc::{Control, Loss, Phase};
 use crate::time::{Bytes, Time};
 
-/// A packet as it was sent.
+/// State of a packet at its transmission.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub at: Time,
     pub end: u64,
-    /// Bytes in flight, its own included.
+    /// Bytes in flight, including this packet.
     pub in_flight: Bytes,
-    /// Bytes lost on the connection by then.
+    /// Bytes lost on the connection before this packet was sent.
     pub lost: Bytes,
     pub app_limited: bool,
 }
 
-/// Of a packet whose fate is known: the flight it was sent in, and what was lost since.
+/// For a packet that was delivered or lost: the flight in which it was sent, and the bytes lost since.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Latest {
     pub in_flight: Bytes,
     pub lost: Bytes,
 }
 
-/// What the model was when a loss recovery began, and what that recovery has ended.
+/// State of the model when a loss recovery began, and the mode that the recovery ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Undo {
     pub mode: Option<Mode>,
@@ -35,7 +35,7 @@ pub(super) struct Undo {
 }
 
 impl State {
-    /// The packet `newest` left last of all that were delivered: it is the one that the ACK's rate sample is of.
+    /// Looks up `newest`, the delivered packet that was sent last. The ACK's rate sample is of that packet.
     pub(super) fn look_up(&mut self, newest: (Time, u64)) {
         if let Some(sent) = self.find(newest.0, newest.1) {
             self.latest = Latest { in_flight: sent.in_flight, lost: self.lost - sent.lost };
@@ -47,7 +47,7 @@ impl State {
         self.sent.range(first..).take_while(|sent| sent.at == at).find(|sent| sent.end == end).copied()
     }
 
-    /// More than 2 % of the flight were lost since the packet left that was sent in it.
+    /// Whether more than the loss threshold (2 %) of a packet's flight was lost after it was sent.
     pub(super) fn is_too_high(&self, of: Latest) -> bool {
         u128::from(of.lost) * 1_000_000 > u128::from(of.in_flight) * u128::from(self.loss_ppm)
     }
@@ -81,7 +81,7 @@ impl State {
         }
     }
 
-    /// At which flight the losses came to 2 %: somewhere within the packet, `bytes` of which were lost.
+    /// The flight at which losses reached the threshold: within the packet of which `bytes` were lost.
     pub(super) fn inflight_at_loss(&self, of: Latest, bytes: Bytes) -> Bytes {
         let before = of.in_flight.saturating_sub(bytes);
         let lost_before = of.lost.saturating_sub(bytes);
@@ -90,7 +90,7 @@ impl State {
         before + (rest * 1_000_000 / u128::from(1_000_000 - self.loss_ppm)) as u64
     }
 
-    /// A loss recovery begins, or is about to: once in each.
+    /// Saves the model at the beginning of a loss recovery, once per recovery.
     pub(super) fn save(&mut self, control: &Control) {
         self.save_window(control);
         if std::mem::replace(&mut self.is_saved, true) {
@@ -104,7 +104,7 @@ impl State {
         };
     }
 
-    /// Nothing of that recovery was lost.
+    /// Undoes the reaction to a recovery in which nothing was lost.
     pub(super) fn undo_loss(&mut self, control: &mut Control) {
         self.restore_window(control);
         self.loss_in_round = false;
@@ -133,7 +133,7 @@ impl State {
         control.cwnd = control.cwnd.max(self.prior_window);
     }
 
-    /// Startup ends by loss: the flight that was delivered in the last round is safe.
+    /// Loss ends Startup: the flight that was delivered in the last round is safe.
     pub(super) fn end_startup_by_loss(&mut self, control: &Control) {
         self.undo.mode = Some(Mode::Startup);
         self.full = true;

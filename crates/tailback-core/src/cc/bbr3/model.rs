@@ -1,4 +1,4 @@
-//! What the ACKs say of the path: rounds, bandwidth, losses, aggregation, and when the pipe is full.
+//! The model of the path: rounds, bandwidth, losses, aggregation, and whether the pipe is full.
 //!
 //! Source: draft-ietf-ccwg-bbr-06 sections 5.3.1, 5.3.2 and 5.5.
 
@@ -9,7 +9,7 @@ use crate::cc::{Ack, Control, Phase};
 use crate::time::Rate;
 
 impl State {
-    /// Rounds, delivery signals, bandwidth, losses.
+    /// Updates rounds, delivery signals, bandwidth and losses.
     pub(super) fn measure(&mut self, ack: &Ack) {
         self.round_start = false;
         self.loss_round_start = false;
@@ -36,7 +36,7 @@ impl State {
         self.next_round = self.delivered;
     }
 
-    /// Once a round: losses outside a probe lower the short-term bounds.
+    /// Lowers the short-term bounds for losses outside a probe, once per round.
     pub(super) fn adapt_lower_bounds(&mut self, control: &Control) {
         if !self.loss_round_start {
             return;
@@ -93,7 +93,7 @@ impl State {
 
     pub(super) fn check_startup_and_drain(&mut self, ack: &Ack, control: &Control) {
         if self.mode == Mode::Startup {
-            // A loss round begins with its first loss, so that this has been a whole one of recovery.
+            // A loss round begins with its first loss, so a whole round of recovery has passed.
             let is_lossy = self.lost_ranges >= FULL_LOSSES && self.is_too_high(self.latest);
             if is_lossy && ack.phase == Phase::Recovery && self.loss_round_start {
                 self.end_startup_by_loss(control);

@@ -1,4 +1,4 @@
-//! What all that comes to: the least RTT and its probe, pacing, and the window within its bounds.
+//! The outputs: minimum RTT and its probe, the pacing rate, and the window within its bounds.
 //!
 //! Source: draft-ietf-ccwg-bbr-06 sections 5.3.4 and 5.6.
 
@@ -37,7 +37,7 @@ impl State {
     }
 
     fn handle_probe_rtt(&mut self, ack: &Ack, control: &mut Control) {
-        // What half a window a round trip delivers says nothing of the path.
+        // The delivery rate of half a window per round trip does not measure the path.
         control.self_limited = true;
         match self.probe_rtt_until {
             None if ack.in_flight <= self.probe_rtt_window(control) => {
@@ -55,7 +55,7 @@ impl State {
         }
     }
 
-    /// If its time is over.
+    /// Ends ProbeRTT if its time is over.
     pub(super) fn end_probe_rtt(&mut self, now: Time, control: &mut Control) {
         if self.probe_rtt_until.is_none_or(|until| now <= until) {
             return;
@@ -75,7 +75,7 @@ impl State {
         self.bdp(PROBE_RTT.1, control).max(MIN_PIPE * u64::from(control.mss))
     }
 
-    /// inflight_hi less the headroom left to others.
+    /// inflight_hi less the headroom for other flows.
     pub(super) fn with_headroom(&self, mss: u32) -> Bytes {
         if self.inflight_hi == UNBOUNDED {
             return UNBOUNDED;
@@ -84,7 +84,7 @@ impl State {
         self.inflight_hi.saturating_sub(headroom).max(MIN_PIPE * u64::from(mss))
     }
 
-    /// bw·min_rtt times gain.
+    /// BDP times gain, from the bandwidth estimate and the minimum RTT.
     pub(super) fn bdp(&self, gain_percent: u64, control: &Control) -> Bytes {
         self.bdp_at(self.estimate(), gain_percent, control)
     }
@@ -98,17 +98,17 @@ impl State {
         (bits / 800_000_000) as u64
     }
 
-    /// At least room for three bursts as the pacing rate makes them, and two segments more while probing.
+    /// Adds room for at least three bursts at the pacing rate, and two segments more while probing.
     pub(super) fn quantised(&self, inflight: Bytes, control: &Control) -> Bytes {
         let mss = u64::from(control.mss);
-        // Two segments even where one fills the most that a host sends at once (64 KiB).
+        // Two segments, even if a single one exceeds the host's limit on a burst (64 KiB).
         let pacing_bps = control.pacing.map_or(0, Rate::as_bps);
         let burst = (pacing_bps / 8 / 1_000).min(65_536).max(2 * mss);
         let inflight = inflight.max(3 * burst).max(MIN_PIPE * mss);
         if self.mode == Mode::Up { inflight + 2 * mss } else { inflight }
     }
 
-    /// What may be in flight at this gain.
+    /// Inflight limit at this gain.
     pub(super) fn inflight(&self, gain_percent: u64, control: &Control) -> Bytes {
         self.quantised(self.bdp(gain_percent, control), control)
     }
@@ -161,7 +161,7 @@ impl State {
     }
 }
 
-/// gain·estimate less 1 %; never nothing.
+/// Pacing rate: gain·estimate less 1 %; never zero.
 pub(super) fn pacing(estimate_bps: u64, gain_percent: u64) -> Rate {
     let bps = u128::from(estimate_bps) * u128::from(gain_percent) * 99 / 10_000;
     Rate::from_bps((bps as u64).max(1_000))

@@ -1,4 +1,4 @@
-//! FreeBSD 9's CUBIC: bytes and ticks, fractions of eight bits, one step a window of acknowledged bytes.
+//! FreeBSD 9's CUBIC: bytes and ticks, fractions of eight bits, one step per window of acknowledged bytes.
 //!
 //! Source: FreeBSD 9.3 `cc_cubic`, after draft-rhee-tcpm-cubic-02.
 //!
@@ -13,11 +13,11 @@ use crate::time::{Bytes, Time};
 
 /// β, in 1/256: "~0.8".
 const BETA: u16 = 204;
-/// 1 − β, in 1/256; one less than the rest, "~0.2".
+/// 1 − β, in 1/256: "~0.2"; one less than 256 − β.
 const LOST: u16 = 51;
 /// C, in 1/256: "~0.4".
 const C: u16 = 102;
-/// The smoothed RTT counts from this many samples on.
+/// Number of samples from which the smoothed RTT is used.
 const SAMPLES: u8 = 8;
 
 /// FreeBSD's state.
@@ -30,21 +30,21 @@ pub(super) struct FreeBsd {
     lost: u16,
     c: u16,
     ticks: Ticks,
-    /// Congestions so far; the first halves.
+    /// Number of congestion events so far; the first halves the window.
     events: u32,
     /// K in 1/256 s.
     pub(super) k: i64,
     pub(super) w_max: Bytes,
     w_max_before: Bytes,
-    /// Smallest smoothed RTT in ticks; 0 before there is one.
+    /// Minimum smoothed RTT in ticks; 0 before the first.
     rtt_min: u32,
     /// Mean of the smoothed RTT over the last epoch, in ticks.
     rtt_mean: u32,
     srtt_sum: u64,
     srtt_count: u64,
-    /// When the last recovery ended, or the last timeout was, in ticks.
+    /// End of the last recovery, or time of the last timeout, in ticks.
     since: u32,
-    /// Acknowledged since the last step (RFC 3465).
+    /// Bytes acknowledged since the last step (RFC 3465).
     acked: Bytes,
     mss: u32,
 }
@@ -81,7 +81,7 @@ impl FreeBsd {
         self.since = self.ticks.at(now);
     }
 
-    /// The smoothed RTT, in whole ticks, with every ACK.
+    /// Takes the smoothed RTT, in whole ticks, at every ACK.
     pub(super) fn sample(&mut self, ack: &Ack) {
         self.samples = self.samples.saturating_add(u8::from(ack.rtt.is_some())).min(SAMPLES);
         if self.samples < SAMPLES {
@@ -113,7 +113,7 @@ impl FreeBsd {
         } else if control.cwnd < target {
             control.cwnd = match ack.counting {
                 Counting::Bytes { .. } => target,
-                // Without RFC 3465 every ACK closes its share of the distance.
+                // Without RFC 3465, every ACK covers its share of the distance.
                 _ => control.cwnd + (target - control.cwnd) * u64::from(control.mss) / control.cwnd,
             };
         }
@@ -122,7 +122,7 @@ impl FreeBsd {
         }
     }
 
-    /// With RFC 3465 the window moves once for every window acknowledged.
+    /// Whether a step is due: with RFC 3465 the window moves once per acknowledged window.
     fn is_step_due(&mut self, ack: &Ack, control: &Control) -> bool {
         let Counting::Bytes { limit } = ack.counting else { return true };
         self.acked += ack.newly_acked.min(u64::from(limit) * u64::from(control.mss));
@@ -142,19 +142,19 @@ impl FreeBsd {
         window.max(0) as u64
     }
 
-    /// β·W_max + 3(1 − β)/(1 + β)·t/RTT, or so it is meant: the product is taken in 32 bits, which 75 ms at
-    /// 1000 Hz overflow, so the second part never comes to half a segment.
+    /// Meant as β·W_max + 3(1 − β)/(1 + β)·t/RTT. The product is computed in 32 bits, which overflow after 75 ms at
+    /// 1000 Hz, so the second term never reaches half a segment.
     fn friendly(&self, ticks: u32, mss: u32) -> Bytes {
         let lost = u32::from(self.lost);
         let product = (3 * lost).wrapping_mul(ticks).wrapping_mul(mss).wrapping_mul(256);
         (self.w_max * u64::from(self.beta) + u64::from(product / (512 - lost) / self.rtt_mean)) >> 8
     }
 
-    /// Where the window lands.
+    /// The window after a congestion event.
     pub(super) fn reduce(&mut self, congestion: &Congestion, control: &Control) -> Bytes {
         self.acked = 0;
         if let Signal::Timeout { first } = congestion.signal {
-            // The first may be a false alarm, but the clock starts again with each.
+            // The first may be spurious, but each restarts the clock.
             self.events += u32::from(!first);
             self.since = self.ticks.at(congestion.now);
             return freebsd_half(congestion, control);
@@ -175,7 +175,7 @@ impl FreeBsd {
         if self.fast_convergence && self.w_max < self.w_max_before {
             self.w_max = (self.w_max * (128 + beta / 2)) >> 8;
         }
-        // After convergence this is less than ssthresh, so slow start closes the difference.
+        // After convergence this is less than ssthresh, so slow start makes up the difference.
         if change.from == Phase::Recovery && change.snd_nxt - change.snd_una >= control.ssthresh {
             control.cwnd = ((self.w_max * beta) >> 8).max(u64::from(control.mss));
         }
@@ -187,13 +187,13 @@ impl FreeBsd {
         self.k = self.k_256(self.w_max / u64::from(control.mss));
     }
 
-    /// W_max in segments, K in seconds, the start of the friendly window in segments.
+    /// W_max in segments, K in seconds, and the start of the friendly window in segments.
     pub(super) fn internals(&self) -> (f64, f64, f64) {
         let w_max = self.w_max as f64 / f64::from(self.mss);
         (w_max, self.k as f64 / 256.0, w_max * f64::from(self.beta) / 256.0)
     }
 
-    /// K = ∛((1 − β)·W_max/C) in 1/256 s: scaled by eighths into (1/8, 1], where a parabola stands for the root.
+    /// K = ∛((1 − β)·W_max/C) in 1/256 s: scaled by eighths into (1/8, 1], where a parabola approximates the root.
     fn k_256(&self, segments: u64) -> i64 {
         let mut cube = ((segments * u64::from(self.lost)) << 8) / u64::from(self.c);
         let mut doublings = 0;

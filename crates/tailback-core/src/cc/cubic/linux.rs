@@ -1,4 +1,4 @@
-//! The kernel's CUBIC in whole numbers: Linux 6.x, and 2.6.25 (v2.1).
+//! The kernel's CUBIC in integers: Linux 6.x, and 2.6.25 (v2.1).
 
 use crate::cc::parts::clock::{Ticks, span_us};
 use crate::cc::parts::decrease::landing;
@@ -7,39 +7,39 @@ use crate::math;
 use crate::params::Checked;
 use crate::time::{Duration, Time};
 
-/// The kernel's whole numbers: windows in segments, K and t in 1/1024 s, epochs in jiffies.
+/// The kernel's integers: windows in segments, K and t in 1/1024 s, epochs in jiffies.
 #[derive(Clone, Debug)]
 pub(super) struct Linux {
-    /// 6.x; otherwise 2.6.25.
+    /// Linux 6.x rather than 2.6.25.
     pub(super) is_current: bool,
     pub(super) fast_convergence: bool,
     pub(super) friendliness: bool,
-    /// A loss has happened since the state was last forgotten.
+    /// Whether a loss has occurred since the state was last reset.
     pub(super) has_lost: bool,
     /// β in 1/1024.
     pub(super) beta: u16,
     /// C in 1/10240: `bic_scale`, 41.
     pub(super) scale: u16,
-    /// v2.1: segments an ACK covers, in 1/16.
+    /// v2.1: average number of segments per ACK, in 1/16.
     pub(super) ack_ratio: u16,
     pub(super) ticks: Ticks,
-    /// Segments acknowledged per step of the window.
+    /// Number of acknowledged segments per step of the window.
     pub(super) needed: u32,
     pub(super) last_max: u32,
     pub(super) last_window: u32,
     pub(super) last_time: u32,
     pub(super) origin: u32,
     pub(super) k: u32,
-    /// Microseconds; 0 before the first sample.
+    /// Minimum RTT in microseconds; 0 before the first sample.
     pub(super) delay_min: u32,
     pub(super) epoch_start: Option<u32>,
     pub(super) acked: u32,
     pub(super) reno_window: u32,
 }
 
-/// v2.1: segments an ACK covers at the start, 2.0 in 1/16.
+/// v2.1: initial number of segments per ACK, 2.0 in 1/16.
 const ACK_RATIO: u16 = 32;
-/// v2.1: at most this many segments per 100 ms above the origin.
+/// v2.1: maximum growth in segments per 100 ms above the origin.
 const MAX_INCREMENT: u64 = 16;
 
 impl Linux {
@@ -68,8 +68,8 @@ impl Linux {
         }
     }
 
-    /// Take the RTT sample of this ACK, unless there is none or it falls into the first second of an epoch,
-    /// when the queue of the last one may still be there.
+    /// Takes the RTT sample of this ACK, if there is one. Samples in the first second of an epoch are ignored, because
+    /// the queue of the previous epoch may still be there.
     pub(super) fn takes_delay(&mut self, ack: &Ack) -> bool {
         let Some(rtt) = ack.rtt else { return false };
         let now = self.ticks.at(ack.now);
@@ -91,7 +91,7 @@ impl Linux {
         self.ack_ratio = self.ack_ratio - self.ack_ratio / 16 + covered;
     }
 
-    /// Segments to be acknowledged per step of the window, now.
+    /// Number of acknowledged segments per step of the window, at `now`.
     pub(super) fn update(&mut self, now: Time, window: u64, segments: u64) -> u64 {
         let now = self.ticks.at(now);
         let window = window as u32;
@@ -100,7 +100,7 @@ impl Linux {
         if self.last_window == window && since <= self.ticks.hz / 32 {
             return u64::from(self.needed);
         }
-        // The current kernel looks at the curve once a jiffy.
+        // The current kernel evaluates the curve at most once per jiffy.
         let same_jiffy = self.is_current && self.epoch_start.is_some() && since == 0;
         if !same_jiffy {
             self.last_window = window;
@@ -157,12 +157,12 @@ impl Linux {
         needed as u32
     }
 
-    /// Reno's window, by the same count of segments, is a lower bound.
+    /// Uses Reno's window, counted in the same segments, as a lower bound.
     pub(super) fn keep_up_with_reno(&mut self, window: u32) {
         let beta = u32::from(self.beta);
         let scale = 8 * (1024 + beta) / 3 / (1024 - beta);
         let price = ((u64::from(window) * u64::from(scale)) >> 3).max(1) as u32;
-        // One division where the kernel loops: at most one credit stays above the price.
+        // A single division instead of the kernel's loop: at most one credit above the price remains.
         if self.acked > price {
             let steps = (self.acked - 1) / price;
             self.acked -= steps * price;
@@ -183,7 +183,7 @@ impl Linux {
         landing(window * beta / 1024, control.mss)
     }
 
-    /// A timeout clears everything.
+    /// Resets the state after a timeout.
     pub(super) fn forget(&mut self) {
         *self = Linux {
             has_lost: false,
@@ -203,7 +203,7 @@ impl Linux {
     }
 }
 
-/// K in 1/1024 s for a climb of `segments`: ∛(segments·2⁴⁰/(10·scale)).
+/// K in 1/1024 s for an increase of `segments`: ∛(segments·2⁴⁰/(10·scale)).
 pub(super) fn k_1024(segments: u64, scale: u16) -> u32 {
     let factor = (1_u64 << 40) / (10 * u64::from(scale));
     cube_root(factor.saturating_mul(segments)) as u32
@@ -216,7 +216,7 @@ pub(super) fn curve(t: u64, k: u64, origin: u64, scale: u16) -> u64 {
     if t < k { origin.saturating_sub(delta) } else { origin + delta.min(u64::from(u32::MAX)) }
 }
 
-/// ⌊∛x⌋ by the real root, corrected to the exact whole one.
+/// ⌊∛x⌋ from the floating-point root, corrected to the exact integer.
 pub(super) fn cube_root(x: u64) -> u64 {
     let mut root = math::cbrt(x as f64) as u64;
     let cube = |r: u64| u128::from(r) * u128::from(r) * u128::from(r);

@@ -1,4 +1,4 @@
-//! RFC 9438 as it is written.
+//! CUBIC as specified in RFC 9438.
 
 use crate::cc::parts::decrease::landing;
 use crate::cc::parts::growth::Fraction;
@@ -61,14 +61,14 @@ impl Rfc9438 {
             self.begin_epoch(ack.now, window);
         }
         let t = ack.now.since(self.epoch_start).as_secs_f64();
-        // Section 4.3: Reno's slope with our β until the window before the reduction is reached, then 1.
+        // Section 4.3: Reno's slope for our β until the previous window is reached, then slope 1.
         let beta = self.beta();
         let alpha = if self.w_est < self.prior { 3.0 * (1.0 - beta) / (1.0 + beta) } else { 1.0 };
         self.w_est += alpha * acked / window;
         let step = if self.friendliness && self.window_at(t) < self.w_est {
             (self.w_est - window).max(0.0)
         } else {
-            // Section 4.2: the target one RTT ahead, at most half a window more.
+            // Section 4.2: the target one RTT ahead, at most 1.5 times the window.
             let target = self.window_at(t + ack.srtt.as_secs_f64()).clamp(window, 1.5 * window);
             (target - window) / window * acked
         };
@@ -95,13 +95,13 @@ impl Rfc9438 {
         self.prior = window;
         self.epoch_start = Time::NEVER;
         self.fraction.clear();
-        // Section 4.6: a share of the flight, which a sender limited by the application has less of.
+        // Section 4.6: a fraction of the flight, which is less than the window for an application-limited sender.
         let flight = congestion.flight().max(congestion.in_flight).min(control.cwnd);
         let share = flight as f64 * beta / f64::from(control.mss);
         landing(share as u64, control.mss)
     }
 
-    /// Section 4.8: after a timeout the window at the end of slow start is W_max.
+    /// Section 4.8: after a timeout, the window at the end of slow start becomes W_max.
     pub(super) fn forget(&mut self) {
         self.w_max = 0.0;
         self.k = 0.0;
