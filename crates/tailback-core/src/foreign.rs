@@ -1,10 +1,10 @@
-//! Connections of other people's stacks as flows: the seam.
+//! The interface for foreign stacks: flows whose connections use other people's transports.
 //!
-//! A run is given [`Stacks`] by name ([`crate::engine::Simulation::build_hosting`]); a flow whose transport has such a
-//! name sends what the stack's ends send. An end is driven without a clock and without sockets: it gets datagrams and the
-//! time, and gives datagrams and the instant at which time itself matters. The same end can be driven over a real socket.
+//! The caller passes [`Stacks`] by name ([`crate::engine::Simulation::build_hosting`]); a flow whose transport has such
+//! a name sends what the stack's ends send. An end runs without a clock and without sockets: it receives datagrams and
+//! the time, and returns datagrams and the time of its next timer. The same end also runs over a real socket.
 //!
-//! A connection carries one stream each way, of bytes that mean nothing.
+//! A connection carries one stream in each direction; its bytes have no meaning.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
@@ -15,49 +15,49 @@ use crate::probe::rows::StackFaultKind;
 use crate::scenario::Params;
 use crate::time::{Bytes, Duration, Rate, Time};
 
-/// Stacks by the name that scenarios use.
+/// Foreign stacks by the name that scenarios use.
 pub type Stacks = BTreeMap<String, Arc<dyn Stack>>;
 
 /// The IPv4 and UDP headers in front of each datagram.
 pub const UDP_HEADERS: u32 = 28;
 
-/// A stack as published: makes connections.
+/// A published stack: creates connections.
 pub trait Stack: Debug + Send + Sync {
-    /// The version of its code.
+    /// Version of the stack's code.
     fn version(&self) -> &str;
-    /// Its congestion controls, by the words that scenarios use.
+    /// Names of its congestion controls in scenarios.
     fn algorithms(&self) -> &[&'static str];
-    /// The smallest MTU it works with; unless it says so, QUIC's (RFC 9000 section 14).
+    /// Smallest MTU that the stack supports; by default QUIC's (RFC 9000 section 14).
     fn least_mtu(&self) -> u32 {
         1_200 + UDP_HEADERS
     }
-    /// Can this congestion control have these parameters? If not, why, for people. Asked before time zero.
+    /// Checks a congestion control and its parameters before time zero; the error is a description for display.
     fn check(&self, _cc: &str, params: &Params) -> Result<(), String> {
         match params.keys().next() {
             None => Ok(()),
             Some(name) => Err(format!("{name} is not a parameter of it: it runs as its authors set it")),
         }
     }
-    /// The two ends of a new connection, the client's and the server's.
+    /// Creates the client's and the server's end of a new connection.
     fn connect(&self, setup: &Setup<'_>) -> [Box<dyn Endpoint>; 2];
 }
 
-/// What a connection is made of.
+/// Parameters of a new connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     /// Simulated time.
     pub now: Time,
-    /// Congestion control, one of the stack's.
+    /// Congestion control, one of the stack's own.
     pub cc: &'a str,
-    /// Its parameters, which were checked.
+    /// Its checked parameters.
     pub cc_params: &'a Params,
-    /// Largest IP packet, with an IPv4 header; over IPv6 20 bytes less than the path's.
+    /// Largest IP packet with an IPv4 header; over IPv6, 20 bytes less than the path's MTU.
     pub mtu: u32,
-    /// What the stream to send may hold unacknowledged; `None`: the stack's.
+    /// Limit on unacknowledged data of the sending stream; `None`: the stack's default.
     pub send_buffer: Option<Bytes>,
-    /// What the peer may send beyond what was read; `None`: the stack's.
+    /// Flow-control window for the peer; `None`: the stack's default.
     pub receive_buffer: Option<Bytes>,
-    /// All randomness of the connection comes from here.
+    /// Seed of all randomness in the connection.
     pub seed: u64,
 }
 
@@ -69,57 +69,59 @@ impl Debug for dyn Endpoint {
 
 /// One end of a connection.
 ///
-/// After a datagram, a timer or an action of its application it is asked to `read`, and to `write` until that takes none.
-/// `finish` follows once all is written, then `poll_transmit` until there is none, `progress`, and at last `next_timeout`.
+/// After a datagram, a timer or an action of its application, the host calls `read`, and then `write` until that
+/// accepts nothing. `finish` follows once everything is written, then `poll_transmit` until it returns `None`, then
+/// `progress`, and finally `next_timeout`.
 pub trait Endpoint: Send {
     /// A datagram arrived.
     fn on_datagram(&mut self, now: Time, datagram: &[u8], ecn: Ecn);
-    /// Put the next datagram to send into the empty buffer; `None`: there is none now.
+    /// Writes the next datagram to send into the empty buffer; `None` if there is none now.
     fn poll_transmit(&mut self, now: Time, datagram: &mut Vec<u8>) -> Option<Ecn>;
-    /// When it wants to be woken; [`Time::NEVER`]: only by a datagram or its application.
+    /// When the end wants to be woken; [`Time::NEVER`]: only by a datagram or its application.
     fn next_timeout(&mut self) -> Time;
     /// The time of `next_timeout` has come.
     fn on_timeout(&mut self, now: Time);
 
-    /// Take at most this many bytes to send; returns how many, 0 while its buffer is full or nothing may flow yet.
+    /// Accepts at most `most` bytes to send; returns how many. 0 while its buffer is full or the connection is not
+    /// open.
     fn write(&mut self, most: Bytes) -> Bytes;
-    /// Nothing will be written any more.
+    /// No more data will be written.
     fn finish(&mut self);
-    /// Read what has arrived in order; returns how many bytes.
+    /// Reads data that has arrived in order; returns the number of bytes.
     fn read(&mut self, now: Time) -> Bytes;
-    /// End the connection at once, whatever is under way. The client's end is asked to once both have finished and all is
-    /// acknowledged, any end whenever its application stops.
+    /// Closes the connection at once, even with data outstanding. Called on the client's end once both ends have
+    /// finished and everything is acknowledged, and on either end whenever its application stops.
     fn close(&mut self, now: Time);
-    /// How far the connection has come.
+    /// State of the connection.
     fn progress(&mut self) -> Progress;
-    /// How much it has in flight, and may have. Asked around every datagram. A stack that does not say is not held to its
-    /// window.
+    /// Bytes in flight and the congestion window, read around every datagram. A stack that does not report them is not
+    /// checked against its window.
     fn flight(&mut self) -> Flight {
         Flight::default()
     }
-    /// What the stack says of its sender. Asked once something happened. A stack that does not say has no window, round
-    /// trips or losses of its own in a result.
+    /// Sender state as the stack reports it, read after every event. Without it, a result has no window, RTT or losses
+    /// of the stack's own.
     fn state(&mut self) -> State {
         State::default()
     }
 }
 
-/// How far a connection has come, seen from one end.
+/// State of a connection, seen from one end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
     /// Data may flow.
     pub is_established: bool,
-    /// The peer has finished its stream, and all of it was read.
+    /// The peer has finished its stream, and everything was read.
     pub peer_finished: bool,
-    /// All this end wrote, with its end, is acknowledged.
+    /// Everything that this end wrote, including the end of the stream, is acknowledged.
     pub is_acknowledged: bool,
-    /// The connection is over: it says nothing any more, or no more than that it is over.
+    /// The connection is over: it sends nothing more, except perhaps to announce that.
     pub is_closed: bool,
     /// The connection ended although neither side closed it.
     pub has_failed: bool,
 }
 
-/// How full a sender's window is.
+/// Use of a sender's window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flight {
     /// Congestion window.
@@ -128,12 +130,12 @@ pub struct Flight {
     pub in_flight: Bytes,
 }
 
-/// What a stack says of its sender.
+/// Sender state that a stack reports.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct State {
     /// Congestion window.
     pub cwnd: Bytes,
-    /// Slow-start threshold; [`Bytes::MAX`] before there is one, or if the stack does not say.
+    /// Slow-start threshold; [`Bytes::MAX`] if it is not set or not reported.
     pub ssthresh: Bytes,
     /// Bytes in flight, as the stack counts them.
     pub in_flight: Bytes,
@@ -149,9 +151,9 @@ pub struct State {
     pub packets_sent: u64,
     /// Packets that the stack declared lost.
     pub packets_lost: u64,
-    /// Times it took a loss or a mark for congestion.
+    /// Number of losses and marks that the stack treated as congestion.
     pub congestion_events: u64,
-    /// Payload acknowledged, as far as the stack reports it.
+    /// Acknowledged payload in bytes, as far as the stack reports it.
     pub bytes_acked: Bytes,
 }
 
@@ -173,34 +175,34 @@ impl Default for State {
     }
 }
 
-/// What an adapter to a stack of another language unwinds with (`resume_unwind`) when the stack did what none may: the
-/// sentence that its flow ends with.
+/// Panic payload (for `resume_unwind`) of an adapter to a stack in another language, if that stack breaks a rule: the
+/// message with which its flow ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Misuse(pub String);
 
-/// A stack did what no stack may, and its flow is over.
+/// A foreign stack broke a rule, which ended its flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StackFault {
-    /// The stack, by the name in the scenario.
+    /// Name of the stack in the scenario.
     pub stack: String,
     /// Version of the stack.
     pub version: String,
-    /// The scenario.
+    /// Name of the scenario.
     pub scenario: String,
     /// Seed of the scenario.
     pub seed: u64,
-    /// The flow.
+    /// Name of the flow.
     pub flow: String,
     /// Time of the fault.
     pub at: Time,
-    /// What the stack did.
+    /// What the stack did, in words.
     pub what: String,
-    /// Of which kind that is. Who caught a panic may know where it was.
+    /// Kind of the fault. For a panic, the handler may add the source location to `what`.
     pub kind: StackFaultKind,
 }
 
 impl StackFault {
-    /// What a result's warnings say of it.
+    /// The sentence in a result's warnings.
     pub fn sentence(&self) -> String {
         format!("{self}. The flow ended then, and its numbers are of the time before")
     }

@@ -1,4 +1,4 @@
-//! What a link layer adds to an IP packet: the bytes that the packet occupies on the line.
+//! Link-layer overhead: how many bytes an IP packet occupies on the line.
 //!
 //! Law: a packet of L bytes counts n = max(L + overhead, mpu, 1) bytes. ATM sends n in cells of 53 bytes with 48 of payload:
 //! 53·⌈n/48⌉. PTM sends 65 bytes for each 64: n + ⌈n/64⌉.
@@ -6,8 +6,8 @@
 //! Source: tc-stab(8) and Linux `qdisc_calculate_pkt_len` (overhead, mpu, ATM, at least one byte); tc-cake(8) and Linux
 //! sch_cake.c `cake_calc_overhead` (the same, and PTM). ITU-T I.432.1 (cells), IEEE 802.3 clause 61.3.3 (64b/65b).
 //!
-//! Differs from the source: lengths are IP bytes, as tc-cake's `raw` and `overhead` mean them. Linux's stab begins with the
-//! length of the frame, on Ethernet 14 bytes more.
+//! Differs from the source: lengths are IP bytes, like tc-cake's `raw` and `overhead`. Linux's stab starts from the
+//! frame length, which on Ethernet is 14 bytes more.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,27 +16,27 @@ use crate::time::Rate;
 const CELL: u32 = 53;
 const CELL_PAYLOAD: u32 = 48;
 const PTM_BLOCK: u32 = 64;
-/// IP bytes of a full packet, unless a flow's MTU says otherwise.
+/// IP bytes of a full packet, unless the flow sets another MTU.
 const FULL_PACKET: u32 = 1500;
 
-/// How frames are carried.
+/// Encoding of frames on the line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkLayer {
-    /// As they are.
+    /// Frames as they are.
     #[default]
     Ethernet,
-    /// In cells of 53 bytes, each with 48 of payload.
+    /// Cells of 53 bytes with 48 bytes of payload.
     Atm,
-    /// 65 bytes for each 64.
+    /// 65 bytes for every 64.
     Ptm,
 }
 
 impl LinkLayer {
-    /// Each by the name a scenario has for it.
+    /// Names in scenarios, in the order of the variants.
     pub const NAMES: [&str; 3] = ["ethernet", "atm", "ptm"];
 
-    /// That of a name.
+    /// The link layer with this name.
     pub fn named(name: &str) -> Option<Self> {
         [LinkLayer::Ethernet, LinkLayer::Atm, LinkLayer::Ptm].into_iter().find(|layer| layer.name() == name)
     }
@@ -46,30 +46,30 @@ impl LinkLayer {
     }
 }
 
-/// What a packet counts on a line.
+/// Overhead of packets on a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Framing {
     /// Bytes added to each IP packet.
     pub overhead: i32,
-    /// Least size of a packet with its overhead.
+    /// Minimum size of a packet with its overhead.
     pub mpu: u32,
-    /// How the frames are carried.
+    /// Encoding of the frames.
     pub linklayer: LinkLayer,
 }
 
 impl Framing {
-    /// Least and most overhead, as tc-cake has them.
+    /// Range of `overhead`, as in tc-cake.
     pub const OVERHEAD: (i32, i32) = (-64, 256);
-    /// The most that `mpu` may be, as tc-cake has it.
+    /// Maximum of `mpu`, as in tc-cake.
     pub const LARGEST_MPU: u32 = 256;
 
-    /// Is it that of a link whose packets count their IP bytes?
+    /// Whether packets count only their IP bytes.
     pub fn is_plain(&self) -> bool {
         *self == Framing::default()
     }
 
-    /// The first field that adds something, with its value as a scenario writes it.
+    /// Name and value, as in a scenario, of the first field that adds overhead.
     pub fn given(&self) -> Option<(&'static str, String)> {
         let Framing { overhead, mpu, linklayer } = *self;
         let fields = [
@@ -91,7 +91,7 @@ impl Framing {
         }
     }
 
-    /// What full IP packets get of a line's rate.
+    /// Rate that full IP packets get on a line of this rate.
     pub fn ip_rate(&self, line: Rate) -> Rate {
         if self.is_plain() {
             return line;

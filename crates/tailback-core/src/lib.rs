@@ -1,13 +1,13 @@
 //! The core of tailback: a packet-level engine for TCP congestion control, queues and paths.
 //!
-//! No clock, no I/O, no threads, no unsafe code: a [`scenario::Scenario`] goes in, rows come out, and the same
+//! No clock, no I/O, no threads, no unsafe code: the input is a [`scenario::Scenario`], the output is rows. The same
 //! scenario and seed give the same rows on every machine.
 //!
 //! ```
 //! use tailback_core::rng::Stream;
 //! use tailback_core::time::{Duration, Time};
 //!
-//! // Time counts picoseconds, and what is drawn comes from a run's seed and the drawer's name.
+//! // Time counts picoseconds. Random numbers depend only on the run's seed and the name of the stream.
 //! assert_eq!(Time::from_ms(40).since(Time::from_us(15_000)), Duration::from_ms(25));
 //! let [mut once, mut again] = [7, 7].map(|seed| Stream::named(seed, "loss"));
 //! assert_eq!(once.bits(), again.bits());

@@ -1,9 +1,9 @@
-//! exp, ln, log₂, powers and cube roots that every machine computes alike.
+//! exp, ln, log₂, powers and cube roots with identical results on every machine.
 //!
-//! The standard library's come from the platform's C library and differ in the last bit from one to the next.
-//! These use IEEE 754 addition, subtraction, multiplication, division and exact bit operations only, each
-//! rounded the same everywhere; a golden hash of their results pins them. Relative errors stay below 10⁻¹⁵, a
-//! few units in the last place (10⁻¹⁴ for powers at the ends of the exponent range).
+//! The standard library uses the platform's C library, whose results differ in the last bit between platforms. These
+//! functions use only IEEE 754 addition, subtraction, multiplication, division and exact bit operations, which round
+//! identically everywhere; a golden hash pins their results. Relative errors stay below 10⁻¹⁵, a few units in the last
+//! place (10⁻¹⁴ for powers at the ends of the exponent range).
 //!
 //! Method: textbook range reduction to a short interval, then the Taylor series of the function itself, taken
 //! until the next term vanishes in double precision; powers carry the logarithm in two doubles
@@ -19,7 +19,7 @@ pub fn exp(x: f64) -> f64 {
     exp_of_sum(x, 0.0)
 }
 
-/// e^(x + small), where `small` is the part of the exponent that x cannot hold.
+/// e^(x + small), where `small` is the part of the exponent that does not fit into x.
 fn exp_of_sum(x: f64, small: f64) -> f64 {
     if x.is_nan() {
         return x;
@@ -75,7 +75,7 @@ pub fn log2(x: f64) -> f64 {
     }
 }
 
-/// xʸ for x ≥ 0; NaN for negative x, whatever y (no law here asks for it).
+/// xʸ for x ≥ 0; NaN for negative x, whatever y is (no law needs it).
 pub fn powf(x: f64, y: f64) -> f64 {
     if y == 0.0 || x == 1.0 {
         return 1.0;
@@ -127,7 +127,7 @@ fn special_logarithm(x: f64) -> Option<f64> {
     }
 }
 
-/// ln x as the sum of two doubles, good to about 2⁻⁵⁹ of its value.
+/// ln x as the sum of two doubles, with a relative error of about 2⁻⁵⁹.
 fn ln_in_two(x: f64) -> (f64, f64) {
     let (m, k) = mantissa_and_exponent(x);
     let (high, low) = ln_of_mantissa(m);

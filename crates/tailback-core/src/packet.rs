@@ -1,8 +1,7 @@
-//! The ticket that travels through queues and links.
+//! The packet descriptor that travels through queues and links.
 //!
-//! A ticket is small and copyable; what it carries lies in an arena that the host owns (segments in the
-//! simulator, frame buffers in an emulator). Queues and links see the ticket only, so the same compiled
-//! queue serves both.
+//! A [`Packet`] is small and copyable; its contents are in an arena that the host owns (segments in the simulator,
+//! frame buffers in an emulator). Queues and links see only the descriptor, so the same compiled queue serves both.
 
 use crate::time::Time;
 
@@ -26,7 +25,7 @@ crate::labels! {
 }
 
 impl Ecn {
-    /// May a queue mark this packet instead of dropping it?
+    /// Whether a queue may mark this packet instead of dropping it.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Ecn::NotEct)
     }
@@ -35,7 +34,7 @@ impl Ecn {
 /// A packet as queues and links see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
-    /// Where the host keeps what this packet carries.
+    /// Slot of the packet's contents in the host's arena.
     pub slot: u32,
     /// The flow it belongs to.
     pub flow: FlowId,
@@ -43,28 +42,28 @@ pub struct Packet {
     pub bytes: u32,
     /// ECN codepoint; a queue may change it to [`Ecn::Ce`].
     pub ecn: Ecn,
-    /// How many links of its route it has crossed.
+    /// Number of links of its route that it has crossed.
     pub hop: u8,
-    /// True on the way back from the flow's receiver to its sender.
+    /// True on the reverse path, from the flow's receiver to its sender.
     pub is_reverse: bool,
     /// Low eight bits of the number of its connection or stream within the flow. A hash uses them like ports.
     pub conversation: u8,
-    /// When it entered the queue it is in: sojourn is measured from here.
+    /// When it entered its current queue; the sojourn time counts from here.
     pub enqueued: Time,
 }
 
-/// What a TCP segment acknowledges, as far as a path can see it. A SYN's is none.
+/// The acknowledgement in a TCP segment, as far as a path can see it. A SYN has none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Acknowledgement {
     /// The acknowledgement number, modulo 2³².
     pub number: u32,
     /// TCP header bits, by their wire values.
     pub flags: u16,
-    /// The segment carries data too.
+    /// Whether the segment also carries data.
     pub has_payload: bool,
-    /// SACK blocks from first to behind the last byte, modulo 2³²; see [`Self::sack_blocks`].
+    /// SACK blocks from the first byte to one past the last, modulo 2³²; see [`Self::sack_blocks`].
     pub sack: [[u32; 2]; 4],
-    /// How many of them there are.
+    /// Number of SACK blocks.
     pub sack_count: u8,
 }
 
@@ -73,19 +72,19 @@ impl Acknowledgement {
     const ACK: u16 = 0x10;
     const ECE_CWR: u16 = 0xc0;
 
-    /// Neither data nor the end of a connection.
+    /// Whether it has neither data nor SYN, FIN or RST.
     pub const fn is_pure(&self) -> bool {
         !self.has_payload && self.flags & Self::FIN_RST == 0
     }
-    /// Neither data nor any flag beyond ACK, ECE and CWR.
+    /// Whether it has neither data nor any flag beyond ACK, ECE and CWR.
     pub const fn is_nothing_else(&self) -> bool {
         !self.has_payload && self.flags & !Self::ECE_CWR == Self::ACK
     }
-    /// Its ECE and CWR.
+    /// Its ECE and CWR flags.
     pub const fn echoes(&self) -> u16 {
         self.flags & Self::ECE_CWR
     }
-    /// The SACK blocks it has.
+    /// The valid SACK blocks.
     pub fn sack_blocks(&self) -> &[[u32; 2]] {
         &self.sack[..usize::from(self.sack_count)]
     }

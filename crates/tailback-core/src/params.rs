@@ -1,15 +1,15 @@
-//! What a registry row says about itself: its card, its parameters, and the checked lookup of given values.
+//! How registry rows describe themselves: cards, parameters, and the checked lookup of given values.
 //!
-//! Congestion controls, queue disciplines and applications all describe themselves this way, so one check, one
-//! list in Python and one set of inherited tests serve all three. Nothing is guessed: an unknown name, a number
-//! out of range or the wrong kind of value is an error that says which, where, and what would be right.
+//! Congestion controls, queue disciplines and applications all use this description, so one check, one list in Python
+//! and one set of shared tests serve all of them. Nothing is guessed: an unknown name, a number out of range or a value
+//! of the wrong kind is an error that states the field, the value and the fix.
 
 use crate::scenario::{Params, ScenarioError, Value};
 use crate::time::{Duration, Rate};
 
 /// A choice whose options have names in scenarios.
 pub trait Words: Copy + PartialEq + 'static {
-    /// Every option with its name, in the order in which people read them.
+    /// Every option with its name, in display order.
     const WORDS: &'static [(Self, &'static str)];
 
     /// The option's name.
@@ -18,7 +18,7 @@ pub trait Words: Copy + PartialEq + 'static {
     }
 }
 
-/// An enum whose options each have their name in scenarios beside them.
+/// Defines an enum whose options have names in scenarios.
 macro_rules! words {
     ($(#[$of_all:meta])* pub enum $Name:ident { $($(#[$of_one:meta])* $Option:ident = $word:literal,)+ }) => {
         $(#[$of_all])*
@@ -33,16 +33,16 @@ macro_rules! words {
 }
 pub(crate) use words;
 
-/// What kind of value a parameter takes.
+/// Kind of a parameter's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A time: whole picoseconds. A description's key says so (`target_ps`), as of all its times.
+    /// A time: whole picoseconds. Its key in a description ends in `_ps` (`target_ps`), like every time there.
     Time,
     /// A rate: whole bits per second (`rate_bps`).
     Rate,
     /// A size: whole bytes.
     Size,
-    /// A share of a whole, from 0 to 1.
+    /// A fraction of a whole, from 0 to 1.
     Share,
     /// Any other number in the range.
     Number,
@@ -72,7 +72,7 @@ impl Kind {
         }
     }
 
-    /// The unit that a description's key ends with.
+    /// The unit at the end of a key in a description.
     const fn suffix(self) -> &'static str {
         match self {
             Kind::Time => "_ps",
@@ -89,13 +89,13 @@ impl Kind {
 /// How a key names a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spelling {
-    /// As descriptions do: a plain number is in the kind's base unit.
+    /// As in descriptions: a plain number is in the kind's base unit.
     Exact,
-    /// As people do, and descriptions before 0.3: a plain number is in the row's unit.
+    /// As users write it, and descriptions before 0.3: a plain number is in the row's unit.
     Plain,
 }
 
-/// The word for a unit at the end of a parameter's name; empty for units that names do not have.
+/// The suffix of a parameter's name for a unit; empty for units without a suffix.
 fn ending(unit: &str) -> &str {
     match unit {
         "bit/s" => "bps",
@@ -106,7 +106,7 @@ fn ending(unit: &str) -> &str {
     }
 }
 
-/// Whether `key` is `name` of a quantity in `unit`: with or without that unit at its end, and as a size `_size`.
+/// Whether `key` names the quantity `name` in `unit`: with or without the unit's suffix, or with `_size` for a size.
 pub fn is_spelled(key: &str, name: &str, unit: &str) -> bool {
     let ending = ending(unit);
     let ends = |longer: &str, shorter: &str| {
@@ -117,20 +117,20 @@ pub fn is_spelled(key: &str, name: &str, unit: &str) -> bool {
     key == name || ends(name, stem) || ends(key, name)
 }
 
-/// `n` microseconds, for rows.
+/// `n` microseconds, for parameter ranges.
 pub const fn us(n: u64) -> Duration {
     Duration::from_us(n)
 }
-/// `n` milliseconds, for rows.
+/// `n` milliseconds, for parameter ranges.
 pub const fn ms(n: u64) -> Duration {
     Duration::from_ms(n)
 }
-/// `n` seconds, for rows.
+/// `n` seconds, for parameter ranges.
 pub const fn s(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// The value a parameter has when the scenario does not give it.
+/// Value of a parameter that the scenario does not set.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum DefaultValue {
     /// A default number.
@@ -139,7 +139,7 @@ pub enum DefaultValue {
     Flag(bool),
     /// A default name.
     Name(&'static str),
-    /// Decided by another parameter, usually `variant`; the text says how, for people.
+    /// Determined by another parameter, usually `variant`; the text describes how, for display.
     Depends(&'static str),
 }
 
@@ -148,11 +148,11 @@ pub enum DefaultValue {
 pub struct ParamSpec {
     /// Its key in a scenario.
     pub name: &'static str,
-    /// Unit of a number that stands without one; empty for ratios, counts, switches and names.
+    /// Unit of a number without a unit; empty for ratios, counts, switches and names.
     pub unit: &'static str,
-    /// What kind of value it takes.
+    /// Kind of its value.
     pub kind: Kind,
-    /// The value it has unless given.
+    /// Value if the scenario does not set it.
     pub default: DefaultValue,
     /// Smallest number allowed, in the kind's base unit.
     pub min: f64,
@@ -160,24 +160,24 @@ pub struct ParamSpec {
     pub max: f64,
     /// Names allowed; empty unless `kind` is [`Kind::Choice`].
     pub choices: &'static [&'static str],
-    /// One sentence for people.
+    /// Description in one sentence, for display.
     pub doc: &'static str,
 }
 
 impl ParamSpec {
-    /// A time between two others, both allowed. A number without a unit is milliseconds.
+    /// A time within an inclusive range. A number without a unit is in milliseconds.
     pub const fn time(
         name: &'static str,
         default: Duration,
         range: (Duration, Duration),
         doc: &'static str,
     ) -> Self {
-        // A whole number up to here is exact as a float.
+        // Integers up to this limit are exact as floats.
         assert!(range.1.as_ps() < 1 << 53, "a time this long is not exact");
         let range = (range.0.as_ps() as f64, range.1.as_ps() as f64);
         ParamSpec { kind: Kind::Time, ..Self::number(name, "ms", default.as_ps() as f64, range, doc) }
     }
-    /// The same time; a number without a unit is seconds.
+    /// The same parameter, with plain numbers in seconds.
     pub const fn in_seconds(self) -> Self {
         ParamSpec { unit: "s", ..self }
     }
@@ -189,12 +189,12 @@ impl ParamSpec {
     pub const fn size(name: &'static str, default: u64, range: (u64, u64), doc: &'static str) -> Self {
         ParamSpec { kind: Kind::Size, ..Self::whole(name, "B", default, range, doc) }
     }
-    /// A share of a whole.
+    /// A fraction of a whole.
     pub const fn share(name: &'static str, default: f64, range: (f64, f64), doc: &'static str) -> Self {
         assert!(range.0 >= 0.0 && range.1 <= 1.0, "a share is from 0 to 1");
         ParamSpec { kind: Kind::Share, ..Self::number(name, "", default, range, doc) }
     }
-    /// A number between `min` and `max`, both allowed.
+    /// A number within an inclusive range.
     pub const fn number(
         name: &'static str,
         unit: &'static str,
@@ -206,7 +206,7 @@ impl ParamSpec {
         let default = DefaultValue::Number(default);
         ParamSpec { name, unit, kind: Kind::Number, default, min, max, choices: &[], doc }
     }
-    /// A whole number between `min` and `max`, both allowed.
+    /// An integer within an inclusive range.
     pub const fn whole(
         name: &'static str,
         unit: &'static str,
@@ -233,13 +233,13 @@ impl ParamSpec {
         let default = DefaultValue::Name("");
         ParamSpec { name, unit: "", kind: Kind::Text, default, min: 0.0, max: 0.0, choices: &[], doc }
     }
-    /// The same parameter with a default that another one decides; `how` says so for people.
+    /// The same parameter with a default that another one determines; `how` describes that for display.
     pub const fn depends(mut self, how: &'static str) -> Self {
         self.default = DefaultValue::Depends(how);
         self
     }
 
-    /// The default as a description writes it under the row's key; `None` if another parameter decides it.
+    /// The default as a description writes it under the row's key; `None` if another parameter determines it.
     pub fn default_value(&self) -> Option<Value> {
         match self.default {
             DefaultValue::Number(number) => Some(Value::Number(number)),
@@ -249,7 +249,7 @@ impl ParamSpec {
         }
     }
 
-    /// Base units in one of the row's unit.
+    /// Base units per unit of the row.
     pub fn scale(&self) -> f64 {
         match (self.kind, self.unit) {
             (Kind::Time, "s") => 1e12,
@@ -258,12 +258,12 @@ impl ParamSpec {
         }
     }
 
-    /// The key of its value in a description.
+    /// Key of its value in a description.
     pub fn key(&self) -> String {
         format!("{}{}", self.name, self.kind.suffix())
     }
 
-    /// How `key` names it; `None` if it names another.
+    /// How `key` names this parameter; `None` if it does not.
     pub fn spelling(&self, key: &str) -> Option<Spelling> {
         let suffix = self.kind.suffix();
         if !suffix.is_empty() && key.strip_prefix(self.name) == Some(suffix) {
@@ -272,7 +272,7 @@ impl ParamSpec {
         is_spelled(key, self.name, self.unit).then_some(Spelling::Plain)
     }
 
-    /// A number so spelled in the kind's base unit, to the nearest whole one of a time.
+    /// Converts a number to the kind's base unit; a time to the nearest integer.
     fn in_base(&self, spelling: Spelling, number: f64) -> f64 {
         if spelling == Spelling::Plain && self.kind == Kind::Time {
             (number * self.scale()).round()
@@ -281,12 +281,12 @@ impl ParamSpec {
         }
     }
 
-    /// A number so spelled in the row's unit.
+    /// Converts a number to the row's unit.
     pub fn in_unit(&self, spelling: Spelling, number: f64) -> f64 {
         if spelling == Spelling::Exact { number / self.scale() } else { number }
     }
 
-    /// What is allowed, for people: `0.1 to 0.9`, `true or false`, `one of linux, freebsd`.
+    /// The allowed values for display: `0.1 to 0.9`, `true or false`, `one of linux, freebsd`.
     pub fn range_text(&self) -> String {
         let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
         match self.kind {
@@ -303,35 +303,35 @@ impl ParamSpec {
     }
 }
 
-/// What a registry row is: an algorithm, a queue discipline, an application.
+/// Description of a registry row: an algorithm, a queue discipline, an application.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Card {
-    /// Registry name, lower case, the kernel's where one exists.
+    /// Registry name in lower case; the kernel's name if there is one.
     pub name: &'static str,
     /// Its name in prose.
     pub title: &'static str,
     /// The law, as a formula where there is one.
     pub law: &'static str,
-    /// Paper, RFC or kernel it follows, with section.
+    /// The paper, RFC or kernel that it implements, with section.
     pub source: &'static str,
-    /// Where we leave the source, one sentence each.
+    /// Differences from the source, one sentence each.
     pub differs: &'static [&'static str],
-    /// What to compare it with on a live machine, if anything.
+    /// Its counterpart on a live machine, if any.
     pub live_twin: Option<&'static str>,
-    /// Parameters in the order people read them.
+    /// Parameters in display order.
     pub params: &'static [ParamSpec],
 }
 
 impl Card {
-    /// The first of its sources, for a message.
+    /// The first source, for a message.
     pub fn main_source(&self) -> &'static str {
         self.source.split("; ").next().expect("a text has a first part")
     }
 
-    /// The parameter that `key` names, and how.
+    /// The parameter that `key` names, and how it is spelled.
     pub fn spelled(&self, key: &str) -> Option<(&'static ParamSpec, Spelling)> {
         let found = self.params.iter().find_map(|spec| Some((spec, spec.spelling(key)?)));
-        // A name as it stands comes first: `burst` is not `burst_bytes`.
+        // An exact name has priority: `burst` is not `burst_bytes`.
         self.param(key).map(|spec| (spec, Spelling::Plain)).or(found)
     }
 
@@ -341,9 +341,9 @@ impl Card {
     }
 }
 
-/// Given parameters after every one was checked against its card.
+/// Parameters that were checked against a card.
 ///
-/// Lookups by a name the card does not list panic: that is our mistake, not the user's.
+/// Looking up a name that the card does not list panics: that is a programming error, not the user's.
 #[derive(Clone, Copy)]
 pub struct Checked<'a> {
     card: &'static Card,
@@ -353,13 +353,13 @@ pub struct Checked<'a> {
 }
 
 impl<'a> Checked<'a> {
-    /// Check `params`, found at `field_path` (such as `links[0].queue.params`), against `card`.
+    /// Checks `params`, at `field_path` (such as `links[0].queue.params`), against `card`.
     pub fn new(card: &'static Card, params: &'a Params, field_path: &'a str) -> Result<Self, ScenarioError> {
         Self::preferring(card, params, field_path, &[])
     }
 
-    /// As [`Checked::new`]; a choice not given takes the first of `preferred` that it offers before its own
-    /// default. A stack says so which era's variant of an algorithm belongs to it.
+    /// As [`Checked::new`]. A choice that is not set takes the first of `preferred` that it offers, before its own
+    /// default. Stacks use this to select the variant of an algorithm that belongs to them.
     pub fn preferring(
         card: &'static Card,
         params: &'a Params,
@@ -379,7 +379,7 @@ impl<'a> Checked<'a> {
         self.card
     }
 
-    /// A number, given or default, in the row's unit.
+    /// A number in the row's unit, given or default.
     pub fn number(&self, name: &str) -> f64 {
         let spec = self.spec(name);
         self.given_number(name).unwrap_or_else(|| self.default_number(spec) / spec.scale())
@@ -423,7 +423,7 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// A number only if the scenario gives it, in the row's unit.
+    /// A number in the row's unit, only if the scenario sets it.
     pub fn given_number(&self, name: &str) -> Option<f64> {
         let spec = self.spec(name);
         assert!(
@@ -437,7 +437,7 @@ impl<'a> Checked<'a> {
             _ => None,
         }
     }
-    /// A time only if the scenario gives it.
+    /// A time, only if the scenario sets it.
     pub fn given_time(&self, name: &str) -> Option<Duration> {
         let spec = self.spec(name);
         assert!(
@@ -453,22 +453,22 @@ impl<'a> Checked<'a> {
             _ => None,
         }
     }
-    /// A rate only if the scenario gives it.
+    /// A rate, only if the scenario sets it.
     pub fn given_rate(&self, name: &str) -> Option<Rate> {
         self.given_whole(name).map(Rate::from_bps)
     }
-    /// A whole number only if the scenario gives it.
+    /// An integer, only if the scenario sets it.
     pub fn given_whole(&self, name: &str) -> Option<u64> {
         self.given_number(name).map(|number| number as u64)
     }
-    /// A switch only if the scenario gives it.
+    /// A switch, only if the scenario sets it.
     pub fn given_flag(&self, name: &str) -> Option<bool> {
         match self.given(name, &[Kind::Flag]) {
             Some(Value::Flag(flag)) => Some(*flag),
             _ => None,
         }
     }
-    /// A choice only if the scenario gives it.
+    /// A choice, only if the scenario sets it.
     pub fn given_choice(&self, name: &str) -> Option<&'a str> {
         match self.given(name, &[Kind::Choice]) {
             Some(Value::Name(choice)) => Some(choice),
@@ -476,7 +476,7 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// An error at parameter `name` that the card alone cannot express, such as contradictory switches.
+    /// An error at parameter `name` that the card cannot express, such as contradictory switches.
     pub fn refuse(&self, name: &str, problem: &str, fix: &str) -> ScenarioError {
         let given = self.card.param(name).and_then(|spec| self.find(spec));
         let value = given.map_or_else(|| "the default".into(), |(_, value)| value.to_string());
@@ -499,7 +499,7 @@ impl<'a> Checked<'a> {
         self.find(spec).map(|(_, value)| value)
     }
 
-    /// What is given for a row, under whichever of its keys.
+    /// The value given for a row, under any of its keys.
     fn find(&self, spec: &ParamSpec) -> Option<(Spelling, &'a Value)> {
         self.params.iter().find_map(|(key, value)| Some((spec.spelling(key)?, value)))
     }
@@ -517,7 +517,7 @@ impl<'a> Checked<'a> {
 
     fn check(&self, spec: &ParamSpec, spelling: Spelling, value: &Value) -> Result<(), ScenarioError> {
         let fits = match (spec.kind, value) {
-            // NaN fails both comparisons and so the range.
+            // NaN fails both comparisons, so it is out of range.
             (Kind::Time, Value::Number(number)) => {
                 let ps = spec.in_base(spelling, *number);
                 spec.min <= ps && ps <= spec.max && ps == ps.trunc()
@@ -561,7 +561,7 @@ impl<'a> Checked<'a> {
     }
 }
 
-/// The error for a name that the registry lacks: `kind` says what was asked for, such as `congestion control`.
+/// The error for a name that is not in the registry. `kind` is the kind of thing, such as `congestion control`.
 pub fn unknown_name(kind: &str, found: &str, field_path: &str, known: &[&str]) -> ScenarioError {
     ScenarioError {
         field: field_path.into(),
@@ -571,8 +571,7 @@ pub fn unknown_name(kind: &str, found: &str, field_path: &str, known: &[&str]) -
     }
 }
 
-/// The known name that `name` was probably meant to be: the one with the most in common (Ratcliff and Obershelp 1988),
-/// if that is half of both.
+/// The known name most similar to `name` (Ratcliff and Obershelp 1988), if they share at least half of their letters.
 pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace('_', "-").chars().collect::<Vec<char>>();
     let wanted = plain(name);
@@ -592,7 +591,7 @@ pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     best.map(|(_, _, name)| name)
 }
 
-/// Letters in the longest common block and, left and right of it, in the next ones.
+/// Number of letters in the longest common block and, recursively, to its left and right.
 fn common(a: &[char], b: &[char]) -> usize {
     let (mut start_a, mut start_b, mut longest) = (0, 0, 0);
     let mut ends = vec![0; b.len() + 1];

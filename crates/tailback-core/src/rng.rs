@@ -1,12 +1,11 @@
 //! Named random streams.
 //!
-//! A stream is fixed by the run's seed and its own name, by nothing else: who else draws, in what order and on
-//! how many threads is of no account. Adding a flow therefore leaves every other flow's numbers alone.
+//! A stream depends only on the run's seed and its own name, not on other streams, the order of draws or the number of
+//! threads. Adding a flow therefore does not change other flows' numbers.
 //!
-//! The generator is xoshiro256++ 1.0 (Blackman and Vigna, "Scrambled linear pseudorandom number generators",
-//! ACM TOMS 47(4), 2021); its state is filled by SplitMix64 as the authors recommend. Seed and name are
-//! combined by FNV-1a (Fowler, Noll and Vo). All three are written out here, in a screenful, so that no update
-//! of a dependency can change a result.
+//! The generator is xoshiro256++ 1.0 (Blackman and Vigna, "Scrambled linear pseudorandom number generators", ACM TOMS
+//! 47(4), 2021); SplitMix64 fills its state, as the authors recommend. FNV-1a (Fowler, Noll and Vo) combines seed and
+//! name. All three are implemented here, so that no update of a dependency can change a result.
 
 use crate::math;
 use crate::time::Duration;
@@ -69,7 +68,7 @@ impl Stream {
         self.uniform() < probability
     }
 
-    /// As [`Self::chance`], of what is drawn for each packet.
+    /// As [`Self::chance`], for draws per packet.
     #[inline]
     pub fn hits(&mut self, odds: Odds) -> bool {
         self.bits() >> 11 < odds.0
@@ -80,7 +79,7 @@ impl Stream {
         assert!(n > 0, "below(0) has no answer");
         let mut product = u128::from(self.bits()) * u128::from(n);
         if (product as u64) < n {
-            // Of the 2⁶⁴ values, 2⁶⁴ mod n are one too many for fairness.
+            // 2⁶⁴ mod n of the 2⁶⁴ values must be rejected, to avoid bias.
             let surplus = n.wrapping_neg() % n;
             while (product as u64) < surplus {
                 product = u128::from(self.bits()) * u128::from(n);
@@ -108,14 +107,14 @@ impl Stream {
     }
 }
 
-/// A probability in steps of [`Stream::uniform`]: this many of 2⁵³ numbers hit.
+/// A probability in steps of [`Stream::uniform`]: the number of values out of 2⁵³ that hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Odds(u64);
 
 impl Odds {
-    /// Of a probability between 0 and 1: of the numbers below it, of which the last may be a step that it cuts.
+    /// The odds of a probability between 0 and 1: the number of values of [`Stream::uniform`] below it.
     pub fn of(probability: f64) -> Self {
-        // Exact, as only the exponent changes.
+        // Exact, because only the exponent changes.
         let steps = probability * (1u64 << 53) as f64;
         let whole = steps as u64;
         Odds(whole + u64::from((whole as f64) < steps))

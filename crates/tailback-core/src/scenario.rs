@@ -1,7 +1,7 @@
-//! The plain description of an experiment: exact units, no defaults left open.
+//! The exact description of an experiment: explicit units, no defaults left open.
 //!
-//! `tailback-scenario` reads files, resolves units and shorthands, finds routes and hands this description over; it is
-//! also what is stored beside every result. `engine::build` turns it into a network or says what is wrong and where.
+//! `tailback-scenario` reads files, resolves units and shorthands, finds routes and passes this description on. It is
+//! also stored with every result. `engine::build` turns it into a network or reports what is wrong and where.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +25,7 @@ pub enum Value {
     Name(String),
 }
 
-/// As a scenario file writes it: a name in quotes.
+/// The value as a scenario file writes it: a name in quotes.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -45,7 +45,7 @@ pub type Params = BTreeMap<String, Value>;
 pub struct Scenario {
     /// Format of this description; now 1.
     pub format: u32,
-    /// A name for people.
+    /// Name for display.
     #[serde(default)]
     pub name: String,
     /// Seed of every random stream.
@@ -85,22 +85,22 @@ pub struct LinkSpec {
     /// Quantise departures to a timer of this frequency (dummynet under `kern.hz`).
     #[serde(default)]
     pub tick_hz: Option<u32>,
-    /// What a packet counts at `rate_bps`; the queue counts IP bytes.
+    /// Framing that counts at `rate_bps`; the queue counts IP bytes.
     #[serde(default, skip_serializing_if = "Framing::is_plain")]
     pub framing: Framing,
     /// Queue in front of the serialiser.
     #[serde(default = "QueueSpec::unlimited")]
     pub queue: QueueSpec,
-    /// What the wire does to packets beyond delaying them.
+    /// Impairments of the wire beyond delay.
     #[serde(default)]
     pub wire: WireSpec,
-    /// A policer in front of the queue.
+    /// Policer before the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policer: Option<PolicerSpec>,
-    /// How the link transmits, if not bit by bit at `rate_bps`; then that is left out.
+    /// Medium of a link that does not transmit bit by bit at `rate_bps`, which must then be absent.
     #[serde(default)]
     pub medium: Option<MediumSpec>,
-    /// Rate and delay from later instants on, in order of time.
+    /// Changes of rate, delay and loss, in order of time.
     #[serde(default)]
     pub schedule: Vec<StepSpec>,
     /// Delivery opportunities instead of a rate: a recorded link.
@@ -109,14 +109,14 @@ pub struct LinkSpec {
 }
 
 impl LinkSpec {
-    /// What full IP packets get of `rate_bps`.
+    /// Rate that full IP packets get at `rate_bps`.
     pub fn ip_rate_bps(&self) -> Option<u64> {
         let line = Rate::from_bps(self.rate_bps.filter(|bps| *bps > 0)?);
         Some(self.framing.ip_rate(line).as_bps())
     }
 }
 
-/// A token bucket that drops what exceeds it, and holds nothing.
+/// A token bucket that drops packets above its rate and queues nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicerSpec {
@@ -135,37 +135,36 @@ pub struct MediumSpec {
     /// Parameters by name.
     #[serde(default)]
     pub params: Params,
-    /// Of a medium that stations contend for: links that name the same channel share it. `None`: the link has it
-    /// to itself.
+    /// For a medium with contention: links with the same channel share it. `None`: the link has the medium to itself.
     #[serde(default)]
     pub channel: Option<String>,
-    /// Of a tunnel: the flow whose connection carries its packets.
+    /// For a tunnel: the flow whose connection carries its packets.
     #[serde(default)]
     pub flow: Option<String>,
 }
 
-/// A change of a link at an instant; what is not given stays.
+/// A change of a link at a point in time; values that are not set stay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepSpec {
     /// Time of the step.
     pub at_ps: u64,
-    /// Rate from then on; zero is an outage.
+    /// New rate; zero is an outage.
     #[serde(default)]
     pub rate_bps: Option<u64>,
-    /// Propagation delay of what leaves from then on.
+    /// New propagation delay, for packets that leave from then on.
     #[serde(default)]
     pub delay_ps: Option<u64>,
-    /// Share of the packets that leave from then on that is lost, beside the wire's own losses.
+    /// Fraction of the packets lost from then on, in addition to the wire's own losses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
 }
 
-/// Instants at which a recorded link could deliver one full packet; after the last it begins again.
+/// Times at which a recorded link could deliver one full packet; after the last, the trace repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceSpec {
-    /// The instants in milliseconds, as in mahimahi's files; equal ones are several opportunities.
+    /// Times in milliseconds, as in mahimahi's files; equal times are several opportunities.
     pub deliveries_ms: Vec<u64>,
 }
 
@@ -178,25 +177,25 @@ pub struct QueueSpec {
     /// Parameters of the discipline.
     #[serde(default)]
     pub params: Params,
-    /// The queue inside it, for a discipline that shapes another.
+    /// The inner queue, for a discipline that shapes another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inner: Option<Box<QueueSpec>>,
-    /// Its bands in order, for a discipline that has some; none: the discipline's own.
+    /// Its bands in order, for a discipline with bands; empty: the discipline's default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bands: Vec<BandSpec>,
 }
 
-/// A band: a queue beside others, and whose packets join it.
+/// A band: one of several parallel queues, and the packets that join it.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BandSpec {
-    /// Names of flows; a name stands for its numbered flows and its other direction too.
+    /// Names of flows; a name includes its numbered flows and its reverse direction.
     pub flows: Vec<String>,
     /// DSCPs, by name or number.
     pub dscp: Vec<String>,
-    /// Bytes it gains a round, for a discipline that takes turns; `None`: the discipline's.
+    /// Bytes gained per round, for a discipline with rounds; `None`: the discipline's quantum.
     pub quantum: Option<u64>,
-    /// Its queue; `None`: a FIFO of the discipline's limit.
+    /// Its queue; `None`: a FIFO with the discipline's limit.
     pub queue: Option<QueueSpec>,
 }
 
@@ -219,44 +218,44 @@ impl Default for QueueSpec {
 pub struct WireSpec {
     /// Probability that a packet is lost.
     pub loss: f64,
-    /// One packet in N is lost, always as far apart; zero: none.
+    /// Periodic loss: one packet in N is lost; zero: none.
     pub loss_every: u32,
-    /// Probability that a packet is damaged; it goes on, and the checksum of its receiver drops it.
+    /// Probability that a packet is damaged; it continues, and its receiver's checksum drops it.
     #[serde(skip_serializing_if = "is_never")]
     pub corrupt: f64,
     /// Probability that a packet is delivered twice.
     pub duplicate: f64,
-    /// Probability that a packet is held back and so overtaken.
+    /// Probability that a packet is held back, so that others overtake it.
     pub reorder: f64,
-    /// How long a held-back packet is delayed in addition.
+    /// Additional delay of a packet that is held back.
     pub reorder_delay_ps: u64,
-    /// It goes on sooner, once this many have overtaken it; zero: it waits that long.
+    /// Number of packets that must overtake it for it to continue sooner; zero: it waits for the whole delay.
     pub reorder_packets: u32,
     /// Uniform extra delay between zero and this, without reordering.
     pub jitter_ps: u64,
-    /// Probability that a bit is wrong; a packet with a wrong bit is lost.
+    /// Probability of a bit error; a packet with a bit error is lost.
     pub bit_error: f64,
-    /// Gilbert and Elliott's channel: probability a packet that a good state turns bad,
+    /// Gilbert-Elliott channel: probability per packet of a change from the good to the bad state.
     pub burst_start: f64,
-    /// that a bad state turns good,
+    /// Gilbert-Elliott channel: probability per packet of a change from the bad to the good state.
     pub burst_end: f64,
-    /// that a packet is lost in the bad state,
+    /// Gilbert-Elliott channel: loss probability in the bad state.
     pub burst_loss: f64,
-    /// and in the good one.
+    /// Gilbert-Elliott channel: loss probability in the good state.
     pub gap_loss: f64,
-    /// ECN codepoints that become Not-ECT; `None`: they stay.
+    /// ECN codepoints that are cleared to Not-ECT; `None`: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bleach: Option<Bleach>,
-    /// Before the queue; else behind it.
+    /// Whether bleaching happens before the queue rather than after it.
     #[serde(skip_serializing_if = "is_false")]
     pub bleach_before_queue: bool,
-    /// Delays drawn packet by packet, as netem does; in place of `jitter_ps` and `reorder`.
+    /// Jitter drawn independently per packet, as in netem; replaces `jitter_ps` and `reorder`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub netem_jitter: Option<NetemSpec>,
-    /// How long acknowledgements are held to leave together.
+    /// How long ACKs are held so that they leave together.
     #[serde(skip_serializing_if = "is_zero")]
     pub ack_hold_ps: u64,
-    /// Of this many acknowledgements of a connection only the last goes on; `None`: all of them.
+    /// Only one in N ACKs of a connection continues; `None`: all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_every: Option<u32>,
 }
@@ -273,15 +272,15 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// Jitter as netem has it.
+/// Jitter as in netem.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetemSpec {
-    /// How far delays deviate from the link's, in the unit of the distribution.
+    /// Magnitude of the deviations from the link's delay, in the unit of the distribution.
     pub jitter_ps: u64,
-    /// How they deviate.
+    /// Distribution of the deviations.
     pub distribution: Distribution,
-    /// Share of the last random number in the next.
+    /// Correlation: share of the last random number in the next.
     pub correlation: f64,
 }
 
@@ -289,16 +288,16 @@ pub struct NetemSpec {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Distribution {
-    /// Every deviation up to the jitter alike.
+    /// Uniform between minus and plus the jitter.
     Uniform,
-    /// The normal distribution, whose standard deviation is the jitter, cut at four.
+    /// Normal with the jitter as standard deviation, cut at four.
     Normal,
-    /// Pareto's with exponent 3, cut at four.
+    /// Pareto with exponent 3, cut at four.
     Pareto,
 }
 
 impl Distribution {
-    /// Each by the name a scenario has for it.
+    /// Names in scenarios, in the order of the variants.
     pub const NAMES: [&str; 3] = ["uniform", "normal", "pareto"];
 }
 
@@ -315,10 +314,10 @@ pub enum Bleach {
 }
 
 impl Bleach {
-    /// Each by the name a scenario has for it.
+    /// Names in scenarios, in the order of the variants.
     pub const NAMES: [&str; 3] = ["ce", "ect1", "all"];
 
-    /// What becomes of a packet's codepoint.
+    /// The codepoint of a packet after bleaching.
     pub fn apply(self, ecn: Ecn) -> Ecn {
         let is_cleared = match self {
             Bleach::Ce => ecn == Ecn::Ce,
@@ -349,10 +348,10 @@ pub struct FlowSpec {
     /// When it stops; `None`: at the end of the run.
     #[serde(default)]
     pub stop_ps: Option<u64>,
-    /// Further times during which it is on, after the first and in order.
+    /// Further periods in which it is active, in order and after the first.
     #[serde(default)]
     pub again: Vec<Period>,
-    /// What it does.
+    /// Its application.
     pub app: AppSpec,
     /// TCP settings; absent for applications over UDP.
     #[serde(default)]
@@ -382,7 +381,7 @@ impl IpVersion {
         }
     }
 
-    /// By how many bytes the header is longer than IPv4's, for which applications state the sizes of their packets.
+    /// Bytes by which the header is longer than IPv4's. Applications state packet sizes with an IPv4 header.
     pub const fn beyond_v4(self) -> u32 {
         self.header() - IpVersion::V4.header()
     }
@@ -412,7 +411,7 @@ impl From<IpVersion> for u8 {
     }
 }
 
-/// A time during which a flow is on.
+/// A period in which a flow is active.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Period {
@@ -434,11 +433,12 @@ pub struct AppSpec {
     pub params: Params,
 }
 
-/// A connection's settings: of a TCP connection, or of another stack's.
+/// Settings of a connection, over TCP or another transport.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TcpSpec {
-    /// Not TCP but this transport ([`crate::foreign::Stacks`]); then `cc` is one of its own, and it has no stack profile.
+    /// Another transport than TCP ([`crate::foreign::Stacks`]). `cc` is then one of its own, and there is no stack
+    /// profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
     /// Stack profile of the sender, and of the receiver unless `receiver_stack` says otherwise.
@@ -451,10 +451,10 @@ pub struct TcpSpec {
     /// Parameters of the congestion control.
     #[serde(default)]
     pub cc_params: Params,
-    /// Further algorithms: the flow's connections use `cc` and these in turn.
+    /// Further algorithms: the flow's connections use `cc` and these in rotation.
     #[serde(default)]
     pub cc_turns: Vec<CcSpec>,
-    /// Fields of the stack profile set differently for this flow (sender and receiver).
+    /// Fields of the stack profile that this flow overrides, for sender and receiver.
     #[serde(default)]
     pub stack_params: Params,
     /// Send buffer in bytes; `None`: the stack's.
@@ -493,46 +493,46 @@ pub struct Randomness {
 }
 
 impl Scenario {
-    /// What the path of this flow is longer than written (`randomness.access_spread`).
+    /// Drawn extra delay of this flow's path (`randomness.access_spread`).
     pub fn drawn_access_delay(&self, flow: &str) -> Duration {
         let most = Duration::from_ps(self.randomness.access_spread_ps);
         Stream::named_by(self.seed, ["flow/", flow, "/access"]).duration_up_to(most)
     }
 
-    /// Does a host's own link hold this flow's packets?
+    /// Whether a hidden link at the host delays this flow's packets.
     pub fn holds_at_hosts(&self) -> bool {
         self.randomness.processing_jitter_ps > 0 || self.randomness.access_spread_ps > 0
     }
 }
 
-/// What to record. Everything is off by default and costs nothing then.
+/// What to record. Everything is off by default, and then costs nothing.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Instruments {
-    /// Flows whose TCP state is logged at every segment, SIFTR's way.
+    /// Flows whose TCP state is logged at every segment, as SIFTR does.
     pub segments: Vec<String>,
-    /// Flows whose TCP state is polled, Web100's way.
+    /// Flows whose TCP state is polled, as Web100 does.
     pub polls: Vec<String>,
-    /// Also record the algorithm's own quantities at every poll.
+    /// Whether each poll also records the algorithm's internal quantities.
     pub internals: bool,
-    /// Links whose backlog is sampled at the same instants.
+    /// Links whose backlog is sampled at each poll.
     pub queue_polls: Vec<String>,
     /// Polling interval.
     pub poll_interval_ps: u64,
-    /// Links of which every enqueue, dequeue, drop and mark is logged.
+    /// Links whose every enqueue, dequeue, drop and mark is logged.
     pub queues: Vec<String>,
-    /// Links of which drops and marks only are logged.
+    /// Links whose drops and marks are logged.
     pub drops: Vec<String>,
-    /// Flows of which every packet's one-way delay is logged.
+    /// Flows whose packets are logged, each with its one-way delay.
     pub packets: Vec<String>,
-    /// Flows of which every exchange (session, fetch, transfer, request) is timed.
+    /// Flows whose exchanges (session, fetch, transfer, request) are timed.
     pub requests: Vec<String>,
-    /// Flows of which every echo request is timed.
+    /// Flows whose echo requests are timed.
     pub echoes: Vec<String>,
-    /// Rows the run may record at most, all tables together; `None`: [`crate::engine::MOST_ROWS`].
+    /// Limit on the rows of all tables together; `None`: [`crate::engine::MOST_ROWS`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most_rows: Option<u64>,
-    /// Bytes of memory that packets and connections may take; `None`: [`crate::engine::MOST_MEMORY`].
+    /// Limit on the memory of packets and connections in bytes; `None`: [`crate::engine::MOST_MEMORY`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most_memory: Option<u64>,
     /// Points at which every packet's headers are captured: a node, or a link's name with `.in` (before its queue) or
@@ -544,22 +544,22 @@ pub struct Instruments {
     pub until_ps: Option<u64>,
 }
 
-/// What is wrong with a description, where, and how to fix it.
+/// An error in a description: where it is, what is wrong, and how to fix it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScenarioError {
     /// Path of the field: `links[0].queue.params.limit_bytes`.
     pub field: String,
-    /// The value found, as a scenario file writes it: a text in quotes, a number and a switch without. Other words
-    /// (`nothing`, `a tcp section`) stand for what is no single value.
+    /// The value as a scenario file writes it: a text in quotes, a number or a switch without. Words such as `nothing`
+    /// or `a tcp section` stand for something that is not a single value.
     pub value: String,
     /// What is wrong.
     pub problem: String,
-    /// What would be right.
+    /// The fix.
     pub fix: String,
 }
 
 impl ScenarioError {
-    /// The same of a field below `path`.
+    /// The same error for a field below `path`.
     pub(crate) fn within(self, path: impl fmt::Display) -> Self {
         ScenarioError { field: format!("{path}.{}", self.field), ..self }
     }

@@ -142,9 +142,9 @@ impl Rate {
     pub const fn as_bps(self) -> u64 {
         self.0
     }
-    /// How long `bytes` occupy a link of this rate, rounded down to a picosecond.
+    /// Transmission time of `bytes` at this rate, rounded down to a picosecond.
     pub const fn time_for(self, bytes: Bytes) -> Duration {
-        // 8 · 10¹² overflows a u64 above 2.3 MB, more than any packet, but backlogs ask too.
+        // 8 · 10¹² · bytes overflows a u64 above 2.3 MB: more than any packet, but less than some backlogs.
         Duration((bytes as u128 * 8 * PS_PER_SECOND as u128 / self.0 as u128) as u64)
     }
     /// Bytes that fit into `span` at this rate, rounded down.

@@ -1,7 +1,7 @@
 //! Captures: which packet's headers passed which point, and when.
 //!
-//! A point is a node, as tcpdump on a host sees its traffic, or one side of a link, as a tap in front of its queue or at
-//! its far end does. What a packet says is kept once (`headers`), each sighting is a small row (`wire`).
+//! A point is a node, where a capture sees traffic like tcpdump on a host, or one side of a link, like a tap before its
+//! queue or at its far end. The headers of a packet are stored once (`headers`); each sighting is a small row (`wire`).
 
 use std::collections::BTreeMap;
 
@@ -18,26 +18,26 @@ use crate::tcp::segment::Segment;
 use crate::tcp::stack::EcnMode;
 use crate::time::Time;
 
-/// No point, no row.
+/// No point or no row.
 const NONE: u32 = u32::MAX;
 
-/// Where captures are taken: the number of the point, if there is one.
+/// The capture points: number of the point at each place, if there is one.
 #[derive(Clone, Debug, Default)]
 pub struct Points {
-    /// In front of each link.
+    /// Before each link's queue.
     pub before: Vec<Option<u16>>,
     /// At each link's far end.
     pub after: Vec<Option<u16>>,
     /// At each node.
     pub node: Vec<Option<u16>>,
-    /// The node each link leaves.
+    /// The node at which each link begins.
     pub leaves: Vec<u32>,
     /// The nodes of each flow's client and server.
     pub hosts: Vec<[u32; 2]>,
 }
 
 impl Points {
-    /// Those that the scenario names; `None` if it names none. `hosts` as the field.
+    /// The points that the scenario names; `None` if it names none. `hosts` is the field of that name.
     pub fn of(scenario: &Scenario, hosts: Vec<[u32; 2]>) -> Result<Option<Self>, ScenarioError> {
         let named = &scenario.instruments.captures;
         if named.is_empty() {
@@ -80,28 +80,28 @@ impl Points {
     }
 }
 
-/// What is remembered of the packet in a slot.
+/// State of the packet in a slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ticket {
     packet: u64,
-    /// Its row in `headers`, once a point has seen it.
+    /// Its row in `headers`, once it has passed a point.
     header: u32,
     stream: u16,
     ip_id: u16,
-    /// Of a datagram, how many its stream had before.
+    /// For a datagram, the number of earlier ones in its stream.
     number: u64,
 }
 
-/// Takes captures.
+/// Records captures.
 #[derive(Debug)]
 pub struct Captures {
     points: Points,
     tickets: Vec<Ticket>,
-    /// IP identification, by flow and direction: a host counts what it sends.
+    /// Next IP identification by flow and direction: a host counts the packets that it sends.
     ip_ids: Vec<[u16; 2]>,
-    /// Datagrams sent, by flow, direction and stream.
+    /// Number of datagrams sent, by flow, direction and stream.
     datagrams: BTreeMap<(u32, bool, u16), u64>,
-    /// The connection behind each client's address, and connections so far by flow.
+    /// Connection number of each client's address, and number of connections so far by flow.
     numbers: BTreeMap<u32, u32>,
     opened: Vec<u32>,
     wire: Wire,
@@ -111,7 +111,7 @@ pub struct Captures {
 }
 
 impl Captures {
-    /// Captures at these points.
+    /// A recorder for these points.
     pub fn new(points: Points) -> Self {
         let flows = points.hosts.len();
         Captures {
@@ -132,7 +132,7 @@ impl Captures {
     pub fn connected(&mut self, now: Time, flow: FlowId, address: u32, [client, server]: [&Endpoint; 2]) {
         let opened = &mut self.opened[flow.0 as usize];
         self.numbers.insert(address, *opened);
-        // What both ends can do is agreed on.
+        // An option is in force if both ends support it.
         let (near, far) = (client.stack(), server.stack());
         let scaling = near.window_scaling && far.window_scaling;
         self.connections.push(ConnectionRow {
@@ -164,7 +164,7 @@ impl Captures {
         let flow = packet.flow.0;
         let ip_id = &mut self.ip_ids[flow as usize][usize::from(packet.is_reverse)];
         *ip_id = ip_id.wrapping_add(1);
-        // Without flags it is no segment: every segment of a connection has SYN or ACK set.
+        // A packet without flags is a datagram: every segment of a connection has SYN or ACK set.
         let number = if segment.flags.0 == 0 {
             let sent = self.datagrams.entry((flow, packet.is_reverse, stream)).or_default();
             *sent += 1;
@@ -188,7 +188,7 @@ impl Captures {
         self.tickets[slot] = ticket;
     }
 
-    /// A wire doubled a packet: the copy has the same headers and its own number.
+    /// A wire duplicated a packet: the copy has the same headers and a number of its own.
     pub fn doubled(&mut self, from: u32, to: u32, number: u64) {
         let ticket = Ticket { packet: number, header: NONE, ..self.tickets[from as usize] };
         self.keep(to, ticket);
@@ -196,7 +196,7 @@ impl Captures {
 
     /// A packet reaches a link.
     pub fn entered(&mut self, now: Time, link: u32, is_first: bool, packet: &Packet, segment: &Segment) {
-        // A connection's own access delay is no link of the scenario's.
+        // A connection's own access delay is not a link of the scenario.
         let Some(&node) = self.points.leaves.get(link as usize) else { return };
         let from = self.points.hosts[packet.flow.0 as usize][usize::from(packet.is_reverse)];
         if !is_first && node != from {
@@ -211,7 +211,7 @@ impl Captures {
         self.sight(now, point, packet, segment);
     }
 
-    /// A packet reaches the host it is for.
+    /// A packet reaches its destination host.
     pub fn arrived(&mut self, now: Time, packet: &Packet, segment: &Segment) {
         let to = self.points.hosts[packet.flow.0 as usize][usize::from(!packet.is_reverse)];
         self.sight(now, self.points.node[to as usize], packet, segment);
@@ -227,10 +227,10 @@ impl Captures {
         self.wire.push(WireRow { t_ps: now.as_ps(), point: PointId(point), header, ecn: packet.ecn });
     }
 
-    /// Add the packet's headers; returns their row.
+    /// Adds a row for the packet's headers; returns its number.
     fn describe(&mut self, packet: &Packet, segment: &Segment, ticket: Ticket) -> u32 {
         let row = self.headers.flow.len() as u32;
-        // A datagram is addressed by what its flow counts in, not by TCP's ends.
+        // A datagram is addressed by its flow, not by TCP ends.
         let is_datagram = segment.flags.0 == 0;
         let known = self.numbers.get(&(segment.to & !1)).copied().filter(|_| !is_datagram);
         let connection = known.unwrap_or(0);
@@ -245,7 +245,7 @@ impl Captures {
             ts_val_ps: segment.ts_val.as_ps(),
             ts_ecr_ps: (segment.ts_ecr != Time::NEVER).then_some(segment.ts_ecr.as_ps()),
             length: segment.len,
-            // Of AccECN's three bits the highest lies outside this byte.
+            // The highest of AccECN's three bits is outside this byte.
             flags: segment.flags.0 as u8,
             repeated: segment.is_repeated,
             bytes: packet.bytes,
@@ -261,13 +261,13 @@ impl Captures {
         row
     }
 
-    /// Rows so far.
+    /// Number of rows so far.
     #[inline]
     pub fn rows(&self) -> u64 {
         (self.wire.len() + self.headers.len() + self.sacks.len()) as u64
     }
 
-    /// Add the tables.
+    /// Adds the tables.
     pub fn finish(self, tables: &mut Tables) {
         tables.tables.extend([
             self.wire.into_table(),

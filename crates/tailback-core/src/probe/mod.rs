@@ -1,7 +1,7 @@
-//! The row vocabulary, and the probe that fills rows.
+//! The tables of a result, and the interface of probes that fill them.
 //!
-//! Metrics, plots and reports read these tables and nothing else. A probe's `WANTS` is a constant, so a run
-//! without instruments compiles to a run without instruments.
+//! Metrics, plots and reports read only these tables. A probe's `WANTS` is a constant, so a run without instruments is
+//! compiled without any recording.
 
 pub mod captures;
 pub mod path;
@@ -45,25 +45,25 @@ pub struct Table {
     pub columns: Vec<(&'static str, Column)>,
 }
 
-/// Everything a run leaves behind.
+/// All output of a run.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Tables {
     /// The tables.
     pub tables: Vec<Table>,
-    /// Names that the `internals` table's codes stand for.
+    /// Names behind the codes in table `internals`.
     pub internals_names: Vec<&'static str>,
-    /// What is allowed but probably not meant, for people.
+    /// Warnings, for display: settings that are allowed but probably unintended.
     pub warnings: Vec<String>,
 }
 
-/// Sees the run. Every method defaults to nothing.
+/// Observes a run. Every method does nothing by default.
 pub trait Probe {
-    /// False: nothing is ever recorded, and the calls vanish.
+    /// False: nothing is ever recorded, and the calls are compiled away.
     const WANTS: bool;
-    /// False: no packet or segment is recorded as it passes, and neither is one that joins or leaves a queue.
+    /// False: packets, segments and queue arrivals and departures are not recorded one by one.
     const EACH: bool;
 
-    /// A TCP segment passes an endpoint. `outgoing`: it leaves.
+    /// A TCP segment passes an endpoint; `outgoing`: it is being sent.
     fn segment(
         &mut self,
         _now: Time,
@@ -74,29 +74,28 @@ pub trait Probe {
         _segment: &Segment,
     ) {
     }
-    /// Does anybody look at each segment of this flow, or at the end that sends it?
+    /// Whether each segment of this flow, or of the end that sends it, is recorded.
     fn watches_segments(&self, _flow: FlowId) -> bool {
         false
     }
-    /// Polling time for a flow.
+    /// Polls a flow.
     fn poll_flow(&mut self, _now: Time, _flow: FlowId, _end: &Endpoint, _progress: Progress) {}
-    /// Polling time for a flow of a foreign stack.
+    /// Polls a flow of a foreign stack.
     fn poll_stack(&mut self, _now: Time, _flow: FlowId, _state: &State, _progress: Progress) {}
-    /// What a foreign stack says of itself at an end of a flow's connection, after something happened there.
+    /// The state that a foreign stack reports at an end of a connection, after an event there.
     fn stack_state(&mut self, _now: Time, _flow: FlowId, _connection: u32, _at_server: bool, _state: &State) {
     }
-    /// Polling time for a link.
+    /// Polls a link.
     fn poll_link(&mut self, _now: Time, _link: u32, _backlog: Backlog) {}
     /// A packet of a flow enters the network; returns its row in the packets table, if it has one.
     fn sent(&mut self, _now: Time, _flow: FlowId, _index: u64, _bytes: u32, _stream: u16) -> u32 {
         NO_ROW
     }
-    /// The packet of that row arrived.
+    /// The packet of this row has arrived.
     fn received(&mut self, _now: Time, _row: u32) {}
-    /// The packet of that row was dropped.
+    /// The packet of this row was dropped.
     fn lost(&mut self, _row: u32) {}
-    /// An exchange begins on a flow's connection of this number; returns its row in the requests table, if it has
-    /// one.
+    /// An exchange begins on this connection of a flow; returns its row in the requests table, if it has one.
     fn asked(
         &mut self,
         _now: Time,
@@ -108,42 +107,42 @@ pub trait Probe {
     ) -> u32 {
         NO_ROW
     }
-    /// The exchange of that row is complete.
+    /// The exchange of this row is complete.
     fn answered(&mut self, _now: Time, _row: u32) {}
-    /// The exchange of that row will never be.
+    /// The exchange of this row will not complete.
     fn abandoned(&mut self, _row: u32) {}
-    /// An echo request of a flow leaves.
+    /// A flow sends an echo request.
     fn pinged(&mut self, _now: Time, _flow: FlowId, _number: u64) {}
-    /// Its reply is back.
+    /// The reply to an echo request is back.
     fn ponged(&mut self, _now: Time, _flow: FlowId, _number: u64) {}
     /// A connection of a flow opens between these two ends; `address` is the client's.
     fn connected(&mut self, _now: Time, _flow: FlowId, _address: u32, _ends: [&Endpoint; 2]) {}
-    /// A host sends a packet, the so-many-th of the run, for one of the flow's streams.
+    /// A host sends packet `number` of the run, on one of the flow's streams.
     fn departed(&mut self, _now: Time, _packet: &Packet, _number: u64, _stream: u16, _segment: &Segment) {}
-    /// A packet reaches a link: from its host, if `is_first`.
+    /// A packet enters a link; `is_first`: it comes from its host.
     fn entered(&mut self, _now: Time, _link: u32, _is_first: bool, _packet: &Packet, _segment: &Segment) {}
     /// A packet reaches a link's far end.
     fn left(&mut self, _now: Time, _link: u32, _packet: &Packet, _segment: &Segment) {}
-    /// A packet reaches the host it is for.
+    /// A packet reaches its destination host.
     fn arrived(&mut self, _now: Time, _packet: &Packet, _segment: &Segment) {}
-    /// A wire doubled the packet in the first slot; the copy has the other slot and this number.
+    /// A wire duplicated the packet in slot `from`; the copy has slot `to` and this number.
     fn doubled(&mut self, _from: u32, _to: u32, _number: u64) {}
     /// A queue event at a link.
     fn queue(&mut self, _link: u32, _row: &QueueRow<'_>) {}
-    /// Does anybody watch this link's queue?
+    /// Whether this link's queue is recorded.
     fn watches(&self, _link: u32) -> bool {
         false
     }
-    /// Is such an event in the queue of a link that it watches wanted?
+    /// Whether such an event in the queue of a recorded link is recorded.
     fn wants_event(&self, _link: u32, _event: QueueEvent) -> bool {
         false
     }
-    /// Rows recorded so far.
+    /// Number of rows recorded so far.
     #[inline]
     fn rows(&self) -> u64 {
         0
     }
-    /// Add the recorded tables.
+    /// Adds the recorded tables.
     fn finish(self, _tables: &mut Tables)
     where
         Self: Sized,
@@ -151,31 +150,31 @@ pub trait Probe {
     }
 }
 
-/// How far a flow's connections have come together, in payload.
+/// Payload that all connections of a flow have transferred together, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Acknowledged.
+    /// Acknowledged bytes.
     pub acked: Bytes,
-    /// Delivered in order at the other end.
+    /// Bytes delivered in order at the receiver.
     pub received: Bytes,
-    /// Arrived there, in order or not.
+    /// Bytes that arrived at the receiver, in order or not.
     pub arrived: Bytes,
 }
 
-/// One event in a queue.
+/// An event in a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueRow<'a> {
     /// Time of the event.
     pub now: Time,
     /// Kind of the event.
     pub event: QueueEvent,
-    /// To which packet,
+    /// The packet.
     pub packet: &'a Packet,
-    /// and its number in the run.
+    /// Number of the packet in the run.
     pub number: u64,
-    /// What the queue holds afterwards.
+    /// The queue's backlog after the event.
     pub backlog: Backlog,
-    /// Why, if it was dropped.
+    /// Reason of a drop.
     pub reason: Option<DropReason>,
 }
 

@@ -1,5 +1,4 @@
-//! What a path shows from outside: packets at its ends and queues on the way. The simulator and live runs record both
-//! here.
+//! Records a path from outside: packets at its ends, and queues on the way. The simulator and live runs share it.
 
 use super::rows::{PacketFate, PacketRow, Packets, Queue, QueueEventRow, QueuePollRow, QueuePolls};
 use super::schema::{Cell, LinkId};
@@ -10,7 +9,7 @@ use crate::scenario::Instruments;
 use crate::tcp::segment::NO_ROW;
 use crate::time::Time;
 
-/// When something is recorded.
+/// The period that is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
     /// Start of the window.
@@ -26,7 +25,7 @@ impl Default for Window {
 }
 
 impl Window {
-    /// The instruments' own.
+    /// The period that the instruments set.
     pub fn of(instruments: &Instruments) -> Self {
         Window {
             from: Time::from_ps(instruments.from_ps),
@@ -34,14 +33,14 @@ impl Window {
         }
     }
 
-    /// Is `now` in it?
+    /// Whether `now` is in the period.
     #[inline]
     pub fn is_on(self, now: Time) -> bool {
         self.from <= now && now < self.until
     }
 }
 
-/// Which events of a link's queue are recorded.
+/// Which events of a link's queue to record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum QueueEvents {
     /// No queue events.
@@ -60,37 +59,37 @@ pub struct PathRecorder {
     pub window: Window,
     /// The flows whose packets are recorded.
     packets_of: Vec<bool>,
-    /// What is recorded of each link's queue.
+    /// What to record of each link's queue.
     queues: Vec<QueueEvents>,
     /// Queue events.
     pub queue: Queue,
-    /// Backlogs at intervals.
+    /// Backlogs at the polls.
     pub queue_polls: QueuePolls,
     /// Packets.
     pub packets: Packets,
-    // Rows of `packets` that were taken, and rows from there on whose packets have arrived or are lost.
+    // Rows of `packets` already taken, and the following rows whose packets have arrived or are lost.
     packets_taken: usize,
     packets_settled: usize,
 }
 
 impl PathRecorder {
-    /// A recorder for the packets of these flows and the queues of these links.
+    /// Records the packets of these flows and the queues of these links.
     pub fn new(window: Window, packets_of: Vec<bool>, queues: Vec<QueueEvents>) -> Self {
         PathRecorder { window, packets_of, queues, ..PathRecorder::default() }
     }
 
-    /// Are packets recorded, or all events of some queue?
+    /// Whether packets, or all events of a queue, are recorded.
     pub(super) fn is_of_each(&self) -> bool {
         self.packets_of.contains(&true) || self.queues.contains(&QueueEvents::All)
     }
 
-    /// Is a link's queue recorded?
+    /// Whether a link's queue is recorded.
     #[inline]
     pub fn watches(&self, link: u32) -> bool {
         self.queues[link as usize] != QueueEvents::None
     }
 
-    /// Is such an event of a link's queue recorded?
+    /// Whether such an event of a link's queue is recorded.
     #[inline]
     pub fn wants_event(&self, link: u32, event: QueueEvent) -> bool {
         match self.queues.get(link as usize).copied().unwrap_or_default() {
@@ -100,7 +99,7 @@ impl PathRecorder {
         }
     }
 
-    /// Something happened in a link's queue.
+    /// Records an event in a link's queue.
     #[inline]
     pub fn queue(&mut self, link: u32, row: &QueueRow<'_>) {
         if !self.wants_event(link, row.event) || !self.window.is_on(row.now) {
@@ -119,7 +118,7 @@ impl PathRecorder {
         });
     }
 
-    /// Polling time for a link.
+    /// Polls a link.
     pub fn poll_link(&mut self, now: Time, link: u32, backlog: Backlog) {
         if self.window.is_on(now) {
             self.queue_polls.push(QueuePollRow {
@@ -150,7 +149,7 @@ impl PathRecorder {
         row
     }
 
-    /// The packet of that row reached its receiver.
+    /// The packet of this row reached its receiver.
     #[inline]
     pub fn received(&mut self, now: Time, row: u32) {
         if row != NO_ROW {
@@ -160,7 +159,7 @@ impl PathRecorder {
         }
     }
 
-    /// The packet of that row was dropped.
+    /// The packet of this row was dropped.
     pub fn lost(&mut self, row: u32) {
         if row != NO_ROW {
             let row = self.packet(row);
@@ -168,7 +167,7 @@ impl PathRecorder {
         }
     }
 
-    /// Rows of packets that will not change any more.
+    /// Number of packet rows that will not change any more.
     pub(super) fn settle(&mut self) -> usize {
         let rest = &self.packets.fate[self.packets_settled..];
         self.packets_settled +=
@@ -176,7 +175,7 @@ impl PathRecorder {
         self.packets_settled
     }
 
-    /// Take this many of them.
+    /// Takes the first `rows` of them.
     pub(super) fn take_packets(&mut self, rows: usize) -> Packets {
         self.packets_taken += rows;
         self.packets_settled -= rows;

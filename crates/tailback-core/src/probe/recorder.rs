@@ -1,4 +1,4 @@
-//! The probe that records: one vector a column, flows and links chosen by the scenario.
+//! The recording probe: one vector per column, for the flows and links that the scenario chooses.
 
 use std::collections::BTreeMap;
 
@@ -20,10 +20,10 @@ use crate::tcp::segment::{NO_ROW, Segment};
 use crate::time::{Bytes, Duration, Time};
 use crate::traffic::Exchange;
 
-/// Rows of a table that are written down at once: some 20 MB of the widest.
+/// Number of rows of a table that are written at once: about 20 MB of the widest table.
 pub const ROWS_A_GROUP: usize = 1 << 17;
 
-/// What a flow has recorded of it, beside its packets.
+/// What to record of a flow, apart from its packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
     /// Rows of all segments.
@@ -48,17 +48,17 @@ pub struct Recorder {
     internals: Internals,
     internals_names: Vec<&'static str>,
     scratch: Vec<(&'static str, f64)>,
-    // Rows of all tables but the captures'.
+    // Number of rows in all tables except the captures.
     rows: u64,
     requests: Requests,
     echoes: Echoes,
     captures: Option<Captures>,
-    // Rows of echo requests without a reply yet.
+    // Rows of echo requests without a reply so far.
     unanswered: BTreeMap<(u32, u64), usize>,
 }
 
 impl Recorder {
-    /// A recorder for these flows, beside `path`.
+    /// Records these flows, and the path through `path`.
     pub fn new(flows: Vec<Wanted>, path: PathRecorder, wants_internals: bool) -> Self {
         Recorder {
             flows,
@@ -80,13 +80,13 @@ impl Recorder {
         }
     }
 
-    /// Taking captures too.
+    /// The same, with captures.
     #[must_use]
     pub fn with_captures(self, captures: Option<Captures>) -> Self {
         Recorder { captures, ..self }
     }
 
-    /// The captures, while recording is on.
+    /// The captures, while recording is active.
     #[inline]
     fn capturing(&mut self, now: Time) -> Option<&mut Captures> {
         self.captures.as_ref()?;
@@ -99,7 +99,7 @@ impl Recorder {
         self.window.is_on(now)
     }
 
-    /// See [`crate::engine::Simulation::take_groups`]. Exchanges and echo requests are few and stay.
+    /// See [`crate::engine::Simulation::take_groups`]. Exchanges and echo requests are few and are not taken.
     pub fn take_groups(&mut self) -> Vec<Table> {
         let mut taken = Vec::new();
         macro_rules! take {
@@ -128,12 +128,12 @@ impl Recorder {
         vec![self.polls.clone().into_table(), self.path.queue_polls.clone().into_table()]
     }
 
-    /// Names that the `internals` table's codes stand for, so far.
+    /// The names behind the codes in table `internals`, so far.
     pub fn internals_names(&self) -> &[&'static str] {
         &self.internals_names
     }
 
-    /// Is something recorded of each packet or segment?
+    /// Whether packets or segments are recorded one by one.
     pub fn is_of_each(&self) -> bool {
         self.captures.is_some() || self.flows.iter().any(|flow| flow.segments) || self.path.is_of_each()
     }
@@ -348,7 +348,7 @@ impl Probe for Recorder {
     }
 
     fn ponged(&mut self, now: Time, flow: FlowId, number: u64) {
-        // A duplicated reply finds its request answered.
+        // The reply was duplicated, and its request is already answered.
         if let Some(row) = self.unanswered.remove(&(flow.0, number)) {
             self.echoes.rtt_s[row] = now.as_secs_f64() - self.echoes.t_s[row];
         }
@@ -438,7 +438,7 @@ impl Probe for Recorder {
     }
 }
 
-/// A recorder of polls and rare events: no packet calls it.
+/// A recorder of polls and rare events; packets do not call it.
 #[derive(Debug)]
 pub struct Sparse(pub Recorder);
 

@@ -1,5 +1,5 @@
-//! Every table, with its columns, their units and meanings, and the instruments that fill it: stated here and nowhere
-//! else. The simulator, live runs and captures fill the same tables.
+//! Every table with its columns, units, meanings and instruments: the only place that states them. The simulator, live
+//! runs and captures fill the same tables.
 
 use super::QueueEvent;
 use super::schema::{CounterId, FigureId, HostId, LinkId, PointId, QuantityId, Threshold};

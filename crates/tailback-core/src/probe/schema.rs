@@ -1,14 +1,14 @@
-//! What tables are made of: columns with units, and codes with the words they stand for.
+//! Building blocks of tables: columns with units, and codes with the words that they stand for.
 //!
-//! A table is stated once, by [`tables!`](crate::tables) in `rows.rs`: from it come the row as a struct, the columns that
-//! take rows, and the schema that Python, stored files and `docs/columns.md` read.
+//! [`tables!`](crate::tables) in `rows.rs` states each table once. It generates the row struct, the columns that take
+//! rows, and the schema that Python, stored files and `docs/columns.md` read.
 
 use super::Column;
 use crate::cc::Control;
 use crate::packet::FlowId;
 use crate::time::Bytes;
 
-/// What a column's numbers are.
+/// Number type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Double-precision numbers; NaN is missing.
@@ -26,7 +26,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// NumPy's name for it.
+    /// NumPy's name of the type.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::F64 => "float64",
@@ -39,16 +39,16 @@ impl Kind {
     }
 }
 
-/// A word that a code stands for.
+/// A word for a code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Word {
     /// The word.
     pub word: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub doc: &'static str,
 }
 
-/// What the numbers of a column stand for.
+/// Meaning of the numbers in a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Labels {
     /// The values themselves, without labels.
@@ -59,57 +59,57 @@ pub enum Labels {
     Names(&'static str),
 }
 
-/// A column as stated.
+/// Declaration of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ColumnSchema {
     /// Name of the column.
     pub name: &'static str,
-    /// What its numbers are.
+    /// Number type.
     pub kind: Kind,
-    /// Their unit; empty for counts, codes, numbers and switches.
+    /// Unit; empty for counts, codes, numbers and switches.
     pub unit: &'static str,
-    /// What it says.
+    /// Description.
     pub doc: &'static str,
-    /// What its numbers stand for.
+    /// Meaning of its numbers.
     pub labels: Labels,
-    /// The number that means missing, in a column of whole numbers that has one.
+    /// The number that means "missing", in an integer column that has one.
     pub none: Option<u64>,
 }
 
-/// A table as stated.
+/// Declaration of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableSchema {
     /// Name of the table.
     pub name: &'static str,
-    /// What a row is.
+    /// Description of a row.
     pub doc: &'static str,
-    /// The instruments that fill it, any of them; none: it is filled without.
+    /// Instruments that fill it, any one of them; empty: it is always filled.
     pub instruments: &'static [&'static str],
-    /// The stacks whose flows it is of: "own" or "foreign"; empty: all.
+    /// Stacks whose flows it covers: "own" or "foreign"; empty: all.
     pub stacks: &'static str,
     /// Its columns in order.
     pub columns: &'static [ColumnSchema],
 }
 
-/// A vector that is a column.
+/// A vector that can be stored as a column.
 pub trait Stored: Sized {
-    /// What it holds.
+    /// Its number type.
     const KIND: Kind;
     /// The vector as a column.
     fn column(values: Vec<Self>) -> Column;
 }
 
-/// A row's field.
+/// A field of a row.
 pub trait Cell {
-    /// How a column stores it.
+    /// Type in which a column stores it.
     type Stored: Stored;
-    /// What the stored number stands for.
+    /// Meaning of the stored number.
     const LABELS: Labels = Labels::None;
-    /// The stored number that means missing.
+    /// The stored number that means "missing".
     const NONE: Option<u64> = None;
-    /// The number to store.
+    /// The stored number.
     fn stored(self) -> Self::Stored;
-    /// What stands where nothing is known: what is missing, or zero where nothing can be.
+    /// The value for "unknown": missing, or zero if the type has no missing value.
     fn missing() -> Self;
 }
 
@@ -136,7 +136,7 @@ macro_rules! plain {
 
 plain!(f64: F64 = f64::NAN, u64: U64 = 0, u32: U32 = 0, u16: U16 = 0, u8: U8 = 0, bool: Bool = false);
 
-/// Numbers that count in a list of names; the largest of them is none.
+/// Index types into a list of names; the largest value means "none".
 macro_rules! names {
     ($($(#[$meta:meta])* $Name:ident($type:ty) in $list:literal;)+) => {$(
         $(#[$meta])*
@@ -190,7 +190,7 @@ names! {
     CounterId(u16) in "counters";
 }
 
-/// A slow-start threshold in bytes; before the first congestion there is none.
+/// A slow-start threshold in bytes; missing before the first congestion event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Threshold(pub Bytes);
 
@@ -205,7 +205,7 @@ impl Cell for Threshold {
     }
 }
 
-/// An instant or amount that may be missing: the largest number is none.
+/// An optional time or amount: the largest number means "none".
 impl Cell for Option<u64> {
     type Stored = u64;
     const NONE: Option<u64> = Some(u64::MAX);
@@ -218,8 +218,8 @@ impl Cell for Option<u64> {
     }
 }
 
-/// An enum whose codes stand in tables: its words are said here and nowhere else. A variant followed by `default` is
-/// what `derive(Default)` gives.
+/// Declares an enum whose codes appear in tables, with its words. `default` after a variant marks it for
+/// `derive(Default)`.
 #[macro_export]
 macro_rules! labels {
     (
@@ -234,7 +234,7 @@ macro_rules! labels {
         pub enum $Name { $($(#[doc = $doc])+ $(#[$default])? $Variant = $code),+ }
 
         impl $Name {
-            /// What its codes stand for.
+            /// The words for its codes.
             pub const WORDS: &'static [$crate::probe::schema::Word] =
                 &[$($crate::probe::schema::Word { word: $word, doc: concat!($($doc),+) }),+];
 
@@ -249,7 +249,7 @@ macro_rules! labels {
             }
         }
 
-        // Codes count from zero without gaps: they are places in the list of words.
+        // Codes count from zero without gaps, because they index the list of words.
         const _: () = {
             let all = [$($Name::$Variant),+];
             let mut code = 0;
@@ -285,9 +285,9 @@ macro_rules! labels {
     };
 }
 
-/// Tables, each as a row with named fields and as columns that take rows, and the list of them all.
+/// Declares tables: for each a row struct, and columns that take rows; and the list of all tables.
 ///
-/// `field: type ["unit"]`; a type of `schema.rs` or of [`labels!`](crate::labels) brings the words of its codes along.
+/// `field: type ["unit"]`; a type of `schema.rs` or of [`labels!`](crate::labels) brings the words for its codes.
 #[macro_export]
 macro_rules! tables {
     ($(
@@ -302,7 +302,7 @@ macro_rules! tables {
             pub struct $Row { $($(#[doc = $doc])+ pub $field: $type),+ }
 
             impl $Row {
-                /// A row of which nothing is known: who fills it names what it knows.
+                /// A row with every field unknown, to be filled in.
                 pub fn missing() -> Self {
                     $Row { $($field: $crate::probe::schema::Cell::missing()),+ }
                 }
@@ -315,7 +315,7 @@ macro_rules! tables {
             }
 
             impl $Table {
-                /// The table as stated.
+                /// Declaration of the table.
                 pub const SCHEMA: $crate::probe::schema::TableSchema = $crate::probe::schema::TableSchema {
                     name: $name,
                     doc: concat!($($about),+),
@@ -331,24 +331,24 @@ macro_rules! tables {
                     }),+],
                 };
 
-                /// Add a row.
+                /// Appends a row.
                 #[inline]
                 pub fn push(&mut self, row: $Row) {
                     $(self.$field.push($crate::probe::schema::Cell::stored(row.$field));)+
                 }
 
-                /// How many rows there are.
+                /// Number of rows.
                 #[inline]
                 pub fn len(&self) -> usize {
                     [$(self.$field.len()),+][0]
                 }
 
-                /// Are there none?
+                /// Whether there are no rows.
                 pub fn is_empty(&self) -> bool {
                     self.len() == 0
                 }
 
-                /// Take the first rows away.
+                /// Removes and returns the first rows.
                 pub fn take(&mut self, rows: usize) -> Self {
                     $(let $field = {
                         let rest = self.$field.split_off(rows);
@@ -357,7 +357,7 @@ macro_rules! tables {
                     $Table { $($field),+ }
                 }
 
-                /// As a table.
+                /// Converts the columns into a table.
                 pub fn into_table(self) -> $crate::probe::Table {
                     $crate::probe::Table {
                         name: $name,
@@ -378,7 +378,7 @@ macro_rules! tables {
             }
         )+
 
-        /// Every table there is, in the order of the documentation.
+        /// All tables, in the order of the documentation.
         pub const SCHEMAS: &[$crate::probe::schema::TableSchema] = &[$($Table::SCHEMA),+];
     };
 }

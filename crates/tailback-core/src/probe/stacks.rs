@@ -1,4 +1,4 @@
-//! Rows of foreign stacks: what the simulator's recorder and a live run both write of what a stack says of itself.
+//! Rows for foreign stacks, shared by the simulator's recorder and live runs.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use crate::foreign::State;
 use crate::packet::FlowId;
 use crate::time::{Duration, Time};
 
-/// Seconds, or NaN for none.
+/// Seconds; NaN for zero, which means "none".
 fn seconds(span: Duration) -> f64 {
     if span.is_zero() { f64::NAN } else { span.as_secs_f64() }
 }
 
-/// A poll of a flow's latest connection, with what all the flow's connections have carried.
+/// Row of a poll: the state of a flow's latest connection, and totals over all its connections.
 pub fn poll_row(now: Time, flow: FlowId, state: &State, progress: Progress) -> PollRow {
     PollRow {
         t_s: now.as_secs_f64(),
@@ -37,12 +37,12 @@ pub fn poll_row(now: Time, flow: FlowId, state: &State, progress: Progress) -> P
     }
 }
 
-/// The last state written of each end of a connection: flow, connection, is it the server's.
+/// Last written state of each end, by flow, connection and whether it is the server's.
 #[derive(Clone, Debug, Default)]
 pub struct Shown(BTreeMap<(u32, u32, bool), State>);
 
 impl Shown {
-    /// The row of this state, if it says anything that the end's last row did not.
+    /// The row for this state, if it differs from the end's last row.
     pub fn row(
         &mut self,
         now: Time,
