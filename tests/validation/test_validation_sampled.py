@@ -316,3 +316,21 @@ def test_a_kernels_name_may_say_how_fast_its_guest_is(tmp_path: Path) -> None:
     assert files == {"sampled-debian-6.1.csv", "sampled-debian-6.1_x4.csv"}
     with pytest.raises(tb.TailbackError, match=r"a whole number, as in debian-6.1\*4"):
         kernel_rows.speed("debian-6.1*fast")
+
+
+def test_the_headline_names_both_columns_of_the_null_and_counts_cells() -> None:
+    names = [noise.name for noise in null.NOISES]
+    shares = zip((0.91, 0.90, 0.88, 0.80, 0.60, 0.90), (0.0, 0.01, 0.02, 0.05, 0.30, 0.01), strict=True)
+    nulls = {
+        name: {"within_both": within, "by_chance": 1 - within - beyond, "beyond_chance": beyond}
+        for name, (within, beyond) in zip(names, shares, strict=True)
+    }
+    pair = {"cells": 100, "within_both": 0.85, "by_chance": 0.05, "beyond_chance": 0.10, "nulls": nulls}
+    pair |= {"chance_of_first": 3, "beyond": [1, 2]}
+    page = "\n".join(sampled_page._headline(pair))
+    assert "with between 100 and 500 µs of noise on every packet; by the cells that are beyond, with between 500" in page
+    # 0.10 of 0.15 that part, and 0.75 of those with 2000 µs of noise.
+    assert "than in any null" not in page
+    assert "5 cells are beyond. The kernel's chance takes 3 of them; left: 1, 2." in page
+    nulls[names[4]]["beyond_chance"] = 0.20
+    assert "Of the cells that part, more are beyond than in any null." in "\n".join(sampled_page._headline(pair))

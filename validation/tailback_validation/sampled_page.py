@@ -172,7 +172,7 @@ def compared(
     out |= _verdicts(found)
     out["nulls"] = {name: _verdicts(errors) | {"places": _places(errors)} for name, errors in (disturbed or {}).items()}
     if all(error.draws for error in found):
-        out["by_chance_of_first"] = float(np.mean([error.is_chance_of_first for error in found]))
+        out["chance_of_first"] = sum(error.is_chance_of_first for error in found)
         out["beyond"] = [error.cell.number for error in found if Words.verdict(_verdict(error)) is Verdict.FAILED]
         out["places"] = _places(found)
     out["worst"] = [_row(error) for error in sorted(found, key=lambda error: -error.worst)[:_WORST]]
@@ -416,13 +416,19 @@ def _headline(pair: dict[str, Any]) -> list[str]:
             shares = " and ".join(f"{_share(share)} against {name}" for name, share in beside.items())
             lines += [f"In the same cells the simulator is within both bounds in {shares}.", ""]
         return lines
+    nulls = pair["nulls"].values()
     as_far = equivalent(within, {name: null["within_both"] for name, null in pair["nulls"].items()})
+    beyond = equivalent(
+        1.0 - pair["beyond_chance"], {name: 1.0 - null["beyond_chance"] for name, null in pair["nulls"].items()}
+    )
+    parted = [each["beyond_chance"] / (1.0 - each["within_both"] or math.inf) for each in (pair, *nulls)]
+    worst = " Of the cells that part, more are beyond than in any null." if parted[0] > max(parted[1:]) else ""
     verdict = f"The rule of 95 % is {rule(within >= ASKED)}."
     profile = pair.get("profile", "linux")
     stack = "" if profile == "linux" else f" The simulator's stack is `{profile}`."
     return [
         "**Kernel and simulator are as far apart as the simulator is from itself "
-        f"with {as_far} of noise on every packet.** "
+        f"with {as_far} of noise on every packet; by the cells that are beyond, with {beyond}.**{worst} "
         f"{pair['cells']} cells; {_share(within)} are within both bounds. {verdict}{stack}",
         "",
         "| in the kernel's place | within both | chance | beyond | beyond, of those that part |",
@@ -430,11 +436,18 @@ def _headline(pair: dict[str, Any]) -> list[str]:
         *(_verdict_row(f"the simulator; {name}", null) for name, null in pair["nulls"].items()),
         _verdict_row("**the kernel**", pair),
         "",
-        f"The kernel's chance takes {_share(pair['by_chance_of_first'])} of the cells that are beyond; left are "
-        + (", ".join(map(str, pair["beyond"])) or "none")
-        + ".",
+        _left(pair),
         "",
     ]
+
+
+def _left(pair: Mapping[str, Any]) -> str:
+    """How many of the cells that are beyond the kernel's own chance explains, and which are left."""
+    if not pair["chance_of_first"] and not pair["beyond"]:
+        return "No cell is beyond."
+    left = ", ".join(map(str, pair["beyond"])) or "none"
+    count = pair["chance_of_first"] + len(pair["beyond"])
+    return f"{count} cells are beyond. The kernel's chance takes {pair['chance_of_first']} of them; left: {left}."
 
 
 def _verdict_row(name: str, row: Mapping[str, Any]) -> str:
