@@ -44,7 +44,7 @@ impl Kind {
 pub struct Word {
     /// The word.
     pub word: &'static str,
-    /// Its meaning.
+    /// What the word means.
     pub doc: &'static str,
 }
 

@@ -48,7 +48,7 @@ impl Line {
     pub fn head(&self) -> Option<&Packet> {
         self.packets.front()
     }
-    /// Its backlog.
+    /// Bytes and packets that wait in the queue.
     #[inline]
     pub fn backlog(&self) -> Backlog {
         Backlog { packets: self.packets.len() as u32, bytes: self.bytes }

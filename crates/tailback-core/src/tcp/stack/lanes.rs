@@ -23,7 +23,7 @@ pub fn free<T>(_: &T) -> Lanes {
 }
 
 impl Lanes {
-    /// All lanes.
+    /// Every lane is open.
     pub const ALL: Lanes = Lanes { plain_acks: true, trains: true, honest: true };
 
     /// For a field that may rule out only the lane for plain ACKs.
