@@ -103,3 +103,20 @@ def test_fresh_runs_give_the_tables_numbers(cell: tuple[str, str, str]) -> None:
     for measure, text in zip(MEASURES, kept[: len(MEASURES)], strict=True):
         mean = sum(run(measure.column) for run in runs) / len(runs)
         assert mean == pytest.approx(float(text), rel=1e-5, abs=1e-9), measure.name
+
+
+def test_a_part_of_the_page_sets_guests_beside_the_simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = MADE["IN_GUESTS"][0]
+    made = MADE["beside"].__globals__
+    monkeypatch.setitem(made, "TRUTH", tmp_path)
+    monkeypatch.setitem(made, "IN_GUESTS", (cell,))
+    assert "No cell has run" in MADE["beside"]("k")
+    rows, scenarios = MADE["_rows"]("k"), MADE["_scenarios"](cell)
+    for seed, scenario in scenarios.items():
+        measures = MADE["_numbers"](tb.run(scenario)) | {"page.load_time_s": 29.0}
+        found = {"kernel": {"release": "9.9.9", "build": "#1", "digest": "d"}, "measures": measures}
+        rows.put(made["kernel_rows"]._row("/".join(cell), seed, scenario, found))
+    text = MADE["beside"]("k")
+    # The same runs but for the page.
+    assert f"**missed**, {len(MEASURES) - 1} of {len(MEASURES)}." in text
+    assert ", 29**" in text
