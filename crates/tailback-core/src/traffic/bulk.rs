@@ -20,7 +20,7 @@ const CARD: Card = Card {
     params: &[BYTES, READ_RATE],
 };
 
-/// How much to transfer; zero: until the flow stops.
+/// Parameter: bytes to transfer; zero: until the flow stops.
 pub(super) const BYTES: ParamSpec =
     ParamSpec::whole("bytes", "B", 0, (0, 1 << 52), "Payload to transfer; 0 means until the flow stops.");
 
@@ -28,7 +28,7 @@ pub(super) const BYTES: ParamSpec =
 #[derive(Clone, Debug)]
 pub struct Bulk {
     bytes: Bytes,
-    // The last one may still be closing when the next start comes.
+    // The last connection may still be closing at the next start.
     connections: Slots<()>,
     current: Option<Connection>,
     read_rate: Option<Rate>,

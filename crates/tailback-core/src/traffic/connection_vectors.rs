@@ -1,5 +1,5 @@
-//! Connection vectors: connections that begin whatever the network does, each with a sequence of requests, responses
-//! and pauses, as the Common TCP Evaluation Suite describes its load.
+//! Connection vectors: connections that start independently of the network's state, each with a sequence of requests,
+//! responses and pauses. This is the load of the Common TCP Evaluation Suite.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
 
-/// Fewest vectors a second.
+/// Minimum number of vectors per second.
 const SLOWEST: f64 = 0.05;
 
 const CARD: Card = Card {
@@ -45,7 +45,7 @@ const CARD: Card = Card {
     ],
     live_twin: None,
     params: &[
-        // Below it PackMime's shapes are so flat that the mean length of a run takes for ever to sum.
+        // Below this rate PackMime's distributions are so flat that computing the mean length of a run takes too long.
         ParamSpec::number("rate", "1/s", 100.0, (SLOWEST, 1_000_000.0), "Vectors begun a second."),
         ParamSpec::number("persistent", "", 0.09, (0.0, 1.0), "Share of vectors with several epochs."),
         ParamSpec::whole("largest", "B", 0, (0, 1 << 40), "Responses are cut to this; 0 means never."),
@@ -66,30 +66,30 @@ const CARD: Card = Card {
     ],
 };
 
-/// A request, its answer, and the pause before the next.
+/// A request, its response, and the pause before the next request.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Epoch {
     /// Request payload.
     pub request: Bytes,
     /// Response payload.
     pub response: Bytes,
-    /// How long the server thinks.
+    /// Server's processing time.
     pub thinks: Duration,
-    /// How long the client waits after the answer.
+    /// Client's pause after the response.
     pub pauses: Duration,
 }
 
-/// A connection's epochs: most have one, which then needs no allocation.
+/// A connection's epochs. Most connections have one, which needs no allocation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Vector {
     /// First epoch of the connection.
     pub first: Epoch,
-    /// Those after it.
+    /// Later epochs.
     pub rest: Vec<Epoch>,
 }
 
 impl Vector {
-    /// All of them.
+    /// All epochs in order.
     pub fn epochs(&self) -> impl Iterator<Item = &Epoch> {
         std::iter::once(&self.first).chain(&self.rest)
     }
@@ -99,8 +99,8 @@ impl Vector {
     }
 }
 
-/// A log-normal quantity to the base two, whose mean and variance each connection draws: 2^(m + √(s²)·√v·z), m normal,
-/// s² of a gamma distribution of mean one.
+/// A log-normal quantity to base two whose mean and variance are drawn per connection: 2^(m + √(s²)·√v·z), with m
+/// normal and s² from a gamma distribution of mean one.
 struct Drawn {
     mean: f64,
     variance_of_mean: f64,
@@ -114,9 +114,9 @@ const RESPONSE: Drawn = Drawn { mean: 10.62, variance_of_mean: 0.94, shape: 3.22
 const BETWEEN_OBJECTS: Drawn = Drawn { mean: -4.15, variance_of_mean: 3.12, shape: 2.35, variance: 1.57 };
 /// Pauses between pages, in seconds (`PackMimeHTTPTimeBtwnPages`).
 const BETWEEN_PAGES: Drawn = Drawn { mean: 3.22, variance_of_mean: 0.73, shape: 1.85, variance: 1.21 };
-/// Probability that a persistent connection has one page, and mean of the exponential number of more.
+/// Probability that a persistent connection has a single page, and mean of the exponential number of further pages.
 const PAGES: (f64, f64) = (0.82, 0.417);
-/// Probability that one of several pages has one object, and mean of the exponential number of more.
+/// Probability that one of several pages has a single object, and mean of the exponential number of further objects.
 const OBJECTS: (f64, f64) = (0.69, 1.578);
 
 impl Drawn {
@@ -142,14 +142,14 @@ fn mean_whole(mean: f64) -> f64 {
     1.0 / (math::exp(1.0 / mean) - 1.0)
 }
 
-/// The source of vectors.
+/// Generates vectors.
 #[derive(Clone, Debug)]
 pub struct Source {
     rate: f64,
     persistent: f64,
     cap: Bytes,
     sessions: PackMime,
-    // Each quantity has a stream of its own, so that a change of one leaves the others' draws alone.
+    // Each quantity has its own stream, so that a change of one does not affect the others' draws.
     starts: Stream,
     kinds: Stream,
     persistents: Stream,
@@ -157,7 +157,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Vectors at `rate` a second, `persistent` of them with several epochs, responses cut to `cap`.
+    /// Generates `rate` vectors per second, of which a fraction `persistent` has several epochs; responses are cut to
+    /// `cap`.
     pub fn new(rate: f64, persistent: f64, cap: Option<Bytes>, seed: u64) -> Self {
         Source {
             rate,
@@ -171,7 +172,7 @@ impl Source {
         }
     }
 
-    /// Mean payload of a vector's requests and of its responses; the cut of persistent ones is left out.
+    /// Mean payload of a vector's requests and responses; ignores the cut of persistent ones.
     pub fn means(rate: f64, persistent: f64, cap: Option<Bytes>) -> (f64, f64) {
         let (request, response) = PackMime::means(rate, cap);
         let several = 1.0 + mean_whole(OBJECTS.1);
@@ -186,12 +187,12 @@ impl Source {
         )
     }
 
-    /// The time from one vector's beginning to the next one's.
+    /// Draws the time until the next vector begins.
     pub fn gap(&mut self) -> Duration {
         Duration::from_secs_f64(self.starts.exponential(1.0 / self.rate))
     }
 
-    /// The next vector.
+    /// Draws the next vector.
     pub fn vector(&mut self) -> Vector {
         let session = self.sessions.session();
         let first = Epoch {
@@ -228,21 +229,21 @@ impl Source {
     }
 }
 
-/// A connection under way.
+/// State of a connection.
 #[derive(Clone, Debug)]
 struct Course {
     vector: Vector,
     epoch: usize,
-    // Payload each way up to the end of this epoch.
+    // Payload in each direction up to the end of this epoch.
     asked: Bytes,
     answered: Bytes,
     turn: u32,
 }
 
-/// Before its first packet a run looks at each vector of `prefill`, at a million or two a second.
+/// Limit on the vectors that `prefill` examines before a run's first packet, at one to two million per second.
 const MOST_LOOKED_AT: f64 = 1e7;
 
-/// The load.
+/// The application.
 #[derive(Clone, Debug)]
 pub struct ConnectionVectors {
     source: Source,
@@ -251,7 +252,7 @@ pub struct ConnectionVectors {
     copies: u32,
     most: usize,
     courses: Slots<Course>,
-    // What prefill begins with, and when.
+    // Vectors that prefill begins with, and when.
     first: VecDeque<(Time, Vector)>,
     next: Time,
     opened: u32,
@@ -303,7 +304,7 @@ impl Registered for ConnectionVectors {
     }
 }
 
-/// Delays in milliseconds between commas.
+/// Parses delays in milliseconds, separated by commas.
 fn delays(given: &Checked<'_>, name: &str) -> Result<Vec<Duration>, ScenarioError> {
     let fix = "Give milliseconds between commas, such as \"0, 12, 25\", each up to 10000";
     let texts = given.text(name).split(',').map(str::trim).filter(|text| !text.is_empty());
@@ -316,8 +317,8 @@ fn delays(given: &Checked<'_>, name: &str) -> Result<Vec<Duration>, ScenarioErro
 }
 
 impl ConnectionVectors {
-    /// Draft section 3.3: of the vectors of the first `prefill` those that go on past its middle, spread so that they
-    /// offer the mean load.
+    /// Draft section 3.3: of the vectors in the first `prefill`, keeps those that continue past its middle, and spreads
+    /// them so that they offer the mean load.
     fn fill(&mut self, now: Time) {
         let longest = self.paths.iter().max().copied().unwrap_or(Duration::ZERO).as_secs_f64();
         let (span, load_bps) = (self.prefill.as_secs_f64(), self.load_bps[1]);
@@ -362,7 +363,7 @@ impl ConnectionVectors {
         }
     }
 
-    /// The pause is over: the next request.
+    /// The pause is over: sends the next request.
     fn ask_again(&mut self, connection: Connection, actions: &mut Actions) {
         let Some(course) = self.courses.get_mut(connection) else { return };
         course.epoch += 1;

@@ -1,4 +1,4 @@
-//! Distributions that traffic models draw from, on top of a uniform stream.
+//! Distributions for traffic models, based on a uniform stream.
 
 use crate::math;
 use crate::rng::Stream;
@@ -107,11 +107,11 @@ impl Curve {
     }
 }
 
-/// Lags that [`LongMemory`] looks back.
+/// Number of lags in [`LongMemory`].
 const LAGS: usize = 256;
 
-/// Standard normal numbers with long memory: fractional ARIMA(0, d, 0), each number added to the one before it,
-/// plus white noise, scaled to variance 1.
+/// Standard normal numbers with long memory: fractional ARIMA(0, d, 0), each number added to the previous one, plus
+/// white noise, scaled to variance 1.
 ///
 /// Law: xₜ = Σ φⱼ·xₜ₋ⱼ + εₜ with φ by the Durbin–Levinson recursion, exact up to lag 256; yₜ = xₜ + xₜ₋₁.
 /// Source: Hosking, "Modeling Persistence in Hydrological Time Series Using Fractional Differencing", Water
@@ -120,7 +120,7 @@ const LAGS: usize = 256;
 pub struct LongMemory {
     // φ from the longest lag to the shortest, to run along `past`.
     weights: Box<[f64; LAGS]>,
-    // The last LAGS numbers twice over, so that every window of them lies in one piece.
+    // The last LAGS numbers stored twice, so that every window of them is contiguous.
     past: Vec<f64>,
     at: usize,
     innovation: f64,
@@ -130,7 +130,7 @@ pub struct LongMemory {
 }
 
 impl LongMemory {
-    /// Memory parameter d in (0, ½), and the share of white noise in the variance.
+    /// `d`: memory parameter in (0, ½); `noise_share`: share of white noise in the variance.
     pub fn new(d: f64, noise_share: f64, stream: &mut Stream) -> Self {
         let mut normal = Normal::default();
         let mut phi = vec![0.0; LAGS + 1];
@@ -172,12 +172,12 @@ impl LongMemory {
     }
 }
 
-/// Products of the two, added up in four sums side by side: the order of additions is fixed, and the processor need not wait
-/// for each. Of arrays, whose length the compiler knows: so it adds two numbers at a time and asks for no end.
+/// Dot product in four parallel sums. The order of additions is fixed, and the processor need not wait for each. Arrays
+/// of known length let the compiler add two numbers at a time without bounds checks.
 #[inline]
 fn four_sums(weights: &[f64; LAGS], past: &[f64; LAGS]) -> [f64; 4] {
     let mut sums = [0.0; 4];
-    // Sixteen products a turn, as turns cost as much as a fourth of the products.
+    // Sixteen products per iteration, because the loop overhead is a quarter of the products' cost.
     for first in (0..LAGS).step_by(16) {
         for four in (first..first + 16).step_by(4) {
             for lane in 0..4 {

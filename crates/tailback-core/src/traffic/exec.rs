@@ -7,7 +7,7 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::queue::outside;
 use crate::scenario::{AppSpec, FlowSpec, Params, Scenario, ScenarioError, Value};
 
-/// The card. It stands in no list of the simulator's.
+/// The card. It is not in the simulator's lists.
 pub const CARD: Card = Card {
     name: "exec",
     title: "Programs",
@@ -61,32 +61,32 @@ pub const CARD: Card = Card {
     ],
 };
 
-/// What says that a server is ready.
+/// Sign that a server is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// It listens on its port.
+    /// The server listens on its port.
     Port,
-    /// It has written this file in its folder.
+    /// The server has written this file in its folder.
     File(String),
-    /// A line of its output has this in it.
+    /// A line of the server's output contains this text.
     Line(String),
 }
 
-/// Programs of another flow that are to be further, by the flow's number, before a flow's own ones start.
+/// A dependency on another flow, by its number, for the start of a flow's own programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// Its server is ready: then the flow's server starts.
+    /// The flow's server starts once that flow's server is ready.
     Server(usize),
-    /// Its client has ended: then the flow's client starts.
+    /// The flow's client starts once that flow's client has ended.
     Client(usize),
 }
 
-/// What users call it.
+/// Name for display.
 pub const PLAIN: &str = "Program (live and vm)";
-/// What others must know of it.
+/// Traits of the application.
 pub const TRAITS: Traits = Traits::PROGRAMS;
 
-/// The flow's programs, checked.
+/// Checks the flow's programs.
 pub fn checked<'a>(params: &'a Params, field_path: &'a str) -> Result<Checked<'a>, ScenarioError> {
     let given = Checked::new(&CARD, params, field_path)?;
     if given.text("client").trim().is_empty() {
@@ -105,7 +105,7 @@ pub fn checked<'a>(params: &'a Params, field_path: &'a str) -> Result<Checked<'a
     Ok(given)
 }
 
-/// What the flow's server is ready by.
+/// The sign that the flow's server is ready.
 pub fn readiness(given: &Checked<'_>) -> Result<Readiness, ScenarioError> {
     match given.text("ready_by").split_once(':') {
         Some(("file", name)) if !name.is_empty() && !name.contains("..") => Ok(Readiness::File(name.into())),
@@ -119,7 +119,7 @@ pub fn readiness(given: &Checked<'_>) -> Result<Readiness, ScenarioError> {
     }
 }
 
-/// What the programs of flow `number` wait for.
+/// The flows for which the programs of flow `number` wait.
 pub fn after(scenario: &Scenario, number: usize) -> Result<Vec<After>, ScenarioError> {
     let path = format!("flows[{number}].app.params");
     let given = Checked::new(&CARD, &scenario.flows[number].app.params, &path)?;
@@ -145,14 +145,14 @@ pub fn after(scenario: &Scenario, number: usize) -> Result<Vec<After>, ScenarioE
     given.text("after").split_whitespace().map(one).collect()
 }
 
-/// An error if programs wait for one another.
+/// An error if programs wait for each other in a cycle.
 fn have_an_order(scenario: &Scenario) -> Result<(), ScenarioError> {
     let programs = |number: &usize| scenario.flows[*number].app.kind == CARD.name;
     let mut waits = BTreeMap::new();
     for number in (0..scenario.flows.len()).filter(programs) {
         waits.insert(number, after(scenario, number)?);
     }
-    // A server waits for servers, a client for clients: two orders.
+    // Servers wait for servers and clients for clients, so there are two orders.
     type Choose = fn(&After) -> Option<usize>;
     let orders: [Choose; 2] = [
         |it| if let After::Server(flow) = it { Some(*flow) } else { None },
@@ -176,7 +176,7 @@ fn have_an_order(scenario: &Scenario) -> Result<(), ScenarioError> {
     Ok(())
 }
 
-/// Why the simulator does not run it.
+/// The error for a simulation of real programs.
 pub fn refusal(field_path: &str) -> ScenarioError {
     ScenarioError {
         field: format!("{field_path}.kind"),
@@ -187,7 +187,7 @@ pub fn refusal(field_path: &str) -> ScenarioError {
     }
 }
 
-/// The scenario with transfers in the place of programs, and models in that of kernels' queues: what of it can be checked
+/// Replaces programs by transfers and kernels' queues by their models, to check as much of the scenario as possible
 /// without running it.
 pub fn stand_in(scenario: &Scenario) -> Result<Scenario, ScenarioError> {
     let mut scenario = scenario.clone();

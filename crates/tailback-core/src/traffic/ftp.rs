@@ -1,4 +1,4 @@
-//! FTP as ns-2 has it: a bulk transfer whose window is a number of packets.
+//! FTP as in ns-2: a bulk transfer whose window is limited to a number of packets.
 
 use super::bulk::{BYTES, Bulk};
 use super::registry::Registered;
@@ -7,7 +7,7 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Time};
 
-/// FTP with a window of `PACKETS` unless the scenario says otherwise.
+/// FTP with a default window of `PACKETS`.
 #[derive(Clone, Debug)]
 pub struct Windowed<const PACKETS: u64> {
     bulk: Bulk,

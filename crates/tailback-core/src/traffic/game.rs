@@ -56,7 +56,7 @@ impl Game {
         if self.start == Time::NEVER {
             return Time::NEVER;
         }
-        // From the start each time, so that roundings do not add up.
+        // Computed from the start, so that rounding errors do not accumulate.
         self.start + Duration::from_ps((u128::from(self.sent) * PS_PER_SECOND / u128::from(self.rate)) as u64)
     }
 }

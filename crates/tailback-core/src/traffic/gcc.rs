@@ -1,4 +1,4 @@
-//! GCC, Google's congestion control of WebRTC: a media flow whose sender follows the trend of its packets' delay.
+//! GCC, Google Congestion Control of WebRTC: a media flow whose sender follows the trend of its packets' delay.
 
 mod probes;
 mod trend;
@@ -72,9 +72,9 @@ const CARD: Card = Card {
 const FEEDBACK: Duration = Duration::from_ms(50);
 /// IPv4 20, UDP 8, RTCP's header and SSRCs 12, base, count, reference time and number 8.
 const REPORT_HEADER: u32 = 48;
-/// The longest gap between two arrivals that a report has in one byte.
+/// The longest gap between arrivals that takes one byte in a report.
 const SMALL_GAP: Duration = Duration::from_us(63_750);
-/// A sender that has heard nothing for longer forgets groups and trend.
+/// After a longer silence the sender discards groups and trend.
 const SILENCE: Duration = Duration::from_ms(2_000);
 
 // The rate, in bit/s and seconds.
@@ -88,7 +88,7 @@ const FRAMES_PER_SECOND: f64 = 30.0;
 const LEAST_GROWTH: f64 = 4_000.0;
 const DEVIATIONS: f64 = 3.0;
 const MEAN_GAIN: f64 = 0.05;
-/// Bounds of the variance divided by the mean.
+/// Bounds on the ratio of variance to mean.
 const SPREADS: (f64, f64) = (400.0, 2_500.0);
 const DECREASE_INTERVALS: (f64, f64) = (0.010, 0.200);
 
@@ -98,18 +98,18 @@ const LOW_LOSS: f64 = 0.02;
 const HIGH_LOSS: f64 = 0.10;
 const LOSS_INTERVAL: f64 = 0.3;
 
-/// A media flow by GCC.
+/// A media flow with GCC.
 pub type MediaGcc = MediaFlow<Gcc>;
 
 /// Packets that arrived since the last report, in order of arrival.
 #[derive(Clone, Debug)]
 pub struct Report {
     packets: Vec<Arrival>,
-    /// Packets that should have arrived meanwhile, by their numbers.
+    /// Number of packets that should have arrived since, by sequence number.
     expected: u64,
 }
 
-/// The sender's estimates and the receiver's notes.
+/// State of the sender's estimators and of the receiver.
 #[derive(Clone, Debug)]
 pub struct Gcc {
     bounds_bps: [f64; 2],
@@ -120,7 +120,7 @@ pub struct Gcc {
     delay_based: DelayBased,
     loss_based: LossBased,
     probes: Probes,
-    /// When the last report arrived.
+    /// Arrival of the last report.
     heard: Time,
     receiver: Receiver,
 }
@@ -213,14 +213,14 @@ impl RateControl for Gcc {
     }
 }
 
-/// What the receiver has not reported yet.
+/// State of the receiver: packets that are not reported yet.
 #[derive(Clone, Debug, Default)]
 struct Receiver {
     packets: Vec<Arrival>,
-    /// The number after the highest that arrived, and what it was at the last report.
+    /// One more than the highest number that has arrived, now and at the last report.
     next: u64,
     reported: u64,
-    /// When the next report is due; none before the first packet.
+    /// When the next report is due; `None` before the first packet.
     due: Option<Time>,
 }
 
@@ -243,8 +243,8 @@ impl Receiver {
     }
 }
 
-/// IP length of a transport-wide feedback message. Two bytes have a run of equal states, 14 states of one bit, or 7 of
-/// two bits. An arrival has a byte, or two after a long gap.
+/// IP length of a transport-wide feedback message. Two bytes encode a run of equal states, 14 one-bit states, or 7
+/// two-bit states. An arrival takes one byte, or two after a long gap.
 fn report_bytes(expected: u64, packets: &[Arrival]) -> u32 {
     let wide = packets.windows(2).filter(|pair| pair[1].at.since(pair[0].at) > SMALL_GAP).count() as u64;
     let received = packets.len() as u64;
@@ -256,7 +256,7 @@ fn report_bytes(expected: u64, packets: &[Arrival]) -> u32 {
     REPORT_HEADER + ((2 * chunks + received + wide).div_ceil(4) * 4) as u32
 }
 
-/// What has arrived in the last 500 ms, by the reports.
+/// Bytes that arrived in the last 500 ms, according to the reports.
 #[derive(Clone, Debug, Default)]
 struct Received {
     packets: VecDeque<(Time, u32)>,
@@ -277,7 +277,7 @@ impl Received {
         }
     }
 
-    /// None before the first 500 ms are over.
+    /// Received rate; `None` before the first 500 ms have passed.
     fn bps(&self) -> Option<f64> {
         self.is_full.then(|| 8.0 * self.bytes as f64 / RECEIVED_WINDOW.as_secs_f64())
     }
@@ -290,7 +290,7 @@ enum Phase {
     Decrease,
 }
 
-/// The estimate by delay (A).
+/// The delay-based estimator (A).
 #[derive(Clone, Debug)]
 struct DelayBased {
     bounds_bps: [f64; 2],
@@ -298,7 +298,7 @@ struct DelayBased {
     phase: Phase,
     updated: Time,
     decreased: Option<Time>,
-    /// Mean of the received rate at overuse, and its variance divided by the mean.
+    /// Mean received rate at overuse, and the ratio of its variance to the mean.
     mean: Option<f64>,
     spread: f64,
 }
@@ -336,7 +336,7 @@ impl DelayBased {
         self.bps = self.bps.clamp(self.bounds_bps[0], self.bounds_bps[1]);
     }
 
-    /// A probe's result: not far below what arrives, which it cannot know better.
+    /// Takes the result of a probe. The rate does not fall far below the received rate, which is certain.
     fn set(&mut self, probed: f64, received_bps: Option<f64>, now: Time) {
         let least = received_bps.map_or(0.0, |received| self.bps.min(BETA * received));
         let bps = probed.max(least).clamp(self.bounds_bps[0], self.bounds_bps[1]);
@@ -346,7 +346,7 @@ impl DelayBased {
         (self.bps, self.updated) = (bps, now);
     }
 
-    /// The last decrease has had a round trip to show, or far less arrives than is sent.
+    /// Whether the rate may decrease: the last decrease is at least a round trip ago, or far less arrives than is sent.
     fn may_decrease(&self, received: f64, rtt: f64, now: Time) -> bool {
         let interval = rtt.clamp(DECREASE_INTERVALS.0, DECREASE_INTERVALS.1);
         let is_over = |last: Time| now.since(last).as_secs_f64() >= interval;
@@ -381,13 +381,13 @@ impl DelayBased {
         (self.mean, self.spread) = (Some(mean), spread.clamp(SPREADS.0, SPREADS.1));
     }
 
-    /// How far from the mean counts as near it.
+    /// Distance from the mean within which a rate counts as near it.
     fn width(&self, mean: f64) -> f64 {
         DEVIATIONS * (self.spread * mean).sqrt()
     }
 }
 
-/// The estimate by losses (B).
+/// The loss-based estimator (B).
 #[derive(Clone, Debug)]
 struct LossBased {
     bps: f64,

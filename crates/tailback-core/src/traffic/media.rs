@@ -1,6 +1,6 @@
-//! A video call whose rate adapts to the path: frames, packets and reports, the same for every rate control.
+//! A video call whose rate adapts to the path: frames, packets and reports, shared by all rate controls.
 //!
-//! A rate control is a file beside this one that implements [`RateControl`]; its row in `traffic/registry.rs` names it.
+//! A rate control is a file in this folder that implements [`RateControl`]; its row in `traffic/registry.rs` names it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
@@ -11,78 +11,78 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
 
-/// Largest rate, of every card.
+/// Maximum rate, a parameter of every card.
 pub(super) const MAX_RATE: ParamSpec =
     ParamSpec::whole("max_rate", "bit/s", 1_500_000, (1_000, 1_000_000_000), "Largest rate (RMAX).");
-/// Frames a second, of every card.
+/// Frame rate, a parameter of every card.
 pub(super) const FPS: ParamSpec = ParamSpec::whole("fps", "1/s", 30, (1, 1000), "Frames a second.");
-/// Size of packets, of every card.
+/// Packet size, a parameter of every card.
 pub(super) const PACKET_BYTES: ParamSpec =
     ParamSpec::whole("packet_bytes", "B", 1200, (100, 65_535), "IP length of a packet, at most.");
 
 /// IPv4 and UDP headers, and RTP's.
 const HEADERS: f64 = 40.0;
-/// A packet that is overtaken by more than this is never heard of.
+/// Number of sent packets whose send times are kept. A packet that arrives later than that is ignored.
 const REMEMBERED: usize = 4096;
-/// Streams of the packets table.
+/// Stream numbers in the packets table.
 const MEDIA: u16 = 0;
 const PADDING: u16 = 1;
 const PS_PER_SECOND: u64 = 1_000_000_000_000;
 
-/// Finds the rate of a media flow: what its receiver reports, and what its sender makes of the reports.
+/// Rate control of a media flow: the receiver's reports, and the sender's response to them.
 pub trait RateControl: Clone + Debug + Sized {
     /// The card of the application.
     const CARD: Card;
-    /// What users call it.
+    /// Name for display.
     const PLAIN: &'static str;
-    /// What a report says.
+    /// Content of a report.
     type Report: Clone + Debug;
-    /// A report may let packets or padding leave.
+    /// Whether a report may allow packets or padding to be sent.
     const REPORTS_RELEASE: bool = false;
 
-    /// A fresh one, whose rate stays between the bounds.
+    /// A new control, with its rate limited to the bounds.
     fn new(given: &Checked<'_>, bounds_bps: [f64; 2]) -> Self;
     /// The flow starts, for the first time or again.
     fn begin(&mut self, now: Time);
-    /// The rate at which the encoder produces.
+    /// Target rate of the encoder.
     fn rate_bps(&self) -> f64;
-    /// A packet has arrived for the first time. A report that leaves now, with its IP length.
+    /// A packet has arrived for the first time. Returns a report to send now, if any, with its IP length.
     fn on_packet(&mut self, packet: Arrival) -> Option<(u32, Self::Report)>;
     /// A report has arrived at the sender.
     fn on_report(&mut self, report: Self::Report, now: Time);
-    /// When a report is due although no packet has arrived.
+    /// When a report is due even if no packet arrives.
     fn report_due(&self) -> Time {
         Time::NEVER
     }
-    /// The time of `report_due` has come. A report that leaves now, with its IP length.
+    /// The time of `report_due` has come. Returns a report to send now, if any, with its IP length.
     fn on_report_due(&mut self, _now: Time) -> Option<(u32, Self::Report)> {
         None
     }
     /// The encoder has produced a packet.
     fn on_produced(&mut self, _bytes: u32, _now: Time) {}
-    /// When a packet that waits may leave; `Time::NEVER` if a report must come first.
+    /// When a waiting packet may leave; `Time::NEVER` if a report must arrive first.
     fn leaves_at(&self, _bytes: u32, now: Time) -> Time {
         now
     }
-    /// A packet or padding leaves.
+    /// A packet or padding is sent.
     fn on_sent(&mut self, _number: u64, _bytes: u32, _now: Time) {}
-    /// Whether the packets that wait are discarded, of which the oldest was produced at this time.
+    /// Whether to discard all waiting packets, given when the oldest was produced.
     fn discards(&mut self, _oldest: Time, _now: Time) -> bool {
         false
     }
-    /// Padding between the packets, as of a probe: when it leaves, and its IP length.
+    /// Padding between the packets, for example for a probe: when it is due, and its IP length.
     fn padding(&self) -> Option<(Time, u32)> {
         None
     }
-    /// What the reports offer at least, in bit/s.
+    /// Minimum rate of the reports in bit/s.
     fn reports_bps(&self) -> f64;
-    /// Its packets may be marked instead of dropped.
+    /// Whether its packets are ECN-capable.
     fn ecn(&self) -> bool {
         false
     }
 }
 
-/// A packet at the receiver.
+/// A packet that has arrived at the receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// When it arrived.
@@ -97,7 +97,7 @@ pub struct Arrival {
     pub is_marked: bool,
 }
 
-/// Adds a sample, and forgets the oldest beyond the `most` latest ones.
+/// Appends a sample, and keeps only the `most` latest.
 pub(super) fn keep_latest<T>(samples: &mut VecDeque<T>, sample: T, most: usize) {
     samples.push_back(sample);
     if samples.len() > most {
@@ -105,14 +105,14 @@ pub(super) fn keep_latest<T>(samples: &mut VecDeque<T>, sample: T, most: usize) 
     }
 }
 
-/// A media flow: its sender, its receiver, and what their packets say, which the host moves by number.
+/// A media flow: its sender and its receiver, and the contents of their packets by number; the host moves only numbers.
 #[derive(Clone, Debug)]
 pub struct MediaFlow<C: RateControl> {
     min_bps: f64,
     fps: u64,
     packet_bytes: f64,
     control: C,
-    // Frames since the start; what is left of the one under way, and what the next one inherits.
+    // Frames since the start; the rest of the current frame, and the bytes carried over to the next.
     start: Time,
     frames: u64,
     packets: u64,
@@ -121,9 +121,9 @@ pub struct MediaFlow<C: RateControl> {
     left_over: f64,
     // Packets that may not leave yet: when each was produced, and its IP length.
     waiting: VecDeque<(Time, u32)>,
-    /// The wake that was asked for last.
+    /// Time of the last requested wake.
     armed: Time,
-    // What packets and reports say. Packets by number from `first_stamp`; one that has arrived says nothing more.
+    // Contents of packets and reports. Send times of packets by number from `first_stamp`, cleared when one arrives.
     stamps: VecDeque<Time>,
     first_stamp: u64,
     reports: BTreeMap<u64, C::Report>,
@@ -193,7 +193,7 @@ impl<C: RateControl> Application for MediaFlow<C> {
     }
 
     fn needs(&self) -> Needs {
-        // Its smallest rate, and reports as long as anything arrives.
+        // Its minimum rate, and reports for as long as packets arrive.
         let load_bps = [self.min_bps, self.control.reports_bps()];
         Needs { datagrams: true, ecn: self.control.ecn(), load_bps, ..Needs::default() }
     }
@@ -206,7 +206,7 @@ impl<C: RateControl> MediaFlow<C> {
         self.control.begin(now);
     }
 
-    /// A report without a packet may be due before anything else.
+    /// Arms a wake for a report without a packet, if that is due first.
     fn arm_for_report(&mut self, actions: &mut Actions) {
         let due = self.control.report_due();
         if due < self.armed {
@@ -215,7 +215,7 @@ impl<C: RateControl> MediaFlow<C> {
         }
     }
 
-    /// Everything that is due: frames and packets, padding, and a report without a packet.
+    /// Does everything that is due: frames and packets, padding, and a report without a packet.
     fn advance(&mut self, now: Time, actions: &mut Actions) {
         while self.next_frame() <= now {
             self.produce(now, actions);
@@ -235,7 +235,7 @@ impl<C: RateControl> MediaFlow<C> {
         }
     }
 
-    /// When there is something to do, reports apart.
+    /// Time of the next action, except reports.
     fn next(&self) -> Time {
         if self.start == Time::NEVER {
             return Time::NEVER;
@@ -246,8 +246,8 @@ impl<C: RateControl> MediaFlow<C> {
         self.next_frame().min(padding).min(waiting)
     }
 
-    /// When the next packet is due, or the next frame: frame n is due n/fps after the start, its packets share the time until
-    /// the next one.
+    /// When the next packet or frame is due. Frame n is due n/fps after the start; its packets are spread evenly until
+    /// the next frame.
     fn next_frame(&self) -> Time {
         if self.start == Time::NEVER {
             return Time::NEVER;
@@ -263,13 +263,13 @@ impl<C: RateControl> MediaFlow<C> {
         self.start + begin + Duration::from_ps(length.as_ps() * self.packets / self.packets_of_frame)
     }
 
-    /// A packet; the first of a new frame, if that is due.
+    /// Produces a packet, and begins a new frame if that is due.
     fn produce(&mut self, now: Time, actions: &mut Actions) {
         if self.packets == self.packets_of_frame {
             self.frames += 1;
             self.frame_bytes = self.control.rate_bps() / 8.0 / self.fps as f64 + self.left_over;
             self.packets = 0;
-            // What would be headers alone waits for the next frame.
+            // A frame with no more than headers is merged into the next one.
             self.packets_of_frame = if self.frame_bytes <= HEADERS {
                 0
             } else {
@@ -294,7 +294,7 @@ impl<C: RateControl> MediaFlow<C> {
         self.waiting.push_back((now, bytes));
     }
 
-    /// Packets that have waited and may leave now.
+    /// Sends waiting packets that may leave now.
     fn release(&mut self, now: Time, actions: &mut Actions) {
         while let Some((_, bytes)) = self.waiting.front().copied()
             && self.control.leaves_at(bytes, now) <= now
@@ -314,7 +314,7 @@ impl<C: RateControl> MediaFlow<C> {
         actions.push(Action::Datagram { bytes, stream });
     }
 
-    /// Keeps a report until it arrives, by its number.
+    /// Stores a report until it arrives; returns its number.
     fn kept(&mut self, report: C::Report) -> u64 {
         self.reports.insert(self.reported, report);
         self.reported += 1;
@@ -336,7 +336,7 @@ impl<C: RateControl> MediaFlow<C> {
 
     fn on_report(&mut self, number: u64, now: Time) {
         let Some(report) = self.reports.remove(&number) else { return };
-        // Older ones are lost, or late: what they would say has been said since.
+        // Older reports are lost or late, and newer ones have replaced their content.
         self.reports = self.reports.split_off(&number);
         if self.start == Time::NEVER {
             return;

@@ -1,5 +1,5 @@
-//! Applications: they receive what happened and return what they want. No sockets, no clock; simulated and real sockets
-//! run the same code.
+//! Applications: they receive events (cues) and return actions. They use no sockets and no clock, so the same code runs
+//! on simulated and on real sockets.
 //!
 //! An application numbers its connections itself, from zero and densely, and may use a number again after
 //! [`Cue::Released`].
@@ -33,7 +33,7 @@ pub mod web_probe;
 use crate::params::ParamSpec;
 use crate::time::{Bytes, Duration, Rate, Time};
 
-/// Which end of the flow is spoken to.
+/// One end of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// The end at the flow's `from`: it opens connections.
@@ -50,131 +50,131 @@ pub type Connection = u32;
 pub enum Cue {
     /// A start time of the flow has come.
     Start,
-    /// The time asked for with [`Action::WakeAt`] has come.
+    /// The time requested with [`Action::WakeAt`] has come.
     Wake,
     /// A stop time of the flow has come.
     Stop,
     /// The connection is established.
     Established(Connection),
-    /// The time asked for with [`Action::CallAt`] has come.
+    /// The time requested with [`Action::CallAt`] has come.
     Due(Connection),
-    /// As much as [`Action::TellReceived`] asked for has arrived in order; this many bytes altogether.
+    /// At least as many bytes as [`Action::TellReceived`] requested have arrived in order. The value is their total.
     Received(Connection, Bytes),
-    /// Everything written is acknowledged, as [`Action::TellDrained`] asked.
+    /// All written data is acknowledged, as requested with [`Action::TellDrained`].
     Drained(Connection),
     /// The peer finished sending.
     PeerFinished(Connection),
-    /// This end has finished both directions.
+    /// Both directions have finished at this end.
     Closed(Connection),
-    /// An end gave up, or the connection was never let in. Reported to the client.
+    /// An end gave up, or the connection was refused. Reported to the client.
     Failed(Connection),
-    /// Both ends are gone and the number is free. Reported to the client, once for each [`Action::Connect`].
+    /// Both ends are closed and the number may be reused. Reported to the client, once per [`Action::Connect`].
     Released(Connection),
-    /// A datagram arrived, to applications whose [`Needs::datagrams`] says so.
+    /// A datagram arrived; only for applications with [`Needs::datagrams`].
     Datagram {
         /// Number of the datagram.
         number: u64,
         /// Its IP length.
         bytes: u32,
-        /// A queue on its way marked it (ECN).
+        /// Whether a queue on the way marked it (ECN).
         is_marked: bool,
     },
 }
 
-/// How a connection is opened.
+/// Parameters of a new connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Opening {
-    /// Its number, free now.
+    /// Its number, which must be free.
     pub connection: Connection,
-    /// Which of the flow's congestion controls it uses, counted through and round again.
+    /// Which of the flow's congestion controls it uses; counts on and wraps around.
     pub turn: u32,
-    /// Which of [`Needs::paths`] it takes; 0 if there are none.
+    /// Index into [`Needs::paths`]; 0 if there are none.
     pub path: u32,
 }
 
-/// What the application wants.
+/// A request of the application to its host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Open a connection.
     Connect(Opening),
-    /// Count a connection as failed that was never opened.
+    /// Counts a connection as failed that was never opened.
     TurnAway,
-    /// Send this many bytes more.
+    /// Sends this many more bytes.
     Write(Connection, Bytes),
-    /// Always have data to send.
+    /// Provides an endless supply of data.
     WriteForever(Connection),
-    /// Finish sending; `discard` drops what has not been sent yet.
+    /// Finishes sending.
     Close {
         /// Connection to close.
         connection: Connection,
-        /// Drop unsent data.
+        /// Whether to drop unsent data.
         discard: bool,
     },
-    /// Receive [`Cue::Received`] once at least this many bytes altogether have arrived on this side.
+    /// Requests [`Cue::Received`] once at least this many bytes in total have arrived on this side.
     TellReceived(Connection, Bytes),
-    /// Receive [`Cue::Drained`] once everything written on this side is acknowledged.
+    /// Requests [`Cue::Drained`] once everything written on this side is acknowledged.
     TellDrained(Connection),
     /// From now on this side's stream carries the packets of the flow's tunnel.
     Carry(Connection),
-    /// Receive [`Cue::Due`] then, on this side.
+    /// Requests [`Cue::Due`] at this time, on this side.
     CallAt(Connection, Time),
-    /// Send one datagram of this IP length, numbered by the flow.
+    /// Sends one datagram of this IP length, numbered by the flow.
     Datagram {
         /// IP length.
         bytes: u32,
-        /// Which of several streams in the flow it belongs to, for the packets table.
+        /// Stream of the flow that it belongs to, for the packets table.
         stream: u16,
     },
-    /// Send one datagram with a number already known: a reply.
+    /// Sends one datagram with a given number: a reply.
     Reply {
         /// The number.
         number: u64,
         /// IP length.
         bytes: u32,
     },
-    /// The same from the flow's `to`, whichever side receives the cue.
+    /// The same from the flow's `to` node, whichever side receives the cue.
     ReplyFromServer {
         /// The number.
         number: u64,
         /// IP length.
         bytes: u32,
     },
-    /// Receive [`Cue::Wake`] then, instead of whenever was asked for before.
+    /// Requests [`Cue::Wake`] at this time; replaces an earlier request.
     WakeAt(Time),
-    /// A row for the tables.
+    /// Adds a row to a table.
     Report(Report),
 }
 
-/// What an application measures itself.
+/// A measurement by an application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Report {
     /// An exchange begins on a connection.
     Asked {
         /// Connection of the exchange.
         connection: Connection,
-        /// What kind of exchange.
+        /// Kind of exchange.
         kind: Exchange,
         /// Size of the object.
         bytes: Bytes,
-        /// Turn of the congestion control in use.
+        /// Index of its congestion control.
         turn: u32,
     },
-    /// The exchange under way on a connection is complete.
+    /// The current exchange on a connection is complete.
     Answered(Connection),
-    /// An exchange is complete that was one of several on its connection.
+    /// One of several concurrent exchanges on a connection is complete.
     Served {
         /// Connection of the exchange.
         connection: Connection,
-        /// What kind of exchange.
+        /// Kind of exchange.
         kind: Exchange,
         /// Size of the object.
         bytes: Bytes,
         /// When it began.
         asked: Time,
     },
-    /// The echo request of this number leaves.
+    /// The echo request of this number is sent.
     Pinged(u64),
-    /// Its reply is back.
+    /// The reply to the echo request of this number is back.
     Ponged(u64),
 }
 
@@ -202,25 +202,25 @@ crate::labels! {
     }
 }
 
-/// What an application does in answer to a cue.
+/// The actions of an application in response to a cue.
 #[derive(Clone, Debug, Default)]
 pub struct Actions {
-    /// Actions in the order in which the host takes them.
+    /// Actions in the order in which the host carries them out.
     pub list: Vec<Action>,
 }
 
 impl Actions {
-    /// Ask for something.
+    /// Adds an action.
     pub fn push(&mut self, action: Action) {
         self.list.push(action);
     }
-    /// Leave a row.
+    /// Adds a measurement.
     pub fn report(&mut self, report: Report) {
         self.list.push(Action::Report(report));
     }
 }
 
-/// How an application's bytes travel.
+/// How an application's data is transported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
     /// Over TCP connections; the flow needs a `tcp` section.
@@ -229,38 +229,38 @@ pub enum Transport {
     Udp,
 }
 
-/// What an application's datagrams are.
+/// Kind of an application's datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Datagrams {
-    /// It sends none, or such as mean nothing to others.
+    /// None, or datagrams without meaning for metrics.
     Plain,
     /// Voice: calls whose quality can be judged; RTP on the wire.
     Voice,
     /// Echo requests and replies.
     Echo,
-    /// A game's state updates, which may come too late.
+    /// A game's state updates, which can arrive too late to be useful.
     Updates,
 }
 
-/// What others must know of an application before there is one.
+/// Properties of an application that are known before it is built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Traits {
-    /// What its datagrams are.
+    /// Kind of its datagrams.
     pub datagrams: Datagrams,
-    /// Links send their packets through its connection.
+    /// Whether links send their packets through its connection.
     pub carries_packets: bool,
-    /// It is programs of the machine's, which only a kernel runs.
+    /// Whether it consists of real programs, which need a kernel.
     pub runs_programs: bool,
-    /// Its requests are for segments of a film, which is played meanwhile.
+    /// Whether its requests fetch the segments of a film that is playing.
     pub plays_film: bool,
-    /// Its requests are for the objects of pages.
+    /// Whether its requests fetch the objects of web pages.
     pub loads_pages: bool,
-    /// Its client only asks: what it waits for comes from the other end.
+    /// Whether its client only sends requests, so that the results come from the other end.
     pub only_asks: bool,
 }
 
 impl Traits {
-    /// An application without special properties.
+    /// No special properties.
     pub const NONE: Traits = Traits {
         datagrams: Datagrams::Plain,
         carries_packets: false,
@@ -269,36 +269,36 @@ impl Traits {
         loads_pages: false,
         only_asks: false,
     };
-    /// Calls.
+    /// Traits of phone calls.
     pub const VOICE: Traits = Traits { datagrams: Datagrams::Voice, ..Traits::NONE };
-    /// Echoes.
+    /// Traits of echo requests.
     pub const ECHO: Traits = Traits { datagrams: Datagrams::Echo, ..Traits::NONE };
-    /// A game.
+    /// Traits of a game.
     pub const UPDATES: Traits = Traits { datagrams: Datagrams::Updates, ..Traits::NONE };
-    /// Requests, whose answers are what counts.
+    /// Traits of requests whose responses are measured.
     pub const ASKS: Traits = Traits { only_asks: true, ..Traits::NONE };
-    /// A film.
+    /// Traits of a film.
     pub const FILM: Traits = Traits { plays_film: true, ..Traits::ASKS };
-    /// Pages.
+    /// Traits of web pages.
     pub const PAGES: Traits = Traits { loads_pages: true, ..Traits::ASKS };
-    /// A tunnel's connection.
+    /// Traits of a tunnel's connection.
     pub const CARRIER: Traits = Traits { carries_packets: true, ..Traits::NONE };
-    /// Programs.
+    /// Traits of programs.
     pub const PROGRAMS: Traits = Traits { runs_programs: true, ..Traits::NONE };
 }
 
-/// The table an application leaves rows in, beside those that every flow fills.
+/// The table to which an application adds rows, beyond those for every flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rows {
     /// No rows.
     None,
-    /// `requests`: its users wait for answers.
+    /// `requests`: its users wait for responses.
     Requests,
-    /// `echoes`.
+    /// `echoes`: its echo requests.
     Echoes,
 }
 
-/// A reader that takes its time, for applications that can have one.
+/// Parameter for applications that can have a slow reader.
 const READ_RATE: ParamSpec = ParamSpec::whole(
     "read_rate",
     "bit/s",
@@ -307,43 +307,43 @@ const READ_RATE: ParamSpec = ParamSpec::whole(
     "The receiver reads at this rate, so that its window closes; 0 reads at once.",
 );
 
-/// What [`READ_RATE`] asks of the host.
+/// Read rate for the host from the value of [`READ_RATE`]; `None` if it is zero.
 fn reading(bps: u64) -> Option<Rate> {
     (bps > 0).then(|| Rate::from_bps(bps))
 }
 
-/// What an application needs from its host before it starts.
+/// Requirements of an application on its host.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Needs {
-    /// Delays, one way, between the flow's ends and the network; each connection takes one of them both ways.
+    /// One-way delays between the flow's ends and the network; each connection uses one of them in both directions.
     pub paths: Vec<Duration>,
-    /// Payload of a full segment, at most.
+    /// Limit on the payload of a segment.
     pub segment: Option<u32>,
-    /// Bytes that may be unacknowledged, at most, and buffers large enough for them.
+    /// Limit on unacknowledged bytes; buffers are made large enough for it.
     pub window: Option<Bytes>,
-    /// It reads what has arrived at this rate, and not at once.
+    /// Rate at which it reads what has arrived; `None`: at once.
     pub read_rate: Option<Rate>,
-    /// It wants to see its datagrams, to answer them or to time them.
+    /// Whether it receives its datagrams, to answer or to time them.
     pub datagrams: bool,
-    /// Datagrams from its client are ECN capable (ECT(0)).
+    /// Whether datagrams from its client are ECN-capable (ECT(0)).
     pub ecn: bool,
-    /// It opens many short connections: the congestion table counts their events and does not list them.
+    /// Whether it opens many short connections, so that their congestion events are counted but not listed.
     pub crowd: bool,
-    /// What it offers on average whatever the network does, in bit/s: with the flow's direction, and against it.
+    /// Average load in bit/s that it offers whatever the network's state: in the flow's direction, and in reverse.
     pub load_bps: [f64; 2],
 }
 
 /// An application.
 pub trait Application {
-    /// Something happened at `side`.
+    /// Handles an event at `side`.
     fn step(&mut self, side: Side, cue: Cue, now: Time, actions: &mut Actions);
-    /// How its bytes travel.
+    /// Transport of its data.
     fn transport(&self) -> Transport;
-    /// The table it leaves rows in.
+    /// The table to which it adds rows.
     fn rows(&self) -> Rows {
         Rows::None
     }
-    /// What it needs.
+    /// Its requirements.
     fn needs(&self) -> Needs {
         Needs::default()
     }

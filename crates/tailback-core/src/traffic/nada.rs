@@ -1,4 +1,4 @@
-//! NADA: a media flow whose receiver reports a congestion signal made of delay, losses and marks (RFC 8698).
+//! NADA: a media flow whose receiver reports a congestion signal computed from delay, losses and marks (RFC 8698).
 
 use std::collections::VecDeque;
 
@@ -61,32 +61,32 @@ const PMRREF: f64 = 0.01;
 const DLOSS: f64 = 0.010;
 const DMARK: f64 = 0.002;
 const ALPHA: f64 = 0.1;
-/// ns3-rmcat's bound of the signal. Without one the penalty of a third of all packets lost is 12 s, and its fading alone
-/// multiplies the rate by thousands.
+/// Upper bound on the signal, from ns3-rmcat. Without it, losing a third of all packets has a penalty of 12 s, whose
+/// decay alone multiplies the rate by thousands.
 const XMAX: f64 = 0.5;
-/// Packets of which the smallest delay counts: 120 ms of a megabit.
+/// Number of packets over which the minimum delay is taken: 120 ms at 1 Mbit/s.
 const TAPS: usize = 15;
 /// IPv4 20, UDP 8, RTCP's header and sender 8, the report's name and values 28 (section 5.3).
 const REPORT_BYTES: u32 = 64;
-/// Weights of the last loss intervals, the newest first (RFC 5348 section 5.4).
+/// Weights of the last loss intervals, newest first (RFC 5348 section 5.4).
 const WEIGHTS: [f64; 8] = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
-/// What a report says.
+/// Content of a report.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
-    /// The path is not full: the rate may jump.
+    /// Whether the path is underused, so that the rate may increase fast.
     is_free: bool,
     /// The congestion signal, in seconds.
     signal: f64,
-    /// What arrives, in bit/s.
+    /// Received rate in bit/s.
     received_bps: f64,
-    /// When the packet that it answers was sent.
+    /// Send time of the packet that triggered it.
     sent: Time,
 }
 
-/// A media flow by NADA.
+/// A media flow with NADA.
 pub type Media = MediaFlow<Nada>;
 
-/// The sender's rate and the receiver's signal.
+/// State of the sender's rate and of the receiver's signal.
 #[derive(Clone, Debug)]
 pub struct Nada {
     min_bps: f64,
@@ -151,13 +151,13 @@ impl RateControl for Nada {
 }
 
 impl Nada {
-    /// Equations 3 and 4.
+    /// Accelerated ramp-up (equations 3 and 4).
     fn jumped(&self, report: &Report, rtt: f64) -> f64 {
         let gamma = GAMMA_MAX.min(QBOUND / (rtt + DELTA.as_secs_f64() + DFILT));
         self.rate_bps.max((1.0 + gamma) * report.received_bps)
     }
 
-    /// Equations 5 to 7.
+    /// Gradual update (equations 5 to 7).
     fn adjusted(&self, signal: f64, delta: f64) -> f64 {
         let offset = signal - self.priority * XREF * self.max_bps / self.rate_bps;
         let change = signal - self.signal;
@@ -165,19 +165,20 @@ impl Nada {
     }
 }
 
-/// What the receiver knows.
+/// State of the receiver.
 #[derive(Clone, Debug, Default)]
 struct Receiver {
-    /// Of the last 500 ms, with the delay of each.
+    /// Packets of the last 500 ms, with the delay of each.
     recent: VecDeque<(Arrival, f64)>,
-    /// The number after the highest one that left `recent`, or the first one.
+    /// One more than the highest number removed from `recent`, or the first number.
     oldest: u64,
-    /// The number after the highest that arrived.
+    /// One more than the highest number that has arrived.
     expected: Option<u64>,
     base_delay: f64,
     loss: f64,
     marks: f64,
-    /// Packets since the last loss, and between those before, the newest first; the oldest since the first packet.
+    /// Packets since the last loss, then between earlier losses, newest first; the oldest interval starts at the first
+    /// packet.
     intervals: VecDeque<u64>,
     /// When the next report is due.
     due: Time,
@@ -208,7 +209,7 @@ impl Receiver {
         Some(self.report(packet.at, packet.sent))
     }
 
-    /// A gap begins a new interval, as in ns3-rmcat: RFC 5348 would take the losses of an RTT together.
+    /// A gap begins a new interval, as in ns3-rmcat; RFC 5348 would combine the losses of one RTT.
     fn count_interval(&mut self, expected: u64, number: u64) {
         if number > expected {
             self.intervals.push_front(1);
@@ -226,7 +227,7 @@ impl Receiver {
         let marked = delays.clone().filter(|(packet, _)| packet.is_marked).count() as f64;
         self.loss += ALPHA * (lost / (lost + received) - self.loss);
         self.marks += ALPHA * (marked / received - self.marks);
-        // The first one's bytes came before the time that is counted.
+        // The first packet's bytes came before the interval that is counted.
         let bytes: f64 = delays.clone().skip(1).map(|(packet, _)| f64::from(packet.bytes)).sum();
         let span = now.since(first.at).as_secs_f64();
         let is_free = lost == 0.0 && delays.clone().all(|(_, delay)| delay - self.base_delay < QEPS);
@@ -238,8 +239,8 @@ impl Receiver {
         Report { is_free, signal: signal.min(XMAX), received_bps, sent }
     }
 
-    /// Equation 1: beside senders that fill the queue until it overflows, a long delay counts less, for seven mean loss
-    /// intervals after a loss; over one more it counts fully again.
+    /// Equation 1: when competing with senders that fill the queue until it overflows, a long delay counts less, for
+    /// seven mean loss intervals after a loss. During one more interval it returns to full weight.
     fn warped(&self, delay: f64) -> f64 {
         if delay < QTH || self.intervals.len() < 2 {
             return delay;
@@ -250,7 +251,7 @@ impl Receiver {
         full * delay + (1.0 - full) * warped
     }
 
-    /// RFC 5348 section 5.4: of the intervals that ended, or with the one under way, if that makes it longer.
+    /// RFC 5348 section 5.4: mean over the completed intervals, or including the current one if that is longer.
     fn mean_interval(&self) -> f64 {
         let ended = self.intervals.len() - 1;
         let weighed = |skip: usize| -> f64 {

@@ -1,4 +1,4 @@
-//! PackMime-HTTP: when web sessions begin, and how large their requests and responses are.
+//! PackMime-HTTP: start times of web sessions, and the sizes of their requests and responses.
 //!
 //! Law, at r sessions a second (logistic λ(z) = eᶻ/(1 + eᶻ)):
 //! - gaps are Weibull with shape λ(0.352 + 0.388·log₂ r) and mean 1/r, correlated through a Gaussian series of
@@ -12,9 +12,9 @@
 //! Source: Cao, Cleveland, Gao, Jeffay, Smith, Weigle, "Stochastic models for generating synthetic HTTP source
 //! traffic", INFOCOM 2004, with the parameters of the authors' generator for ns-2.
 //!
-//! Differs from the source: the fitted size curves are thinned to the knots that hold them within 1 B or 2 % (mean
-//! sizes move by 0.3 % at most). Memory reaches 256 lags back instead of 1000 and 5000. One exchange a connection (no
-//! persistent connections), as the source's default.
+//! Differs from the source: the fitted size curves are reduced to the knots that keep them within 1 B or 2 % (mean
+//! sizes change by at most 0.3 %). Memory covers 256 lags instead of 1000 and 5000. Each connection has one exchange
+//! (no persistent connections), the source's default.
 
 use super::draws::{Curve, LongMemory, ln_gamma, logistic, normal_upper, weibull, weibull_exceeded_by};
 use crate::math;
@@ -44,7 +44,7 @@ const VALIDATION: Curve = Curve(&[
     (0.9596, 268.49),
     (1.0000, 272.23),
 ]);
-/// log₂ of a download's bytes, by log₂ of the probability that it is larger.
+/// log₂ of a download's bytes, as a function of log₂ of the probability that it is larger.
 const DOWNLOAD: Curve = Curve(&[
     (-18.179, 25.877),
     (-5.694, 15.739),
@@ -65,7 +65,7 @@ const DOWNLOAD: Curve = Curve(&[
     (-0.369, 9.289),
     (-0.002, 8.108),
 ]);
-/// Bytes of the smaller half of the requests, by probability within it.
+/// Bytes of the smaller half of the requests, as a function of the probability within that half.
 const SMALL_REQUEST: Curve = Curve(&[
     (0.0000, 50.98),
     (0.0101, 93.82),
@@ -85,7 +85,7 @@ const SMALL_REQUEST: Curve = Curve(&[
     (0.5657, 360.71),
     (1.0000, 421.79),
 ]);
-/// log₂ of the bytes of the larger half, by log₂ of the probability within it that it is larger.
+/// log₂ of the bytes of the larger half, as a function of log₂ of the probability, within it, that it is larger.
 const LARGE_REQUEST: Curve = Curve(&[
     (-17.779, 19.758),
     (-3.598, 10.209),
@@ -96,9 +96,9 @@ const LARGE_REQUEST: Curve = Curve(&[
     (-0.547, 8.827),
     (-0.008, 8.728),
 ]);
-/// Largest objects the model makes, 1 TB: the tail's index allows any.
+/// Limit on the size of objects, 1 TB: the tail's index sets none.
 const LARGEST_LOG2: f64 = 40.0;
-/// Longest time a server thinks.
+/// Limit on the server's processing time.
 const SLOWEST_S: f64 = 0.1;
 
 fn bytes_of(log2: f64) -> f64 {
@@ -113,8 +113,8 @@ fn large_request(upper: f64) -> f64 {
     bytes_of(LARGE_REQUEST.at(math::log2(upper)))
 }
 
-/// Mean of min(size, cap) over a curve given by its upper probability: the integral in log₂ p, by the midpoint
-/// rule down to probabilities of 2⁻⁵³, beyond which no draw goes.
+/// Mean of min(size, cap) for a curve over its upper-tail probability: integrates in log₂ p by the midpoint rule, down
+/// to 2⁻⁵³, the smallest probability that a draw can have.
 fn mean_below(size: fn(f64) -> f64, cap: f64) -> f64 {
     const STEP: f64 = 0.01;
     let steps = (53.0 / STEP) as u32;
@@ -130,18 +130,18 @@ fn mean_run(shape: f64, scale: f64) -> f64 {
     (0..).map(|n| math::exp(-math::powf(f64::from(n) / scale, shape))).take_while(|tail| *tail > 1e-12).sum()
 }
 
-/// One session's draw.
+/// A drawn session.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Session {
     /// Request payload, at least 1.
     pub request: Bytes,
     /// Response payload.
     pub response: Bytes,
-    /// How long the server thinks.
+    /// Server's processing time.
     pub thinks: Duration,
 }
 
-/// The source of sessions.
+/// Generates sessions.
 #[derive(Clone, Debug)]
 pub struct PackMime {
     gap_shape: f64,
@@ -152,7 +152,7 @@ pub struct PackMime {
     // None: independent draws.
     memory: Option<Box<[LongMemory; 2]>>,
     cap: f64,
-    // Each quantity has a stream of its own, so that a change of one model leaves the others' draws alone.
+    // Each quantity has its own stream, so that a change of one model does not affect the others' draws.
     gaps: Stream,
     requests: Stream,
     responses: Stream,
@@ -166,7 +166,7 @@ fn run_shapes(octaves: f64) -> [f64; 2] {
 }
 
 impl PackMime {
-    /// Sessions at `rate` a second; responses cut to `cap` bytes.
+    /// Generates `rate` sessions per second; responses are cut to `cap` bytes.
     pub fn new(rate: f64, is_correlated: bool, cap: Option<Bytes>, seed: u64) -> Self {
         let octaves = math::log2(rate);
         let gap_shape = logistic(0.352 + 0.388 * octaves);
@@ -206,7 +206,7 @@ impl PackMime {
         (request, share * mean_below(download, cap) + (1.0 - share) * small)
     }
 
-    /// The time from one session's beginning to the next one's.
+    /// Draws the time until the next session begins.
     pub fn gap(&mut self) -> Duration {
         let upper = match &mut self.memory {
             Some(memory) => normal_upper(memory[0].draw(&mut self.gaps)).max(f64::MIN_POSITIVE),
@@ -215,7 +215,7 @@ impl PackMime {
         Duration::from_secs_f64(weibull_exceeded_by(upper, self.gap_shape, self.gap_scale))
     }
 
-    /// The next session.
+    /// Draws the next session.
     pub fn session(&mut self) -> Session {
         Session { request: self.request(), response: self.response(), thinks: self.thinks() }
     }

@@ -1,4 +1,4 @@
-//! Pages in a browser: objects that depend on one another, fetched from their hosts.
+//! Web pages in a browser: interdependent objects, fetched from several hosts.
 
 use std::collections::VecDeque;
 
@@ -53,28 +53,28 @@ const CARD: Card = Card {
     ],
 };
 
-/// A page of one object, for a flow without a page.
+/// A page with a single object, the default.
 const ONE_DOCUMENT: &str = "0 30000 400 50 0 -";
 const MOST_CONNECTIONS: usize = 6;
 const HELLO: Bytes = 517;
 const CERTIFICATE: Bytes = 3000;
 
-/// What a page consists of.
+/// An object of a page.
 #[derive(Clone, Debug)]
 struct Object {
     host: usize,
     bytes: Bytes,
     request: Bytes,
-    /// What the server takes to answer.
+    /// Server's processing time.
     server: Duration,
-    /// From the arrival of what it depends on to its request.
+    /// Delay of its request after the last object that it depends on has arrived.
     delay: Duration,
     waiting: Vec<usize>,
-    /// Objects that it depends on.
+    /// Number of objects that it depends on.
     depends: u32,
 }
 
-/// The objects in a text, or what is wrong with which of them.
+/// Parses the objects in `text`; an error names the object and the problem.
 fn parsed(text: &str) -> Result<Vec<Object>, (String, &'static str)> {
     const FIX: &str =
         "Write \"HOST BYTES REQUEST_BYTES SERVER_MS DELAY_MS AFTER\", for example \"0 30000 400 50 0 -\"";
@@ -124,39 +124,39 @@ fn parsed(text: &str) -> Result<Vec<Object>, (String, &'static str)> {
     if objects.is_empty() { Err(("there is no object".into(), FIX)) } else { Ok(objects) }
 }
 
-/// A connection, at both of its ends.
+/// State of a connection at both of its ends.
 #[derive(Clone, Debug)]
 struct Link {
     host: usize,
     is_open: bool,
     is_closed: bool,
     has_certificate: bool,
-    /// Requests on their way, with the bytes at the server when each is there; bytes asked so far.
+    /// Requests on their way, each with the stream offset at which it is complete; total request bytes so far.
     asked: VecDeque<(usize, Bytes)>,
     asked_bytes: Bytes,
-    /// What the server thinks about, and until when.
+    /// Objects that the server is processing, and until when.
     thinking: Vec<(Time, usize)>,
-    /// Responses on their way, with the bytes at the client when each is there; bytes answered so far.
+    /// Responses on their way, each with the stream offset at which it is complete; total response bytes so far.
     answered: VecDeque<(usize, Bytes)>,
     answered_bytes: Bytes,
-    /// Bytes of the responses that have arrived.
+    /// Bytes of the complete responses.
     arrived: Bytes,
-    /// Objects asked for that are not there.
+    /// Objects requested and not yet received.
     under_way: Vec<usize>,
 }
 
-/// A load under way.
+/// State of a page load.
 #[derive(Clone, Debug, Default)]
 struct Load {
-    /// The connection whose row is that of the load.
+    /// The connection whose row in the requests table is that of the load.
     first: Connection,
     left: usize,
-    /// Of each object: how many it still waits for; when it was asked for.
+    /// For each object: how many objects it still waits for, and when it was requested.
     waits: Vec<u32>,
     asked: Vec<Time>,
-    /// Objects that are due at a time.
+    /// Objects to request, and when.
     due: Vec<(Time, usize)>,
-    /// Of each host: its connections, and objects without one.
+    /// For each host: its connections, and the objects without a connection.
     connections: Vec<Vec<Connection>>,
     queued: Vec<VecDeque<usize>>,
 }
@@ -226,7 +226,7 @@ impl Page {
         load.due = roots.map(|(number, object)| (now + object.delay, number)).collect();
         let root = load.due.iter().min().map_or(0, |(_, number)| *number);
         self.load = Some(load);
-        // The load's row stands at its first connection.
+        // The load's row belongs to its first connection.
         let first = self.open(self.objects[root].host, actions);
         self.load.as_mut().expect("it has begun").first = first;
         let bytes = self.bytes;
@@ -254,7 +254,7 @@ impl Page {
         connection
     }
 
-    /// Objects that are due find a connection, wait for one, or have one opened.
+    /// Requests the objects that are due: on a free connection or a new one; otherwise they wait.
     fn ask(&mut self, now: Time, actions: &mut Actions) {
         let Some(load) = &mut self.load else { return };
         load.due.sort_unstable();
@@ -296,7 +296,7 @@ impl Page {
         }
     }
 
-    /// A connection is there; with TLS its handshake comes first.
+    /// A connection is established; with TLS its handshake follows.
     fn on_established(&mut self, connection: Connection, now: Time, actions: &mut Actions) {
         let Some(link) = self.links.get_mut(connection).filter(|link| !link.is_closed) else { return };
         if self.tls {
@@ -309,7 +309,7 @@ impl Page {
         self.dispatch(host, now, actions);
     }
 
-    /// Bytes have arrived at the browser.
+    /// Response bytes have arrived at the browser.
     fn on_response(&mut self, connection: Connection, bytes: Bytes, now: Time, actions: &mut Actions) {
         let Some(link) = self.links.get_mut(connection).filter(|link| !link.is_closed) else { return };
         link.is_open = true;
@@ -355,7 +355,7 @@ impl Page {
         }
     }
 
-    /// The load is over, whether all is there or not.
+    /// Ends the load, whether or not it is complete.
     fn close(&mut self, discard: bool, actions: &mut Actions) {
         let Some(load) = self.load.take() else { return };
         for connection in load.connections.into_iter().flatten() {
@@ -366,7 +366,7 @@ impl Page {
         }
     }
 
-    /// Bytes have arrived at a server: requests that are whole are thought about.
+    /// Request bytes have arrived at a server: begins to process complete requests.
     fn on_request(&mut self, connection: Connection, bytes: Bytes, now: Time, actions: &mut Actions) {
         let Some(link) = self.links.get_mut(connection) else { return };
         if self.tls && !link.has_certificate && bytes >= HELLO {
@@ -384,7 +384,7 @@ impl Page {
         self.answer(connection, now, actions);
     }
 
-    /// Answers that are due, in their order.
+    /// Sends the responses that are due, in order.
     fn answer(&mut self, connection: Connection, now: Time, actions: &mut Actions) {
         let Some(link) = self.links.get_mut(connection) else { return };
         link.thinking.sort_unstable();
@@ -403,7 +403,7 @@ impl Page {
     }
 }
 
-/// What the browser waits for: the end of the first response on its way, or the least that can be one.
+/// Requests a cue for the end of the first response on its way, or for the smallest possible response.
 fn listening(connection: Connection, link: &Link, objects: &[Object]) -> Action {
     let least = link.under_way.iter().map(|number| objects[*number].bytes).min().unwrap_or(1);
     let end = link.answered.front().map_or(link.arrived + least, |(_, end)| *end);

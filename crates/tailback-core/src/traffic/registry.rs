@@ -7,15 +7,15 @@ use crate::params::{Card, Checked, unknown_name};
 use crate::scenario::{Params, ScenarioError};
 use crate::time::Time;
 
-/// What a row needs beyond [`Application`]: its card, and how to make one from checked parameters.
+/// Requirements of a row beyond [`Application`]: its card, and a constructor from checked parameters.
 pub trait Registered: Application + Sized {
     /// The card; its name is the registry name.
     const CARD: Card;
-    /// What users call it: in a menu beside others, and in a picture.
+    /// Name for display, in menus and figures.
     const PLAIN: &'static str;
-    /// What others must know of it before there is one.
+    /// Properties that are known before the application is built.
     const TRAITS: Traits = Traits::NONE;
-    /// A fresh application. `seed` belongs to this flow alone.
+    /// Builds a new application. `seed` is for this flow alone.
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError>;
 }
 
@@ -96,19 +96,19 @@ pub fn cards() -> &'static [Card] {
     CARDS
 }
 
-/// What others must know of the application called `name`; nothing, if there is none.
+/// Traits of the application called `name`; [`Traits::NONE`] if there is none.
 pub fn traits(name: &str) -> Traits {
     let rows = CARDS.iter().zip(TRAITS).chain([(&exec::CARD, &exec::TRAITS)]);
     rows.into_iter().find(|(card, _)| card.name == name).map_or(Traits::NONE, |(_, traits)| *traits)
 }
 
-/// What users call the application of this name; the name itself, if there is none.
+/// Display name of an application; `name` itself if there is none.
 pub fn plain(name: &str) -> &str {
     let rows = CARDS.iter().zip(PLAIN).chain([(&exec::CARD, &exec::PLAIN)]);
     rows.into_iter().find(|(card, _)| card.name == name).map_or(name, |(_, plain)| plain)
 }
 
-/// The application called `name`, described at `field_path` (such as `flows[0].app`).
+/// Builds the application called `name`, described at `field_path` (such as `flows[0].app`).
 pub fn build(name: &str, params: &Params, field_path: impl Display, seed: u64) -> Result<App, ScenarioError> {
     if traits(name).runs_programs {
         return Err(exec::refusal(&field_path.to_string()));
@@ -117,13 +117,13 @@ pub fn build(name: &str, params: &Params, field_path: impl Display, seed: u64) -
         let known: Vec<&str> = CARDS.iter().map(|card| card.name).collect();
         return Err(unknown_name("application", name, &format!("{field_path}.kind"), &known));
     };
-    // Written out where something is wrong: there may be a hundred thousand flows.
+    // The path is formatted only for an error: there may be a hundred thousand flows.
     Checked::new(&CARDS[row], params, "params")
         .and_then(|given| construct(row, &given, seed))
         .map_err(|error| error.within(field_path))
 }
 
-/// A number among an application's parameters, given or by its card; NaN if it has none of that name.
+/// A numeric parameter of an application, given or default; NaN if it has none of that name.
 pub fn number(name: &str, params: &Params, param: &str) -> f64 {
     let Some(card) = CARDS.iter().find(|card| card.name == name) else { return f64::NAN };
     if card.param(param).is_none() {
@@ -132,7 +132,7 @@ pub fn number(name: &str, params: &Params, param: &str) -> f64 {
     Checked::new(card, params, "params").map_or(f64::NAN, |given| given.number(param))
 }
 
-/// One application of each row, with its defaults: what a row does that its card does not say.
+/// One application per row with its defaults, to read properties that are not on its card.
 pub fn samples() -> impl Iterator<Item = (&'static Card, App)> {
     CARDS.iter().map(|card| {
         let app = build(card.name, &Params::new(), "", 0).expect("an application runs with its defaults");

@@ -1,4 +1,4 @@
-//! Requests and responses on one open connection, as remote procedure calls make them.
+//! Requests and responses on one open connection, like remote procedure calls.
 
 use super::registry::Registered;
 use super::slots::Slots;
@@ -28,7 +28,7 @@ const CARD: Card = Card {
     ],
 };
 
-/// A client and a server that talk in turns.
+/// A client and a server that alternate.
 #[derive(Clone, Debug)]
 pub struct RequestResponse {
     request: Bytes,

@@ -1,4 +1,4 @@
-//! Probes of a responsiveness test: short secure fetches on connections of their own.
+//! Probes of a responsiveness test: short HTTPS fetches, each on a connection of its own.
 
 use super::registry::Registered;
 use super::slots::Slots;
@@ -38,7 +38,7 @@ const CARD: Card = Card {
     ],
 };
 
-/// How far a probe has come.
+/// Stage of a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     Handshake,
@@ -86,7 +86,7 @@ impl RpmProbe {
         actions.report(Report::Asked { connection, kind: Exchange::Handshake, bytes: 0, turn: 0 });
     }
 
-    /// The next step of a probe, now that the last one is answered.
+    /// Begins the next step of a probe after a response.
     fn advance(&mut self, connection: Connection, actions: &mut Actions) {
         let before = if self.tls { [self.hello, self.certificate] } else { [0, 0] };
         let tls = self.tls;

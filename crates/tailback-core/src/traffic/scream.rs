@@ -1,4 +1,4 @@
-//! SCReAM: a media flow that reports clock, by a window that follows the queueing delay (RFC 8298).
+//! SCReAM: a self-clocked media flow whose window follows the queueing delay (RFC 8298).
 
 mod flight;
 mod rate;
@@ -64,15 +64,15 @@ const CARD: Card = Card {
     ],
 };
 
-/// The shortest time between two discards.
+/// Minimum time between two discards.
 const DISCARD_INTERVAL: Duration = Duration::from_ms(250);
-/// A sender that neither sends nor hears anything for this long sends one packet.
+/// After this time without sending or receiving, the sender sends one packet.
 const STALL: Duration = Duration::from_ms(1_000);
 
-/// A media flow by SCReAM.
+/// A media flow with SCReAM.
 pub type MediaScream = MediaFlow<Scream>;
 
-/// What the sender and the receiver know.
+/// State of the sender and of the receiver.
 #[derive(Clone, Debug)]
 pub struct Scream {
     ecn: bool,
@@ -82,7 +82,7 @@ pub struct Scream {
     window: Window,
     media: MediaRate,
     marked: u64,
-    /// When the next packet may leave by the pace, and when one leaves although the window is full.
+    /// When pacing allows the next packet, and when a packet may leave despite a full window.
     paced: Time,
     stalled: Time,
     receiver: Receiver,

@@ -1,6 +1,6 @@
-//! Dense numbers with something behind each: what an application remembers of its connections.
+//! Values with dense numbers, for the state that an application keeps per connection.
 
-/// Values by number; a number given back is the next one given out.
+/// Values by number; the most recently released number is assigned next.
 #[derive(Clone, Debug)]
 pub struct Slots<T> {
     held: Vec<Option<T>>,
@@ -14,7 +14,7 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Keep a value; returns its number.
+    /// Stores a value; returns its number.
     pub fn keep(&mut self, value: T) -> u32 {
         match self.free.pop() {
             Some(number) => {
@@ -27,11 +27,11 @@ impl<T> Slots<T> {
             }
         }
     }
-    /// The value of a number, if it is kept.
+    /// The value of a number, if there is one.
     pub fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         self.held.get_mut(number as usize)?.as_mut()
     }
-    /// Give a number back.
+    /// Releases a number.
     pub fn release(&mut self, number: u32) -> Option<T> {
         let value = self.held.get_mut(number as usize)?.take();
         if value.is_some() {
@@ -39,11 +39,11 @@ impl<T> Slots<T> {
         }
         value
     }
-    /// How many are kept.
+    /// Number of stored values.
     pub fn len(&self) -> usize {
         self.held.len() - self.free.len()
     }
-    /// Is none kept?
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -111,7 +111,7 @@ impl Application for Transfers {
                 }
             }
             (Side::Server, Cue::PeerFinished(connection)) => {
-                // The close follows the last byte, and is all there is of an empty file.
+                // The close follows the last byte; an empty file consists only of the close.
                 self.finish(connection, true, now, actions);
                 actions.push(Action::Close { connection, discard: false });
             }

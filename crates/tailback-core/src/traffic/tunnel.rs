@@ -1,4 +1,4 @@
-//! The outer connection of a tunnel: links whose medium is `tunnel` put their packets into its stream.
+//! The outer connection of a tunnel: links with the medium `tunnel` send their packets in its stream.
 
 use super::registry::Registered;
 use super::{Action, Actions, Application, Connection, Cue, Opening, Side, Traits, Transport};
@@ -29,7 +29,7 @@ const CARD: Card = Card {
 pub struct Tunnel {
     retry: Duration,
     is_wanted: bool,
-    /// The connection has a number that is not free yet.
+    /// Whether the connection's number is still in use.
     is_taken: bool,
     has_failed: bool,
 }

@@ -49,7 +49,7 @@ impl UdpCbr {
         if self.start == Time::NEVER {
             return Time::NEVER;
         }
-        // From the start each time, so that roundings do not add up.
+        // Computed from the start, so that rounding errors do not accumulate.
         let bits = u128::from(self.sent) * u128::from(self.packet_bytes) * 8;
         self.start + Duration::from_ps((bits * PS_PER_SECOND / u128::from(self.rate_bps)) as u64)
     }

@@ -1,4 +1,4 @@
-//! A film by HTTP: segments at several bitrates, of which the player chooses one after another.
+//! Video streaming over HTTP: segments at several bitrates, from which the player chooses one after another.
 
 use super::registry::Registered;
 use super::slots::Slots;
@@ -63,27 +63,27 @@ const CARD: Card = Card {
 
 /// Netflix's fixed ladder, kbit/s.
 const NETFLIX: &[u64] = &[235, 375, 560, 750, 1050, 1750, 2350, 3000, 4300, 5800];
-/// Its rungs of standard definition.
+/// Netflix's standard-definition bitrates.
 const SD: &[u64] = &[235, 375, 560, 750, 1050, 1750];
 
-/// Seconds of film that wait to be played, and how long the picture stood still.
+/// Playback buffer in seconds, and startup and stall times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Playback {
     start_after_s: f64,
     buffered_s: f64,
     is_playing: bool,
     at_s: f64,
-    /// From the first request until it first played; NaN before.
+    /// Time from the first request until playback began; NaN before.
     pub startup_s: f64,
-    /// Time stood still since.
+    /// Total stall time since then.
     pub stalled_s: f64,
-    /// How often it stood still.
+    /// Number of stalls.
     pub stalls: u64,
     began_s: f64,
 }
 
 impl Playback {
-    /// A player that asks for its first segment now.
+    /// A player that requests its first segment now.
     pub fn new(start_after_s: f64, now_s: f64) -> Self {
         Playback {
             start_after_s,
@@ -97,7 +97,7 @@ impl Playback {
         }
     }
 
-    /// Play until now; seconds still buffered.
+    /// Plays until `now_s`; returns the seconds still buffered.
     pub fn until(&mut self, now_s: f64) -> f64 {
         let mut passed = now_s - self.at_s;
         self.at_s = now_s;
@@ -105,7 +105,7 @@ impl Playback {
             let played = passed.min(self.buffered_s);
             self.buffered_s -= played;
             passed -= played;
-            // Roundings of a picosecond are no standstill.
+            // A rounding error of a picosecond is not a stall.
             if passed > 1e-9 {
                 self.is_playing = false;
                 self.stalls += 1;
@@ -117,7 +117,7 @@ impl Playback {
         self.buffered_s
     }
 
-    /// A segment of this length has arrived; seconds buffered with it.
+    /// A segment of this length has arrived; returns the seconds buffered.
     pub fn arrived(&mut self, now_s: f64, segment_s: f64) -> f64 {
         self.until(now_s);
         self.buffered_s += segment_s;
@@ -131,12 +131,12 @@ impl Playback {
     }
 }
 
-/// How the next rung is chosen.
+/// Bitrate selection.
 #[derive(Clone, Debug)]
 enum Control {
-    /// By the buffer.
+    /// By the buffer level.
     Bba { reservoir_s: f64, cushion_s: f64 },
-    /// By the rates of the last segments, bit/s.
+    /// By the throughput of the last segments, in bit/s.
     Rate { safety: f64, samples: usize, recent: Vec<f64> },
 }
 
@@ -155,7 +155,7 @@ pub struct Video {
     rung: usize,
     asked: Time,
     requests: u64,
-    // Of the segments asked for so far, altogether.
+    // Total bytes of the segments requested so far.
     bytes: Bytes,
 }
 
@@ -203,7 +203,7 @@ impl Registered for Video {
 }
 
 impl Control {
-    /// The next segment's rung, given the last one's and the seconds buffered.
+    /// Bitrate index of the next segment, given the previous index and the buffered seconds.
     fn next(&self, ladder: &[f64], rung: usize, buffered_s: f64) -> usize {
         let last = ladder.len() - 1;
         match self {
@@ -263,7 +263,7 @@ impl Video {
         let took_s = now.since(self.asked).as_secs_f64();
         self.control.measured(8.0 * self.segment_bytes() as f64 / took_s.max(1e-9));
         let buffered_s = self.playback.arrived(now.as_secs_f64(), self.segment.as_secs_f64());
-        // Room for a whole segment: what is played makes it.
+        // The buffer must have room for a whole segment; playback makes that room.
         let wait_s = buffered_s + self.segment.as_secs_f64() - self.buffer_s;
         if wait_s > 0.0 {
             actions.push(Action::CallAt(connection, now + Duration::from_secs_f64(wait_s)));

@@ -1,4 +1,4 @@
-//! Phone calls: constant-rate datagrams, one way, numbered.
+//! Phone calls: numbered one-way datagrams at a constant rate.
 
 use super::registry::Registered;
 use super::{Action, Actions, Application, Cue, Needs, Side, Traits, Transport};
@@ -23,7 +23,7 @@ const CARD: Card = Card {
     ],
 };
 
-/// How many calls a flow may carry.
+/// Parameter: number of calls in the flow.
 pub(super) const CALLS: ParamSpec =
     ParamSpec::whole("calls", "", 1, (1, 10_000), "Calls side by side, each a stream of its own.");
 
@@ -32,9 +32,9 @@ pub(super) const CALLS: ParamSpec =
 pub struct Voip {
     interval: Duration,
     packet_bytes: u32,
-    // When in the interval each call sends, in order of time, and the call's number.
+    // When each call sends within the interval, in order of time, with the call's number.
     phases: Vec<(Duration, u16)>,
-    // The next packet: when its interval began, and whose turn it is.
+    // The next packet: start of its interval, and index of its call.
     began: Time,
     turn: usize,
 }

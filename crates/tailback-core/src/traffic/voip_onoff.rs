@@ -30,17 +30,17 @@ const CARD: Card = Card {
     ],
 };
 
-/// Calls that fall silent.
+/// Calls with silence suppression.
 #[derive(Clone, Debug)]
 pub struct VoipOnOff {
     interval: Duration,
     packet_bytes: u32,
     burst_packets: f64,
     pause_s: f64,
-    // What each call still has to send of its burst.
+    // Packets left in each call's burst.
     left: Vec<u64>,
     next: BinaryHeap<Reverse<(Time, u16)>>,
-    // One stream a call, so that their number disturbs none.
+    // One stream per call, so that the number of calls does not affect their draws.
     streams: Vec<Stream>,
 }
 
@@ -66,7 +66,7 @@ impl Registered for VoipOnOff {
 }
 
 impl VoipOnOff {
-    /// How long after its last packet a call sends the next.
+    /// Time from a call's last packet to its next.
     fn gap(&mut self, call: u16) -> Duration {
         let (left, stream) = (&mut self.left[usize::from(call)], &mut self.streams[usize::from(call)]);
         let mut gap = self.interval;

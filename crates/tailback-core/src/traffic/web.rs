@@ -1,4 +1,4 @@
-//! Web background: sessions that begin whatever the network does, each a connection with one request and one
+//! Web background: sessions that start independently of the network's state, each a connection with one request and one
 //! response.
 
 use super::packmime::{PackMime, Session};
@@ -41,7 +41,7 @@ const CARD: Card = Card {
     ],
 };
 
-/// What is known of a session under way.
+/// State of a session.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
     session: Session,
@@ -146,7 +146,7 @@ impl Application for Web {
             (Side::Server, Cue::Due(connection)) => return self.respond(connection, actions),
             (Side::Client, Cue::Received(connection, _)) => return self.answered(connection, actions),
             (Side::Client, Cue::PeerFinished(connection)) => {
-                // Of an empty response the end is all there is to see.
+                // For an empty response, the end of the stream is the only sign.
                 self.answered(connection, actions);
                 return actions.push(Action::Close { connection, discard: false });
             }

@@ -1,4 +1,4 @@
-//! Web probe: one client that fetches objects of doubling size, one after another, and times each.
+//! Web probe: a client that fetches objects of doubling size one after another and times each.
 
 use super::registry::Registered;
 use super::slots::Slots;
@@ -89,7 +89,7 @@ impl WebProbe {
             if is_answered {
                 actions.report(Report::Answered(connection));
             }
-            // Through the schedule even without a gap, so that a refusal cannot recurse.
+            // Goes through the schedule even without a gap, so that a refused connection cannot cause recursion.
             actions.push(Action::WakeAt(now + self.gap));
         }
     }
@@ -117,7 +117,7 @@ impl Application for WebProbe {
             }
             (Side::Client, Cue::Received(connection, _)) => self.finish(connection, true, now, actions),
             (Side::Client, Cue::PeerFinished(connection)) => {
-                // Of an empty object the end is all there is to see.
+                // For an empty object, the end of the stream is the only sign.
                 self.finish(connection, true, now, actions);
                 actions.push(Action::Close { connection, discard: false });
             }

@@ -1,4 +1,4 @@
-//! GCC's probes: short bursts at a multiple of the rate, which find what the path can carry.
+//! GCC's bandwidth probes: short bursts at a multiple of the rate, which measure what the path can carry.
 
 use std::collections::VecDeque;
 
@@ -6,26 +6,26 @@ use super::super::media::Arrival;
 use super::trend::ms;
 use crate::time::{Duration, Time};
 
-// probe_controller: what is probed, and how far.
+// probe_controller: rates of the probes, and their limits.
 const FIRST_SCALES: [f64; 2] = [3.0, 6.0];
 const FURTHER_SCALE: f64 = 2.0;
 const FURTHER_THRESHOLD: f64 = 0.7;
 const PATIENCE: Duration = Duration::from_ms(1_000);
-// bitrate_prober: how long a burst is, and its packets.
+// bitrate_prober: length of a burst and size of its packets.
 const LEAST_PACKETS: u32 = 5;
 const LEAST_SECONDS: f64 = 0.015;
-/// Padding fills two of the shortest intervals between probes, of a millisecond each.
+/// Padding covers two of the shortest intervals between probes, of 1 ms each.
 const PADDING_SECONDS: f64 = 0.002;
-/// A packet of less does not begin a burst.
+/// Smallest packet that may begin a burst.
 const LEAST_BEGIN: u32 = 200;
-// probe_bitrate_estimator: what counts, and what it means.
+// probe_bitrate_estimator: which results count, and how they are evaluated.
 const ENOUGH: f64 = 0.8;
 const LONGEST_MS: f64 = 1_000.0;
 const MOST_RATIO: f64 = 2.0;
 const UNSATURATED: f64 = 0.9;
 const UTILIZATION: f64 = 0.95;
 
-/// A burst: what of it has left, and what has arrived.
+/// A burst: counts of what was sent and of what has arrived.
 #[derive(Clone, Debug)]
 struct Burst {
     bps: f64,
@@ -33,7 +33,7 @@ struct Burst {
     first: u64,
     sent: u32,
     sent_bytes: u32,
-    /// First and last departure and arrival, with the size of the last to leave and of the first to arrive.
+    /// First and last departure, with the size of the last packet; first and last arrival, with the size of the first.
     left: Option<(Time, Time, u32)>,
     came: Option<(Time, Time, u32)>,
     arrived: u32,
@@ -63,12 +63,12 @@ impl Burst {
         self.sent >= LEAST_PACKETS && f64::from(self.sent_bytes) >= self.least_bytes()
     }
 
-    /// When the next packet leaves, that the bytes since the start are the rate.
+    /// When the next packet leaves, so that the bytes since the start match the rate.
     fn next(&self) -> Time {
         self.started + Duration::from_secs_f64(8.0 * f64::from(self.sent_bytes) / self.bps)
     }
 
-    /// A packet of this burst has arrived; the rate, once enough have.
+    /// A packet of this burst has arrived; returns the rate once enough have.
     fn on_arrival(&mut self, packet: &Arrival) -> Option<f64> {
         let (from, mut to, mut last) = self.left.unwrap_or((packet.sent, packet.sent, packet.bytes));
         if packet.sent > to {
@@ -94,7 +94,7 @@ impl Burst {
         if !is_valid(sending) || !is_valid(receiving) {
             return None;
         }
-        // The last packet's own time is not in the interval of departures, nor the first one's in that of arrivals.
+        // The interval of departures excludes the last packet's transmission, and that of arrivals the first packet's.
         let sent = 8e3 * f64::from(self.arrived_bytes - last) / sending;
         let received = 8e3 * f64::from(self.arrived_bytes - first) / receiving;
         if received > MOST_RATIO * sent {
@@ -104,19 +104,19 @@ impl Burst {
     }
 }
 
-/// The probes of a sender.
+/// State of a sender's probes.
 #[derive(Clone, Debug)]
 pub struct Probes {
     is_on: bool,
     max_bps: f64,
     packet_bytes: u32,
-    /// Bursts that have not left, the first of which may be on its way.
+    /// Bursts not completely sent; the first one may be in progress.
     bursts: VecDeque<Burst>,
     is_sending: bool,
-    /// Bursts that have left.
+    /// Bursts that were sent.
     sent: VecDeque<Burst>,
     result: Option<f64>,
-    /// The rate above which the next burst is sent, and when the last one was decided.
+    /// The rate above which another burst follows, and when the last one was initiated.
     further: Option<f64>,
     initiated: Time,
 }
@@ -151,14 +151,14 @@ impl Probes {
         self.bursts.extend(rates_bps.iter().map(|bps| Burst::new(bps.min(self.max_bps))));
     }
 
-    /// When padding leaves, and its IP length.
+    /// When padding is due, and its IP length.
     pub fn padding(&self) -> Option<(Time, u32)> {
         let burst = self.bursts.front().filter(|_| self.is_sending)?;
         let bytes = (burst.bps * PADDING_SECONDS / 8.0) as u32;
         Some((burst.next(), bytes.clamp(LEAST_BEGIN, self.packet_bytes.max(LEAST_BEGIN))))
     }
 
-    /// A packet or padding leaves: while a burst is sent, both count for it.
+    /// A packet or padding leaves; during a burst, both count towards it.
     pub fn on_sent(&mut self, number: u64, bytes: u32, now: Time) {
         let Some(burst) = self.bursts.front_mut() else { return };
         if !self.is_sending {
@@ -183,22 +183,22 @@ impl Probes {
         }
     }
 
-    /// A report has this packet.
+    /// A report contains this packet.
     pub fn on_arrival(&mut self, packet: &Arrival) {
         let numbers = |burst: &Burst| burst.first..burst.first + u64::from(burst.sent);
         if let Some(burst) = self.sent.iter_mut().find(|burst| numbers(burst).contains(&packet.number)) {
             self.result = burst.on_arrival(packet).or(self.result);
         }
-        // A burst's packets arrive within a second of each other, or count no more.
+        // Packets that arrive more than a second after the rest of their burst do not count.
         self.sent.retain(|burst| burst.came.is_none_or(|(_, end, _)| ms(packet.at, end) <= LONGEST_MS));
     }
 
-    /// The rate that the last report's packets give.
+    /// The rate measured by the packets of the last report.
     pub fn take_result(&mut self) -> Option<f64> {
         self.result.take()
     }
 
-    /// The sender's rate after a report: a rate near the last probe's asks for a faster one.
+    /// Takes the sender's rate after a report: if it is close to the last probe's rate, a faster probe follows.
     pub fn on_estimate(&mut self, bps: f64, now: Time) {
         if now.since(self.initiated) > PATIENCE {
             self.further = None;

@@ -1,4 +1,4 @@
-//! GCC's groups of packets, the trend of their delay, and the threshold that makes it overuse.
+//! GCC's packet groups, the trend of their delay, and the overuse detector.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ const SPIKE: f64 = 15.0;
 const LONGEST_UPDATE: f64 = 100.0;
 const THRESHOLDS: (f64, f64) = (6.0, 600.0);
 
-/// Packets that left together, or arrived together after waiting for the same thing.
+/// Packets that were sent together, or that arrived together after waiting for the same event.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     first_sent: Time,
@@ -28,7 +28,7 @@ struct Group {
     last_at: Time,
 }
 
-/// The group that grows and the one before it.
+/// The current group and the previous one.
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
     current: Option<Group>,
@@ -36,8 +36,8 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// A packet, in order of arrival. When it begins a group: how much later the group before it left and arrived than
-    /// the one before that, and when it arrived.
+    /// Adds a packet, in order of arrival. If it begins a new group, returns the differences of the completed group
+    /// from the one before it in departure and in arrival (ms), and its arrival time.
     pub fn add(&mut self, packet: &Arrival) -> Option<(f64, f64, Time)> {
         let fresh = Group {
             first_sent: packet.sent,
@@ -74,7 +74,7 @@ impl Group {
     }
 }
 
-/// Milliseconds from one time to another, negative if they are the other way round.
+/// Difference in milliseconds; negative if `later` is before `earlier`.
 pub fn ms(later: Time, earlier: Time) -> f64 {
     if later >= earlier {
         later.since(earlier).as_secs_f64() * 1e3
@@ -83,18 +83,18 @@ pub fn ms(later: Time, earlier: Time) -> f64 {
     }
 }
 
-/// What the trend says of the path.
+/// State of the path according to the trend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Usage {
-    /// Queues drain.
+    /// Underuse: queues drain.
     Under,
-    /// The delay stays.
+    /// Normal: the delay is constant.
     Normal,
-    /// Queues grow.
+    /// Overuse: queues grow.
     Over,
 }
 
-/// The trend of the delay and its threshold.
+/// Delay trend and overuse threshold.
 #[derive(Clone, Debug)]
 pub struct Detector {
     first_threshold: f64,
@@ -102,15 +102,15 @@ pub struct Detector {
     k_down: f64,
     groups: u32,
     first_at: Time,
-    /// Sum of all delay variations, and its exponential mean.
+    /// Accumulated delay variation, and its exponential average.
     delay: f64,
     smoothed: f64,
-    /// Arrival and smoothed delay of the last groups.
+    /// Arrival time and smoothed delay of the last groups.
     points: VecDeque<(f64, f64)>,
     slope: f64,
     threshold: f64,
     updated: Time,
-    /// For how long and for how many groups the trend has been above its threshold.
+    /// Time and number of groups for which the trend has exceeded its threshold.
     over_for: Option<f64>,
     overs: u32,
     pub usage: Usage,
@@ -140,7 +140,7 @@ impl Detector {
         Detector::new(self.first_threshold, self.k_up, self.k_down)
     }
 
-    /// A group that left and arrived that much later than the last one.
+    /// Takes a group, with its differences in departure and arrival from the previous group.
     pub fn on_group(&mut self, sent_ms: f64, arrived_ms: f64, at: Time) {
         if self.groups == 0 {
             (self.first_at, self.updated) = (at, at);
@@ -169,7 +169,7 @@ impl Detector {
             self.usage = if trend < -self.threshold { Usage::Under } else { Usage::Normal };
             return;
         }
-        // It has been above for half of the time since the group before.
+        // Assumes that the trend has exceeded the threshold for half of the time since the previous group.
         let over_for = self.over_for.map_or(sent_ms / 2.0, |time| time + sent_ms);
         (self.over_for, self.overs) = (Some(over_for), self.overs + 1);
         if over_for > OVERUSE_TIME && self.overs > 1 && rises {
@@ -182,7 +182,7 @@ impl Detector {
         let passed = ms(at, self.updated).min(LONGEST_UPDATE);
         self.updated = at;
         let beyond = trend.abs() - self.threshold;
-        // A spike, as of a path that is suddenly slower, is no reason to tolerate more.
+        // A spike, as when a path suddenly becomes slower, must not raise the threshold.
         if beyond > SPIKE {
             return;
         }
@@ -191,7 +191,7 @@ impl Detector {
     }
 }
 
-/// Slope of the line of least squares; none if all points are at one time.
+/// Slope of the least-squares line; `None` if all points are at one time.
 fn slope_of(points: &VecDeque<(f64, f64)>) -> Option<f64> {
     let count = points.len() as f64;
     let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / count;

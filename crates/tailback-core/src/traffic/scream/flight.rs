@@ -1,18 +1,18 @@
-//! Packets that have left: what is in flight, and what is lost (RFC 8298 sections 4.1.2 and 4.1.2.4).
+//! Sent packets: bytes in flight and losses (RFC 8298 sections 4.1.2 and 4.1.2.4).
 
 use std::collections::VecDeque;
 
 use super::receiver::Report;
 use crate::time::{Duration, Time};
 
-/// A packet is forgotten when this many later ones are acknowledged: reports say no more of it.
+/// Number of later acknowledged packets after which a packet is forgotten, because reports no longer cover it.
 const REMEMBERED: u64 = 256;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fate {
     Unknown,
     Arrived,
-    /// Reported missing since then; it counts as lost, or not yet.
+    /// Missing since this report, and whether it counts as lost.
     Missing(Time, bool),
 }
 
@@ -23,29 +23,29 @@ struct Packet {
     fate: Fate,
 }
 
-/// What a report acknowledges.
+/// Result of a report.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Acked {
-    /// Bytes up to the highest number, the lost ones too.
+    /// Bytes up to the highest number, including lost ones.
     pub bytes: u64,
-    /// From the departure of the packet of the highest number to the report, in seconds.
+    /// RTT in seconds: from the departure of the packet with the highest number to the report.
     pub rtt: f64,
-    /// From its departure to its arrival, in seconds.
+    /// One-way delay of that packet in seconds.
     pub delay: f64,
-    /// A packet has turned out to be lost.
+    /// Whether a packet was newly declared lost.
     pub is_lost: bool,
 }
 
-/// The packets, by number.
+/// Sent packets by number.
 #[derive(Clone, Debug, Default)]
 pub struct Flight {
-    /// Bytes after the highest acknowledged number.
+    /// Bytes beyond the highest acknowledged number.
     pub bytes: u64,
     packets: VecDeque<Packet>,
-    /// The number of the first of them, and the number after the highest acknowledged one.
+    /// Number of the first packet kept, and one more than the highest acknowledged number.
     first: u64,
     next: u64,
-    /// How much later than a higher one a packet may be reported before it counts as lost.
+    /// Reordering allowance: how long a packet may be reported missing before it counts as lost.
     reordering: Duration,
 }
 
@@ -58,7 +58,7 @@ impl Flight {
         self.bytes += u64::from(bytes);
     }
 
-    /// None if the report is of packets before the start.
+    /// Processes a report; `None` if it is about packets from before the start.
     pub fn on_report(&mut self, report: &Report, now: Time) -> Option<Acked> {
         let place = report.highest.checked_sub(self.first)? as usize;
         let highest = *self.packets.get(place)?;
@@ -81,7 +81,7 @@ impl Flight {
         })
     }
 
-    /// Whether one of the packets up to this place is lost, which was not before.
+    /// Updates the packets up to `place`; returns whether one is newly lost.
     fn settle(&mut self, report: &Report, place: usize, now: Time) -> bool {
         let mut is_lost = false;
         for (number, packet) in (self.first..).zip(self.packets.iter_mut()).take(place + 1) {

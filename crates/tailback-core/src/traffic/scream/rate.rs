@@ -1,4 +1,4 @@
-//! SCReAM's media rate control: what the encoder is asked for (RFC 8298 section 4.1.3).
+//! SCReAM's media rate control: the target rate of the encoder (RFC 8298 section 4.1.3).
 
 use std::collections::VecDeque;
 
@@ -15,17 +15,17 @@ const QUEUE_FACTOR: f64 = 1.0;
 const QUEUE_DELAY: f64 = 0.02;
 const QUEUE_SCALE: f64 = 0.95;
 const LEAST_SCALE: f64 = 0.2;
-/// The median of the media's rate is over twelve seconds; the RFC asks for more than ten.
+/// Number of samples of the media rate's median: twelve seconds, because the RFC requires more than ten.
 const RATES: usize = 60;
 
-/// What the encoder produces, and what of it has left and arrived.
+/// Bytes that the encoder produced, that were sent and that have arrived.
 #[derive(Clone, Debug)]
 pub struct MediaRate {
     bounds_bps: [f64; 2],
     ramp_up: f64,
     pub target_bps: f64,
     last_max: f64,
-    /// Bytes that wait at the sender.
+    /// Bytes queued at the sender.
     queue: u64,
     // Bytes since the last adjustment.
     produced: u64,
@@ -73,19 +73,19 @@ impl MediaRate {
         self.queue = 0;
     }
 
-    /// The window has shrunk: less now keeps the sender's queue short.
+    /// The window was reduced: reduces the rate too, to keep the sender's queue short.
     pub fn on_congestion(&mut self) {
-        // BETA_R of a loss and BETA_ECN of a mark are the same.
+        // BETA_R for a loss equals BETA_ECN for a mark.
         self.on_inflection();
         self.target_bps = (BETA_R * self.target_bps).max(self.bounds_bps[0]);
     }
 
-    /// Near this rate it grows slowly.
+    /// Marks the current rate as an inflection point, near which the rate grows slowly.
     pub fn on_inflection(&mut self) {
         self.last_max = self.target_bps;
     }
 
-    /// Adjusts the rate if 200 ms are over.
+    /// Adjusts the rate if 200 ms have passed.
     pub fn adjust(&mut self, window: &Window, now: Time) {
         let passed = now.since(self.adjusted);
         if passed < INTERVAL {
@@ -110,7 +110,7 @@ impl MediaRate {
             self.target_bps += scale * most;
             return;
         }
-        // The RFC subtracts bits from bits per second: a second's worth that waits stops all growth.
+        // The RFC subtracts bits from bits per second, so a queue of one second stops all growth.
         let queue = 8.0 * self.queue as f64;
         let change = current * (1.0 - PRE_CONGESTION_GUARD * window.trend) - QUEUE_FACTOR * queue;
         self.target_bps += if change > 0.0 { (scale * change).min(most) } else { change };

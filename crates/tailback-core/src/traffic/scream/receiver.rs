@@ -1,4 +1,4 @@
-//! SCReAM's receiver: what has arrived, and when it says so (RFC 8298 section 4.2).
+//! SCReAM's receiver: records arrivals and schedules reports (RFC 8298 section 4.2).
 
 use std::collections::VecDeque;
 
@@ -7,31 +7,31 @@ use crate::time::{Duration, Time};
 
 /// IPv4 20, UDP 8, and the usual message of 44 bytes (section 4.2.1).
 pub const REPORT_BYTES: u32 = 72;
-/// Reports a second: rate_fb = min(50, max(2.5, rate/10000)) (section 4.2.2).
+/// Reports per second: rate_fb = min(50, max(2.5, rate/10000)) (section 4.2.2).
 pub const LEAST_REPORTS: f64 = 2.5;
 const MOST_REPORTS: f64 = 50.0;
 const RATE_OF_A_REPORT: f64 = 10_000.0;
-/// Packets up to the newest of which a report says whether they arrived.
+/// Number of packets, up to the newest, whose arrival a report covers.
 const COVERED: usize = 256;
 const RATE_INTERVAL: Duration = Duration::from_ms(200);
 
-/// What a report says.
+/// Content of a report.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The highest number that has arrived, and when.
+    /// Highest number that has arrived.
     pub highest: u64,
-    /// When it arrived.
+    /// When the highest number arrived.
     pub at: Time,
-    /// Numbers below it that have not, in order.
+    /// Lower numbers that have not arrived, in order.
     pub missing: Vec<u64>,
-    /// Packets that arrived with a mark, so far.
+    /// Number of packets that have arrived with a mark.
     pub marked: u64,
 }
 
-/// What the receiver knows.
+/// State of the receiver.
 #[derive(Clone, Debug, Default)]
 pub struct Receiver {
-    /// Whether each of the last packets has arrived; the number after the last one.
+    /// Whether each of the last packets has arrived, and one more than the last number.
     arrived: VecDeque<bool>,
     next: u64,
     highest_at: Time,
@@ -75,7 +75,7 @@ impl Receiver {
         }
     }
 
-    /// When the next report is due; never, if nothing has arrived since the last one.
+    /// When the next report is due; [`Time::NEVER`] if nothing has arrived since the last one.
     pub fn due(&self) -> Time {
         match (self.has_news, self.reported) {
             (false, _) => Time::NEVER,

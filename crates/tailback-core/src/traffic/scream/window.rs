@@ -1,4 +1,4 @@
-//! SCReAM's congestion window and the queueing delay that it follows (RFC 8298 section 4.1.2).
+//! SCReAM's congestion window, and the queueing delay that it follows (RFC 8298 section 4.1.2).
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use crate::time::{Duration, Time};
 
 // Section 4.1.1.1.
 const HIGHEST_TARGET: f64 = 0.4;
-/// The unit of normalized delays, QDELAY_TARGET_LO.
+/// Unit of normalised delays, QDELAY_TARGET_LO.
 const NORM: f64 = 0.1;
 const WEIGHT: f64 = 0.1;
 const TREND_THRESHOLD: f64 = 0.2;
@@ -29,32 +29,32 @@ const LONG: usize = 200;
 const SHORT: usize = 50;
 const STEADY: f64 = 0.2;
 const FREQUENT_LOSSES: f64 = 0.002;
-/// The weight of a round trip in the frequency of losses: our choice.
+/// Weight of a round trip in the average loss frequency: our choice.
 const LOSS_WEIGHT: f64 = 0.01;
-// Section 4.1.2.2: the window validation looks back five seconds.
+// Section 4.1.2.2: window validation considers the last five seconds.
 const SLICE: Duration = Duration::from_ms(1_000);
 const SLICES: usize = 5;
-/// RFC 6298's.
+/// RFC 6298's weight for the smoothed RTT.
 const RTT_WEIGHT: f64 = 0.125;
-/// RFC 6817 section 3.4.2: the base delay is the least of ten minutes' least ones.
+/// RFC 6817 section 3.4.2: the base delay is the minimum over the minima of ten minutes.
 const MINUTE: Duration = Duration::from_ms(60_000);
 const MINUTES: usize = 10;
 
-/// What a report says of congestion.
+/// Congestion signal in a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Congestion {
     Loss,
     Mark,
 }
 
-/// The window.
+/// State of the window.
 #[derive(Clone, Debug)]
 pub struct Window {
     mss: f64,
     lowest_target: f64,
     compensates: bool,
     pub bytes: f64,
-    /// Nothing has hinted at congestion yet, or for five seconds.
+    /// Fast increase: no sign of congestion so far, or for five seconds.
     pub is_fast: bool,
     pub trend: f64,
     pub trend_memory: f64,
@@ -63,18 +63,18 @@ pub struct Window {
     srtt: Option<f64>,
     base: VecDeque<f64>,
     minute: Time,
-    // The trend.
+    // State of the delay trend.
     fractions: VecDeque<f64>,
     mean_fraction: f64,
     sampled: Time,
     uncalm: Time,
-    // The compensation.
+    // State of the compensation for competing flows.
     norms: VecDeque<f64>,
     losses: f64,
     has_lost: bool,
     counted: Time,
     reacted: Option<Time>,
-    // Most bytes in flight of each of the last seconds, the newest last.
+    // Peak bytes in flight in each of the last seconds, newest last.
     most: VecDeque<u64>,
     slice: Time,
 }
@@ -113,7 +113,7 @@ impl Window {
         (self.minute, self.sampled, self.uncalm, self.counted, self.slice) = (now, now, now, now, now);
     }
 
-    /// Section 4.1.2.5: how much may leave.
+    /// Section 4.1.2.5: bytes that may be sent.
     pub fn room(&self, in_flight: u64) -> f64 {
         let more = if self.delay <= self.target { self.mss } else { 0.0 };
         self.bytes + more - in_flight as f64
@@ -133,7 +133,7 @@ impl Window {
         *newest = (*newest).max(in_flight);
     }
 
-    /// A report has come; what it made the window shrink for, if anything.
+    /// Processes a report; returns the congestion signal to which the window reacted, if any.
     pub fn on_acked(
         &mut self,
         acked: &Acked,
@@ -198,7 +198,7 @@ impl Window {
         self.bytes = self.bytes.min(HEAD_ROOM * most).max(LEAST);
     }
 
-    /// Samples of the delay that are due, by which its trend is known.
+    /// Takes the delay samples that are due, and updates the trend.
     fn sample(&mut self, now: Time) {
         while self.sampled + SAMPLE <= now {
             self.sampled += SAMPLE;
@@ -218,7 +218,7 @@ impl Window {
         }
     }
 
-    /// Section 4.1.2.3: beside flows that fill the queue, a fixed target would starve.
+    /// Section 4.1.2.3: raises the target next to flows that fill the queue, where a fixed target would starve.
     fn adjust_target(&mut self) {
         keep_latest(&mut self.norms, self.delay / NORM, LONG);
         let (_, variance) = moments(self.norms.iter());
@@ -237,7 +237,7 @@ impl Window {
     }
 }
 
-/// Autocorrelation at a lag of one sample, the mean removed: positive while the samples rise or fall.
+/// Autocorrelation at a lag of one sample, without the mean: positive while the samples rise or fall steadily.
 fn prediction(samples: &VecDeque<f64>) -> f64 {
     let mean = samples.iter().sum::<f64>() / samples.len() as f64;
     let lag = |k: usize| -> f64 {
