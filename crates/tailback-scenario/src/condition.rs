@@ -7,8 +7,9 @@
 //! factor    = number [unit] | metric | "baseline" | "baseline." metric | "-" factor | "(" sum ")"
 //! ```
 //!
-//! `baseline` alone is the left side in the baseline's run. Names may hold "-" and "+", so that an operator needs spaces.
-//! A unit is checked and converted; a bare number takes the unit of what it is compared with or added to.
+//! `baseline` alone is the left side evaluated in the baseline's run. Names may contain "-" and "+", so operators need
+//! spaces around them. A unit is checked and converted; a plain number takes the unit of the value that it is compared
+//! with or added to.
 
 use tailback_core::params::nearest;
 
@@ -16,14 +17,14 @@ use crate::quantity::Quantity;
 
 const UNITS: &str = "ns, us, ms, s, min, h, bit, kbit, Mbit, Gbit, B, kB, MB, GB, KiB, MiB, GiB";
 
-/// What is wrong with a condition, and where in its text.
+/// An error in a condition, with its position in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionError {
-    /// The character, from 0.
+    /// Index of the character, from 0.
     pub at: usize,
-    /// What is wrong there.
+    /// The problem at that position.
     pub problem: String,
-    /// What would be right.
+    /// The fix.
     pub fix: String,
 }
 
@@ -31,17 +32,17 @@ fn error<T>(at: usize, problem: impl Into<String>, fix: impl Into<String>) -> Re
     Err(ConditionError { at, problem: problem.into(), fix: fix.into() })
 }
 
-/// What is known about metrics.
+/// Information about metrics.
 pub trait Metrics {
-    /// What `[instruments]` lacks for a metric of this name, or nothing; none if there is no such metric.
+    /// What `[instruments]` lacks for this metric (empty: nothing); `None` if there is no such metric.
     fn lacks(&self, name: &str) -> Option<String>;
-    /// The unit in a metric's row: ms, s, Mbit/s or B; anything else is a count or a share.
+    /// Unit in a metric's row: ms, s, Mbit/s or B; anything else is a count or a ratio.
     fn unit(&self, name: &str) -> &'static str;
-    /// The names to choose a hint from.
+    /// Known names, for a hint.
     fn names(&self) -> Vec<String>;
 }
 
-/// How a condition compares its sides.
+/// Comparison operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
     /// `<`
@@ -52,12 +53,12 @@ pub enum Relation {
     Above,
     /// `>=`
     AtLeast,
-    /// `in LOW..HIGH`, ends included.
+    /// `in LOW..HIGH`, inclusive.
     In,
 }
 
 impl Relation {
-    /// As it is written.
+    /// The operator in the text.
     pub fn text(self) -> &'static str {
         match self {
             Relation::Below => "<",
@@ -74,7 +75,7 @@ impl Relation {
     }
 }
 
-/// What a number counts: exponents of bits and of seconds, and how many of these it is.
+/// A unit: exponents of bits and of seconds, and a scale.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Unit {
     bits: i32,
@@ -109,7 +110,7 @@ impl Unit {
         })
     }
 
-    /// By the unit in the metric's row; any other is a count or a share.
+    /// The unit in a metric's row; any other text is a count or a ratio.
     fn of_text(text: &str) -> Unit {
         match text {
             "ms" => Unit { bits: 0, seconds: 1, size: 1e-3 },
@@ -125,7 +126,7 @@ impl Unit {
 enum Expression {
     Number(f64),
     Metric(String),
-    /// In the baseline's run.
+    /// The expression in the baseline's run.
     Baseline(Box<Expression>),
     Scaled(f64, Box<Expression>),
     Sum(Box<[Expression; 2]>),
@@ -156,7 +157,7 @@ fn quotient(a: f64, b: f64) -> f64 {
     if b == 0.0 && a != 0.0 && !a.is_nan() { f64::INFINITY.copysign(a) } else { a / b }
 }
 
-/// Part of a condition: where it begins, its unit (none of a bare number), its value, and the metrics in it.
+/// A parsed part of a condition: its position, its unit (`None` for a plain number), its value, and its metrics.
 #[derive(Clone, Debug, PartialEq)]
 struct Term {
     at: usize,
@@ -190,19 +191,19 @@ impl Term {
     }
 }
 
-/// A condition that was read: its left side, and what bounds it, all in the unit of the left side.
+/// A parsed condition: its left side and its bounds, all in the unit of the left side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    /// As it was written.
+    /// The original text.
     pub text: String,
-    /// How it compares.
+    /// The comparison.
     pub relation: Relation,
     left: Term,
     bounds: Vec<Term>,
 }
 
 impl Condition {
-    /// Read a condition.
+    /// Parses a condition.
     pub fn parse(
         text: &str,
         metrics: &dyn Metrics,
@@ -213,7 +214,7 @@ impl Condition {
         Parser { text, metrics, has_baseline, is_window, tokens, next: 0, left: None }.condition()
     }
 
-    /// The metrics in it, each once.
+    /// The metrics in the condition, each once.
     pub fn names(&self) -> Vec<&str> {
         let mut out: Vec<&str> = Vec::new();
         for name in self.terms().flat_map(|term| &term.names) {
@@ -224,17 +225,17 @@ impl Condition {
         out
     }
 
-    /// Does it compare with the baseline's run?
+    /// Whether the condition uses the baseline's run.
     pub fn needs_baseline(&self) -> bool {
         self.terms().any(|term| term.needs_baseline)
     }
 
-    /// Does its left side measure the baseline's run?
+    /// Whether the left side uses the baseline's run.
     pub fn left_needs_baseline(&self) -> bool {
         self.left.needs_baseline
     }
 
-    /// The left side, then the bounds, of one run and the baseline's of the same seed.
+    /// Values of the left side and of the bounds, for a run and the baseline's run of the same seed.
     pub fn sides(&self, run: &dyn Fn(&str) -> f64, baseline: &dyn Fn(&str) -> f64) -> Vec<f64> {
         self.terms().map(|term| term.expression.value(run, baseline)).collect()
     }
@@ -318,7 +319,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, ConditionError> {
             } else if to > from
                 && !is_word(at_or(to))
                 && !(at_or(to) == '.' && is_word(at_or(to + 1)))
-                // "1 in 0..2" is no unit.
+                // In "1 in 0..2", `in` is not a unit.
                 && of(from, to) != "in"
             {
                 (unit, next) = (of(from, to), to);
@@ -331,7 +332,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, ConditionError> {
     Ok(out)
 }
 
-/// Reads from left to right; nothing in the text is run.
+/// A parser that reads from left to right; it executes nothing.
 struct Parser<'a> {
     text: &'a str,
     metrics: &'a dyn Metrics,
@@ -342,7 +343,7 @@ struct Parser<'a> {
     left: Option<Term>,
 }
 
-/// Parentheses and signs within one another.
+/// Limit on nested parentheses and signs.
 const DEEPEST: usize = 100;
 
 impl Parser<'_> {
@@ -554,7 +555,7 @@ fn number(token: &Token) -> Result<Term, ConditionError> {
     error(token.at, format!("there is no unit \"{}\"", token.unit), format!("{hint}There are: %, {UNITS}"))
 }
 
-/// The right term in the unit of the left one.
+/// Converts the right term to the unit of the left one.
 fn fitting(left: Option<Unit>, right: Term) -> Result<Term, ConditionError> {
     let (Some(left), Some(unit)) = (left, right.unit) else { return Ok(right) };
     if !left.is_like(unit) {
@@ -565,7 +566,7 @@ fn fitting(left: Option<Unit>, right: Term) -> Result<Term, ConditionError> {
     Ok(right.times(unit.size / left.size))
 }
 
-/// The unit of a product or quotient, and by what its number is multiplied besides.
+/// Unit of a product or quotient, and an additional factor for its value.
 fn unit_of_product(left: Option<Unit>, right: Option<Unit>, divides: bool) -> (Option<Unit>, f64) {
     let Some(by) = right else { return (left, 1.0) };
     if left.is_none() && !divides {
@@ -576,7 +577,7 @@ fn unit_of_product(left: Option<Unit>, right: Option<Unit>, divides: bool) -> (O
     let size = if divides { left.size / by.size } else { left.size * by.size };
     let unit = Unit { bits: left.bits + sign * by.bits, seconds: left.seconds + sign * by.seconds, size };
     if unit.is_like(PURE) {
-        // A ratio of like things is a number: 1 s / 1 ms is 1000.
+        // A ratio of equal kinds is a plain number: 1 s / 1 ms is 1000.
         return (Some(PURE), size);
     }
     (Some(unit), 1.0)

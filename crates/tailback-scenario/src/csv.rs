@@ -1,4 +1,5 @@
-//! A link's changes over time as CSV text: a time and a rate, a delay or a loss a row. The header says the units.
+//! A link's changes over time as CSV text. Each row has a time and a rate, a delay or a loss; the header states the
+//! units.
 //!
 //! ```csv
 //! # Lines like this one are comments.
@@ -12,12 +13,12 @@ use crate::problem::{Fault, fault, hint};
 use crate::quantity::Quantity;
 use crate::schema::Step;
 
-/// The least that such a file says.
+/// The smallest valid file.
 pub const SMALLEST: &str = "time (s),rate (Mbit/s)\n0,1\n";
 const EXAMPLE: &str = "Begin with a line such as: time (s),rate (Mbit/s)";
 const MARK: char = '\u{feff}';
 
-/// What a column holds.
+/// Content of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Column {
     Time,
@@ -26,7 +27,7 @@ enum Column {
     Loss,
 }
 
-/// Each column by its names.
+/// Accepted names of each column.
 const NAMES: [(&str, Column); 7] = [
     ("time", Column::Time),
     ("t", Column::Time),
@@ -37,7 +38,7 @@ const NAMES: [(&str, Column); 7] = [
     ("loss", Column::Loss),
 ];
 
-/// What one percent is of a share; a share has a billion.
+/// One percent in billionths.
 const PERCENT: u64 = 10_000_000;
 const SHARE: u64 = 100 * PERCENT;
 
@@ -47,10 +48,10 @@ impl Column {
     }
 }
 
-/// A cell of a line: where it begins, counted from 1, and what it holds.
+/// A cell: its column, counted from 1, and its text.
 type Cell<'a> = (usize, &'a str);
 
-/// The steps of a file, in order of time from 0; the fault names line and column.
+/// Parses the steps of a file, in order of time from 0; an error names line and column.
 pub fn steps(text: &str) -> Result<Vec<Step>, Fault> {
     let lines = text.trim_start_matches(MARK).lines().enumerate();
     let mut lines = lines.filter(|(_, line)| !(line.trim().is_empty() || line.starts_with('#')));
@@ -101,7 +102,7 @@ fn cells(line: &str, separator: char) -> Vec<Cell<'_>> {
     line.split(separator).map(cell).collect()
 }
 
-/// What a column of the header holds, and the base units of its unit: `rate (Mbit/s)`, `rate [Mbit/s]`, `rate_mbps`.
+/// Content of a header's column, and the base units per unit: `rate (Mbit/s)`, `rate [Mbit/s]`, `rate_mbps`.
 fn column((_, cell): Cell<'_>, of: usize) -> Result<(Column, u64), Fault> {
     if cell.starts_with(|sign: char| sign.is_ascii_digit() || sign == '-') {
         let fix = match of {
@@ -145,7 +146,7 @@ fn column((_, cell): Cell<'_>, of: usize) -> Result<(Column, u64), Fault> {
     Ok((*column, column.quantity().unit(unit)?))
 }
 
-/// A share from 0 to 1, of a number whose unit has this many billionths.
+/// Parses a ratio from 0 to 1; `scale` is the number of billionths per unit.
 fn share(cell: &str, scale: u64) -> Result<Probability, Fault> {
     let most = SHARE / scale;
     let number = cell.parse::<f64>().ok().filter(|number| number.is_finite());
@@ -156,7 +157,7 @@ fn share(cell: &str, scale: u64) -> Result<Probability, Fault> {
     Ok(Probability((number * scale as f64).round() / SHARE as f64))
 }
 
-/// One row; where the fault is, and what.
+/// Parses a row; an error names the column.
 fn step(row: &[Cell<'_>], columns: &[(Column, u64)], before: Option<&Step>) -> Result<Step, (usize, Fault)> {
     if row.len() != columns.len() {
         let problem = format!("{} values, but the header has {} columns", row.len(), columns.len());

@@ -1,4 +1,4 @@
-//! The schema for readers: its parts and fields as a table, and as a JSON Schema that editors complete files with.
+//! The schema for documentation: its parts and fields as a table, and as a JSON Schema for editors.
 
 use tailback_core::params::{Card, Kind, ParamSpec};
 use tailback_core::tcp::stack;
@@ -66,7 +66,7 @@ pub fn json_schema() -> Node {
     .with(table! { "$defs" => Node::table(definitions) })
 }
 
-/// A part; some may be given by a text alone, and some take any further key as a parameter.
+/// Schema of a part. Some parts also accept a plain text, and some accept further keys as parameters.
 fn part_schema(part: &Declared) -> Node {
     let table = table_schema(part);
     let names = |kind: &str, names: Vec<&str>| {
@@ -118,7 +118,7 @@ fn table_schema(part: &Declared) -> Node {
     if parameters.is_empty() { table } else { table.with(table! { "allOf" => parameters }) }
 }
 
-/// For each card what its parameters are, where `key` names it.
+/// Schemas of the parameters of each card, selected by `key`.
 fn parameters(key: &str, cards: impl Iterator<Item = &'static Card>) -> Vec<Node> {
     let of_card = |card: &Card| {
         let properties = card.params.iter().map(|spec| (as_written(spec).to_string(), parameter(spec)));
@@ -128,7 +128,7 @@ fn parameters(key: &str, cards: impl Iterator<Item = &'static Card>) -> Vec<Node
     cards.map(of_card).collect()
 }
 
-/// A number may be a text with its unit.
+/// Schema of a parameter; numbers may be texts with units.
 fn parameter(spec: &ParamSpec) -> Node {
     let schema = match spec.kind {
         Kind::Flag => table! { "type" => "boolean" },

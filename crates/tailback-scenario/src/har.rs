@@ -1,29 +1,30 @@
-//! A page out of a HAR file (HTTP Archive 1.2), as the application `page` takes it.
+//! Converts a page in a HAR file (HTTP Archive 1.2) for the application `page`.
 //!
-//! An entry depends on the one that its `_initiator` names, by its URL or by its innermost stack frame. Without one it
-//! depends on the entry that ended last before it began: a cause ends before its effect begins. Timings alone say no more
-//! (Li et al., WebProphet, NSDI 2010, delay objects to find the edges). If none had ended, it depends on the first entry.
-//! The time from there to its begin is its delay.
+//! An entry depends on the one that its `_initiator` names, by URL or by its innermost stack frame. Without an
+//! initiator it depends on the entry that ended last before it began, because a cause ends before its effect begins.
+//! Timings alone show no more (Li et al., WebProphet, NSDI 2010, delay objects to find dependencies). If no entry had
+//! ended, it depends on the first entry. Its delay is the time from there to its own begin.
 //!
-//! What a server takes is `timings.wait` less the host's round trip: its shortest handshake of TCP, else its shortest wait.
+//! A server's processing time is `timings.wait` less the host's round trip: its shortest TCP handshake, or else its
+//! shortest wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::node::{self, Node, Value};
 use crate::problem::{Fault, fault};
 
-/// The least that such a file says.
+/// The smallest valid file.
 pub const SMALLEST: &str = r#"{"log": {"entries": [{"startedDateTime": "2024-01-01T00:00:00Z", "time": 1,
 "request": {"url": "http://a/"}, "response": {"bodySize": 1}}]}}"#;
 const SAVE: &str = "Save it in the browser's network panel, as HAR with content or without";
-/// A request whose size is not known, as of HTTP/2: headers of a usual request.
+/// Size of a request if the file does not state it, as with HTTP/2: the headers of a typical request.
 const REQUEST: u64 = 400;
-/// Entries at most.
+/// Limit on the number of entries.
 const MOST: usize = 10_000;
 
-/// What is used of an entry.
+/// The fields used of an entry.
 struct Entry {
-    /// For people: its number in the file, its line, its URL.
+    /// Name for messages: its number in the file, its line, its URL.
     name: String,
     url: String,
     host: String,
@@ -36,7 +37,7 @@ struct Entry {
     initiator: Option<String>,
 }
 
-/// The page as text, an object for each entry that was fetched; the fault names entry and line.
+/// Converts the page to text, one object per fetched entry; an error names entry and line.
 pub fn page(text: &str) -> Result<String, Fault> {
     let text = text.trim_start_matches('\u{feff}');
     if text.trim_start().starts_with('<') {
@@ -74,7 +75,7 @@ fn number(node: Option<&Node>) -> Option<f64> {
     }
 }
 
-/// None if nothing was fetched: from the cache, inline, or given up.
+/// Parses an entry; `None` if nothing was fetched, because it was cached, inline or aborted.
 fn entry(node: &Node, number: usize, text: &str) -> Result<Option<Entry>, Fault> {
     let line = 1 + node.at.map_or(0, |at| text[..at].matches('\n').count());
     let url = node.get("request").and_then(|request| request.get("url")).and_then(Node::as_text);
@@ -122,7 +123,7 @@ fn number_of(node: &Node, key: &str) -> Option<f64> {
     number(node.get(key))
 }
 
-/// Headers and body, where both are known; a body alone will do for a response.
+/// Size of headers and body, if both are known; for a response the body suffices.
 fn wire_size(node: &Node, needs_headers: bool) -> Option<u64> {
     let known = |key: &str| number_of(node, key).filter(|bytes| *bytes >= 0.0);
     match (known("headersSize"), known("bodySize")) {
@@ -139,7 +140,7 @@ fn size(response: &Node) -> Option<u64> {
         .or_else(|| positive(response.get("content").and_then(|content| number_of(content, "size"))))
 }
 
-/// Without its fragment.
+/// The URL without its fragment.
 fn plain(url: &str) -> &str {
     url.split('#').next().unwrap_or(url)
 }
@@ -149,7 +150,7 @@ fn host(url: &str) -> &str {
     rest.split(['/', '?', '#']).next().unwrap_or(rest)
 }
 
-/// `2024-05-01T12:00:00.000+02:00` as milliseconds since some time.
+/// Parses `2024-05-01T12:00:00.000+02:00` to milliseconds since a fixed epoch.
 fn milliseconds(text: &str) -> Option<f64> {
     let (date, clock) = text.trim().split_once(['T', ' '])?;
     let mut parts = date.split('-').map(str::parse::<i64>);
@@ -170,14 +171,14 @@ fn milliseconds(text: &str) -> Option<f64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
-    // Days of the civil calendar, with March as the first month of a year.
+    // Days of the civil calendar, with the year starting in March.
     let year = if month <= 2 { year - 1 } else { year };
     let days = 365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     let days = days + (153 * ((month + 9) % 12) + 2) / 5 + day;
     Some(6e4 * ((days * 24 + hour) * 60 + minute - offset) as f64 + 1e3 * second)
 }
 
-/// What each entry depends on.
+/// The entry on which each entry depends.
 fn causes(entries: &[Entry]) -> Vec<Option<usize>> {
     let mut by_url: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (number, entry) in entries.iter().enumerate() {
@@ -197,7 +198,7 @@ fn causes(entries: &[Entry]) -> Vec<Option<usize>> {
     entries.iter().enumerate().map(cause).collect()
 }
 
-/// The entries, each after what it depends on; a fault if some depend on one another in a circle.
+/// Orders the entries so that each follows the one it depends on; an error if there is a cycle.
 fn order(entries: &[Entry], causes: &[Option<usize>]) -> Result<Vec<usize>, Fault> {
     let mut order = Vec::new();
     let mut waiting: BTreeSet<usize> = (0..entries.len()).collect();
@@ -209,7 +210,7 @@ fn order(entries: &[Entry], causes: &[Option<usize>]) -> Result<Vec<usize>, Faul
             .collect();
         if free.is_empty() {
             let first = *waiting.first().expect("some wait");
-            // From any that waits, its causes lead into the circle.
+            // From any entry left, following the causes leads into the cycle.
             let within = waiting.iter().fold(first, |at, _| causes[at].unwrap_or(at));
             let next = causes[within].unwrap_or(within);
             let problem =

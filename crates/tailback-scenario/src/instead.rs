@@ -1,8 +1,8 @@
-//! What to write for well-known queues and applications that have no model of that name.
+//! Suggestions for well-known queues and applications that have no model of that name.
 
 use tailback_core::queue::outside;
 
-/// Names that people use for what a queue discipline of ours does.
+/// Common names for the function of one of our queue disciplines.
 const QUEUES: &[(&[&str], &str)] = &[
     (&["droptail", "drop-tail", "tail-drop", "taildrop"], "fifo, the drop-tail queue"),
     (&["sfb", "wfq", "fair"], "fq_codel, a queue for each flow"),
@@ -13,7 +13,7 @@ const QUEUES: &[(&[&str], &str)] = &[
     (&["l4s", "dualq", "dualq-coupled"], "dualpi2, the coupled queue of RFC 9332"),
 ];
 
-/// Names that people use for what an application of ours does.
+/// Common names for the function of one of our applications.
 const APPLICATIONS: &[(&[&str], &str)] = &[
     (
         &[
@@ -54,7 +54,7 @@ const APPLICATIONS: &[(&[&str], &str)] = &[
     (&["ssh", "dns", "rpc"], "app = \"request-response\": small questions and answers"),
 ];
 
-/// What to use for a queue of this name, as a sentence.
+/// A sentence that suggests what to use for a queue of this name.
 pub fn of_queue(name: &str) -> Option<String> {
     if let Some((_, model)) = outside::disciplines().find(|(known, _)| *known == name) {
         let kernels = format!("{}{name}", outside::PREFIX);
@@ -66,7 +66,7 @@ pub fn of_queue(name: &str) -> Option<String> {
     find(QUEUES, name).map(|model| format!("Use {model}"))
 }
 
-/// What to use for an application of this name, as a sentence.
+/// A sentence that suggests what to use for an application of this name.
 pub fn of_application(name: &str) -> Option<String> {
     find(APPLICATIONS, name).map(|model| format!("Use {model}"))
 }

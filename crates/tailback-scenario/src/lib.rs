@@ -1,9 +1,9 @@
-//! The scenario's schema: every field once, text in, the engine's exact description out.
+//! The scenario's schema: each field is declared once; text is the input, the engine's exact description the output.
 //!
-//! Text (TOML or JSON) becomes a tree of [`node::Node`]s that know their places. [`schema`] reads it part by part and
-//! notes all that is wrong; [`presets`] spell out the papers' networks. [`resolve`] finds routes and turns quantities
-//! into exact integers; [`unresolve`] is its inverse. Files and algorithms from outside come from a [`resolve::Host`]:
-//! there is no input or output here.
+//! Text (TOML or JSON) is parsed into a tree of [`node::Node`]s with their positions. [`schema`] reads it part by part
+//! and collects all errors; [`presets`] expand to the networks of papers. [`resolve`] finds routes and converts
+//! quantities to exact integers; [`unresolve`] is its inverse. A [`resolve::Host`] supplies files and external
+//! algorithms: this crate does no I/O.
 //!
 //! ```
 //! use tailback_scenario::node;

@@ -1,4 +1,4 @@
-//! A description before it is checked: tables, lists and single values, each with its place in the source text.
+//! An unchecked description: tables, lists and single values, each with its position in the source text.
 
 use serde_json::value::RawValue;
 use toml::Spanned;
@@ -7,14 +7,14 @@ use toml::de::{DeTable, DeValue};
 use crate::problem::{Fault, fault};
 use crate::text::number_text;
 
-/// What stands at one place of a description.
+/// A value in a description.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Nothing; JSON's null.
+    /// No value; JSON's null.
     Null,
     /// A switch.
     Flag(bool),
-    /// A whole number.
+    /// An integer.
     Whole(i128),
     /// Any other number.
     Number(f64),
@@ -24,17 +24,17 @@ pub enum Value {
     List(Vec<Node>),
     /// A table, in the order written.
     Table(Vec<(String, Node)>),
-    /// Something no field takes, a date for example, as text.
+    /// A value that no field accepts, such as a date, as text.
     Other(String),
 }
 
 impl Value {
-    /// Is it neither table nor list nor nothing?
+    /// Whether it is a single value: not a table, a list or null.
     pub fn is_single(&self) -> bool {
         !matches!(self, Value::Null | Value::List(_) | Value::Table(_))
     }
 
-    /// A single value as people write it.
+    /// A single value as users write it.
     pub fn text(&self) -> String {
         match self {
             Value::Flag(flag) => flag.to_string(),
@@ -47,14 +47,14 @@ impl Value {
     }
 }
 
-/// A value and where it stands.
+/// A value with its position.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// What it is.
     pub value: Value,
-    /// Its first byte in the source text, if it comes from one.
+    /// Offset of its first byte in the source text, if it comes from one.
     pub at: Option<usize>,
-    /// The option of a preset that put it here.
+    /// The preset's option that created it.
     pub option: Option<&'static str>,
 }
 
@@ -95,19 +95,19 @@ from! {
     Option<Node> => |it| it.map_or(Value::Null, |node| node.value),
 }
 
-/// The value that an engine error found, which it spells as a file does: `"cubic"`, `8`, `true`. Nothing for other
-/// words, such as `a tcp section`, which stand for what is no single value.
+/// Parses the value in an engine error, which is written as in a file: `"cubic"`, `8`, `true`. Null for other words,
+/// such as `a tcp section`, which stand for something that is not a single value.
 pub fn literal(text: &str) -> Node {
     let inside = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     match (from_json(text), inside) {
         (Ok(node), _) => Node { at: None, ..node },
-        // Rust escapes some letters otherwise than JSON.
+        // Rust escapes some characters differently from JSON.
         (Err(_), Some(inside)) => inside.into(),
         (Err(_), None) => Value::Null.into(),
     }
 }
 
-/// A table of these keys and values, in this order.
+/// Builds a table of these keys and values, in this order.
 #[macro_export]
 macro_rules! table {
     ($($key:expr => $value:expr),* $(,)?) => {
@@ -116,12 +116,12 @@ macro_rules! table {
 }
 
 impl Node {
-    /// A table of these rows.
+    /// Builds a table of these rows.
     pub fn table(rows: Vec<(String, Node)>) -> Node {
         Value::Table(rows).into()
     }
 
-    /// The rows of a table; none of anything else.
+    /// The rows of a table; empty for any other value.
     pub fn rows(&self) -> &[(String, Node)] {
         match &self.value {
             Value::Table(rows) => rows,
@@ -129,7 +129,7 @@ impl Node {
         }
     }
 
-    /// The items of a list; none of anything else.
+    /// The items of a list; empty for any other value.
     pub fn items(&self) -> &[Node] {
         match &self.value {
             Value::List(items) => items,
@@ -137,13 +137,13 @@ impl Node {
         }
     }
 
-    /// What a table has at `key`, unless that is nothing.
+    /// The value at `key` of a table, unless it is null.
     pub fn get(&self, key: &str) -> Option<&Node> {
         let row = self.rows().iter().find(|(name, _)| name == key)?;
         (row.1.value != Value::Null).then_some(&row.1)
     }
 
-    /// The text it is, if it is one.
+    /// The text, if it is a text.
     pub fn as_text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => Some(text),
@@ -151,7 +151,7 @@ impl Node {
         }
     }
 
-    /// The whole number it is, if it is one that fits.
+    /// The integer, if it is one and fits.
     pub fn as_whole(&self) -> Option<u64> {
         match &self.value {
             Value::Whole(number) => u64::try_from(*number).ok(),
@@ -159,20 +159,20 @@ impl Node {
         }
     }
 
-    /// Put a row at the end of a table.
+    /// Appends a row to a table.
     pub fn put(&mut self, key: &str, node: impl Into<Node>) {
         let Value::Table(rows) = &mut self.value else { panic!("{key} put into what is no table") };
         rows.push((key.into(), node.into()));
     }
 
-    /// The same with the rows of another table after its own.
+    /// Appends the rows of another table.
     pub fn with(mut self, more: Node) -> Node {
         let Value::Table(rows) = more.value else { panic!("a table can only be joined with another") };
         rows.into_iter().for_each(|(key, node)| self.put(&key, node));
         self
     }
 
-    /// The single value at a place such as `flow[0].cc`.
+    /// The single value at a path such as `flow[0].cc`.
     pub fn look_up(&self, place: &str) -> Option<&Node> {
         let mut here = self;
         for step in place.split(['.', '[', ']']).filter(|step| !step.is_empty()) {
@@ -184,7 +184,7 @@ impl Node {
         here.value.is_single().then_some(here)
     }
 
-    /// Line and column of every place, from one.
+    /// Line and column, from one, of every path.
     pub fn places(&self, text: &str) -> Vec<(String, (usize, usize))> {
         let starts: Vec<usize> =
             std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
@@ -213,10 +213,10 @@ fn position(text: &str, starts: &[usize], at: usize) -> (usize, usize) {
     (line, String::from_utf8_lossy(before).chars().count() + 1)
 }
 
-/// A syntax error: what it says, and where.
+/// A syntax error with its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SyntaxError {
-    /// In the reader's words.
+    /// The parser's message.
     pub message: String,
     /// Line and column, from one.
     pub at: Option<(usize, usize)>,
@@ -229,7 +229,7 @@ impl SyntaxError {
     }
 }
 
-/// What TOML text holds.
+/// Parses TOML text.
 pub fn from_toml(text: &str) -> Result<Node, SyntaxError> {
     let table = DeTable::parse(text).map_err(|error| SyntaxError {
         message: match error.message() {
@@ -273,7 +273,7 @@ fn toml_value(found: Spanned<DeValue<'_>>) -> Node {
     Node { value, at: Some(at), option: None }
 }
 
-/// What JSON text holds.
+/// Parses JSON text.
 pub fn from_json(text: &str) -> Result<Node, SyntaxError> {
     let raw: &RawValue = serde_json::from_str(text).map_err(|error| SyntaxError {
         message: error.to_string(),
@@ -283,7 +283,7 @@ pub fn from_json(text: &str) -> Result<Node, SyntaxError> {
 }
 
 fn json_value(raw: &RawValue, whole: &str) -> Node {
-    // A raw value is a slice of the text: its address shows where it stands.
+    // A raw value is a slice of the text, so its address gives its position.
     let at = raw.get().as_ptr() as usize - whole.as_ptr() as usize;
     let text = raw.get();
     let value = match text.as_bytes()[0] {

@@ -1,8 +1,8 @@
 //! How a part of a scenario is declared, read, checked and written.
 //!
-//! `part!` takes each field once: name, kind, default, an example of a field that must be given, what stands in for
-//! a field left out, and one line for people. From that come the struct, its reader with every complaint, its writer,
-//! and the rows from which the documents are made.
+//! `part!` declares each field once: name, kind, default, an example for a required field, what replaces an absent
+//! field, and a line of documentation. It generates the struct, a reader that reports every error, a writer, and the
+//! rows of the documentation.
 
 mod kinds;
 
@@ -11,18 +11,18 @@ pub use kinds::*;
 use crate::node::{Node, Value};
 use crate::problem::{Fault, Problem, fault, hint, nearest};
 
-/// What a field takes, for documents.
+/// Type of a field, for documentation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
     /// The kind of value: `time`, `name`, `part`, …
     pub kind: &'static str,
-    /// Which part, if it is one.
+    /// Name of the part, if it is one.
     pub part: &'static str,
-    /// A list of them?
+    /// Whether it is a list.
     pub is_list: bool,
-    /// May it be left out without a value standing in?
+    /// Whether it may be absent without a default.
     pub is_optional: bool,
-    /// Least and most of a whole number.
+    /// Range of an integer.
     pub range: Option<(i128, i128)>,
 }
 
@@ -35,55 +35,55 @@ const fn shape(kind: &'static str) -> Shape {
 pub struct Field {
     /// Key in the scenario file.
     pub name: &'static str,
-    /// Its name in Python, where the key is no name or means something else.
+    /// Name in Python, if the key is not a valid name or means something else there.
     pub alias: &'static str,
-    /// What it takes.
+    /// Type of its value.
     pub shape: Shape,
-    /// Its value unless given; none of a field that must be given.
+    /// Default; `None` for a required field.
     pub default: Option<Node>,
-    /// What stands in for it if it is left out, for people.
+    /// What replaces an absent field, for display.
     pub otherwise: &'static str,
-    /// One line for people.
+    /// One line of documentation.
     pub doc: &'static str,
 }
 
 /// A part, for documents.
 #[derive(Clone, Debug)]
 pub struct Declared {
-    /// Its name as a type.
+    /// Name of the type.
     pub name: &'static str,
-    /// What it is, for people.
+    /// Description, for display.
     pub doc: &'static str,
-    /// Its fields in the order people read them.
+    /// Fields in display order.
     pub fields: Vec<Field>,
 }
 
-/// How a value is written.
+/// Forms of writing a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// As a file would: defaults left out, a name alone where that is enough.
+    /// As in a file: without defaults, and as a plain name where that suffices.
     Short,
-    /// Everything, every part as a table.
+    /// Complete, with every part as a table.
     Full,
 }
 
-/// Reads a description and notes all that is wrong with it.
+/// Reads a description and collects all errors.
 #[derive(Default)]
 pub struct Reader {
-    /// What was found wrong, in the order of the fields.
+    /// Errors found, in the order of the fields.
     pub problems: Vec<Problem>,
-    /// Parts in which something wrong or missing is treated as its default, so that the rest can be judged.
+    /// Parts in which a wrong or missing value was replaced by its default, so that the rest can be checked.
     guessed: Vec<String>,
     place: String,
 }
 
-/// Something that reads without a problem, or all that is wrong with it.
+/// Reads a value, or returns all errors.
 pub fn read<T: Kind>(node: &Node, place: impl Into<String>) -> Result<T, Vec<Problem>> {
     let mut reader = Reader { place: place.into(), ..Reader::default() };
     T::read(node, &mut reader).filter(|_| reader.problems.is_empty()).ok_or(reader.problems)
 }
 
-/// What a wrong value is treated as while the rest is judged: so much that nothing else is wrong for it.
+/// Value that replaces a wrong one while the rest is checked: large enough to cause no further errors.
 fn stand_in<T: Kind>() -> Option<T> {
     let ample = match T::SHAPE.kind {
         "time" => "1000h",
@@ -94,32 +94,32 @@ fn stand_in<T: Kind>() -> Option<T> {
 }
 
 impl Reader {
-    /// Whether a message about this place, or about a queue's size, rests on a value replaced by its default.
+    /// Whether an error at this path, or about a queue's size, depends on a value that was replaced by its default.
     pub fn is_guessed(&self, place: &str) -> bool {
         let is_size = place.ends_with("queue") && !self.guessed.is_empty();
         is_size || self.guessed.iter().any(|part| place.starts_with(part.as_str()))
     }
 
-    /// How many parts hold something that was treated as its default.
+    /// Number of parts with a replaced value.
     pub fn guesses(&self) -> usize {
         self.guessed.len()
     }
 
-    /// What stands here is wrong: what rests on it cannot be judged.
+    /// Marks this part: errors that depend on it cannot be judged.
     pub fn guess(&mut self) {
         if !self.place.is_empty() {
             self.guessed.push(self.place.clone());
         }
     }
 
-    /// Record what is wrong here.
+    /// Records an error at the current path.
     pub fn refuse(&mut self, found: Option<&Node>, fault: Fault) {
         let option = found.and_then(|node| node.option);
         let field = option.map_or(self.place.clone(), |option| format!("path.{option}"));
         self.problems.push(Problem::new(field, found, fault));
     }
 
-    /// The value, or none and a note.
+    /// The value; `None` if it has an error, which is recorded.
     pub fn noted<T>(&mut self, found: &Node, read: Result<T, Fault>) -> Option<T> {
         read.map_err(|fault| self.refuse(Some(found), fault)).ok()
     }
@@ -135,7 +135,7 @@ impl Reader {
         out
     }
 
-    /// One field of a table.
+    /// Reads a field of a table.
     pub fn field<T: Kind>(
         &mut self,
         table: &Node,
@@ -159,9 +159,9 @@ impl Reader {
         })
     }
 
-    /// What a value that is wrong is treated as, if the rest can be judged without it.
+    /// Replacement of a wrong value, if the rest can be checked without it.
     fn instead<T: Kind>(&mut self, default: impl FnOnce() -> Option<T>) -> Option<T> {
-        // Whether and where there are links and flows depends on these.
+        // The set of links and flows depends on these parts.
         let parts = ["Preset", "Dumbbell", "Link", "Flow"];
         if ["name", "flag", "whole"].contains(&T::SHAPE.kind) || parts.contains(&T::SHAPE.part) {
             return None;
@@ -171,7 +171,7 @@ impl Reader {
         taken
     }
 
-    /// The value of an unknown key that was probably meant to be `name`; the key itself is refused elsewhere.
+    /// The value of an unknown key that was probably a misspelling of `name`; another check reports the key itself.
     fn misspelt<T: Kind>(
         &mut self,
         table: &Node,
@@ -185,14 +185,14 @@ impl Reader {
         let before = self.problems.len();
         let read = self.within(key, |reader| T::read(node, reader));
         if node.value.is_single() && self.problems.len() > before {
-            // Perhaps it was meant for something else.
+            // It may have been meant for another field.
             self.problems.truncate(before);
             return None;
         }
         read
     }
 
-    /// Refuse keys that a table must not have.
+    /// Reports keys that a table must not have.
     pub fn others(&mut self, table: &Node, known: &[(&'static str, &'static str)]) {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
         for (key, node) in table.rows() {
@@ -204,15 +204,15 @@ impl Reader {
     }
 }
 
-/// A kind of value that a field takes.
+/// The kind of a field's value.
 pub trait Kind: Sized + Clone + PartialEq {
     /// Shape of the value, for the documentation.
     const SHAPE: Shape;
-    /// What was written, or none and a note of what is wrong with it.
+    /// Reads the value; `None` if it has an error, which is recorded.
     fn read(node: &Node, reader: &mut Reader) -> Option<Self>;
-    /// The same as a description holds it.
+    /// Writes the value as a description holds it.
     fn write(&self, form: Form) -> Node;
-    /// The value of a field left out, if the kind has one.
+    /// Default of an absent field, if the kind has one.
     fn absent() -> Option<Self> {
         None
     }
@@ -222,18 +222,18 @@ pub trait Kind: Sized + Clone + PartialEq {
 pub trait Part: Kind {
     /// Fields of the part, for the documentation.
     fn declared() -> Declared;
-    /// What no single field can say.
+    /// Checks that involve several fields.
     fn check(&self) -> Result<(), Fault> {
         Ok(())
     }
-    /// A table of everything that was given in a shorter way.
+    /// Expands a shorthand to a table.
     fn spelt_out(node: &Node) -> Result<Node, Fault> {
         match &node.value {
             Value::Table(_) => Ok(node.clone()),
             _ => Err(fault("this is not a table", "Write the keys below it, or { key = value }")),
         }
     }
-    /// The shortest way to write it, given all that differs from the defaults.
+    /// The shortest form, given the fields that differ from the defaults.
     fn shortened(&self, table: Node) -> Node {
         table
     }
@@ -267,7 +267,7 @@ macro_rules! part {
                 unreachable!("{name} is no field")
             }
 
-            /// All of it, or what differs from the defaults.
+            /// The complete table, or only the fields that differ from the defaults.
             fn table(&self, form: Form) -> Node {
                 let mut out = $crate::table! {};
                 $({

@@ -1,7 +1,8 @@
-//! The networks of the papers, a home line and shapes of networks, ready made: links, queues and competing flows under one name.
+//! Predefined networks: those of papers, a home line, and network topologies, each with links, queues and competing
+//! flows under one name.
 //!
-//! Flows run from `left` to `right` unless they say otherwise: from the server to the user. Numbers are those of the
-//! papers where they print them; the rest is marked "chosen" and explained in docs/links/.
+//! By default flows run from `left` to `right`: from the server to the user. Values that a paper prints are the
+//! paper's; the rest is marked "chosen" and explained in docs/links/.
 
 mod access;
 mod caia;
@@ -21,7 +22,7 @@ use caia::{adsl1, adsl1_vtun, homeplug, vtun, wifi};
 use perth::{adsl2, adsl2_wifi, crowd, eduroam, hsdpa, neighbours, university};
 use wu::{campus, ocean};
 
-/// A default of an option.
+/// Default of an option.
 #[derive(Clone, Copy, Debug)]
 pub enum Default {
     /// A text, a quantity for example.
@@ -42,14 +43,14 @@ impl From<Default> for Node {
     }
 }
 
-/// Something a preset lets you choose.
+/// An option of a preset.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
     /// Key in the scenario file.
     pub name: &'static str,
-    /// Its value unless given.
+    /// Default.
     pub default: Default,
-    /// One line for people.
+    /// One line of documentation.
     pub doc: &'static str,
 }
 
@@ -65,17 +66,17 @@ const fn whole(name: &'static str, default: u64, doc: &'static str) -> Choice {
     Choice { name, default: Default::Whole(default), doc }
 }
 
-/// A network: where it comes from, what the paper measured there, what can be chosen.
+/// A predefined network: its source, the paper's results, and its options.
 pub struct Preset {
     /// Name of the preset.
     pub name: &'static str,
-    /// Its name in prose.
+    /// Display name.
     pub title: &'static str,
     /// Paper.
     pub paper: &'static str,
     /// Section of the paper.
     pub section: &'static str,
-    /// What the paper reports of it.
+    /// The paper's results.
     pub reported: &'static str,
     choices: &'static [&'static [Choice]],
     links: fn(&Given) -> Result<Vec<Node>, Fault>,
@@ -83,13 +84,13 @@ pub struct Preset {
 }
 
 impl Preset {
-    /// What can be chosen.
+    /// Its options.
     pub fn choices(&self) -> impl Iterator<Item = &'static Choice> {
         self.choices.iter().copied().flatten()
     }
 }
 
-/// The options of a preset, given or default.
+/// The options of a preset, with defaults filled in.
 struct Given(Vec<(&'static str, Node)>);
 
 /// A fault of one option.
@@ -111,7 +112,7 @@ impl Given {
         node.as_text().map_or_else(|| node.value.text(), String::from)
     }
 
-    /// Is it given as something other than zero, nothing or false?
+    /// Whether an option is set to something other than zero, null or false.
     fn is_set(&self, name: &str) -> bool {
         match self.node(name).value {
             Value::Whole(number) => number != 0,
@@ -129,7 +130,7 @@ impl Given {
         })
     }
 
-    /// A queue in multiples of the link's own BDP: rate × twice its delay, as the paper counts.
+    /// A queue size in multiples of the link's own BDP: rate × twice its delay, as the paper counts.
     fn own_bdp(&self, name: &'static str, rate: u64, rtt_ms: u64) -> Result<Node, Fault> {
         let text = self.text(name);
         if !text.contains("bdp") {
@@ -146,7 +147,7 @@ fn link(name: &str, from: &str, to: &str, more: Node) -> Node {
     table! { "name" => name, "from" => from, "to" => to }.with(more)
 }
 
-/// A fast stretch of wire; `loss` from `a` to `b`.
+/// Two links of a fast wire; `loss` applies from `a` to `b`.
 fn two_way(name: &str, a: &str, b: &str, delay: impl Into<Node>, loss: Node) -> [Node; 2] {
     let common = table! { "rate" => "1gbit", "delay" => delay };
     [
@@ -382,7 +383,7 @@ pub static PRESETS: &[Preset] = &[
     shapes::TREE,
 ];
 
-/// The preset of this name; the problem proposes the nearest if there is none.
+/// The preset of this name; otherwise an error that suggests the nearest name.
 pub fn preset(name: &str) -> Result<&'static Preset, Problem> {
     PRESETS.iter().find(|preset| preset.name == name).ok_or_else(|| {
         let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
@@ -395,7 +396,7 @@ pub fn preset(name: &str) -> Result<&'static Preset, Problem> {
     })
 }
 
-/// The same scenario with the links and flows of its preset spelt out.
+/// Replaces the preset of a scenario by its links and flows.
 pub fn expand(scenario: &Scenario) -> Result<Scenario, Vec<Problem>> {
     let mut out = scenario.clone();
     let Some(path) = out.path.take() else { return Ok(out) };
@@ -446,7 +447,7 @@ fn read_rows<T: Kind>(list: &str, rows: Vec<Node>) -> Result<Vec<T>, Vec<Problem
     Ok(out)
 }
 
-/// The nodes between which a flow crosses a dumbbell or preset: from left to right unless it says otherwise.
+/// The nodes between which a flow crosses a dumbbell or preset: by default from left to right.
 pub fn ends(flow: &Flow) -> [String; 2] {
     let other = |node: Option<&Name>| match node.map(|name| &**name) {
         Some("left") => Some("right"),

@@ -1,4 +1,4 @@
-//! What is wrong with a description: where, what was found, what is wrong, what would be right.
+//! Errors in a description: the path, the value found, the problem, and the fix.
 
 use std::fmt;
 
@@ -6,35 +6,35 @@ pub use tailback_core::params::nearest;
 
 use crate::node::{Node, Value, literal};
 
-/// What is wrong with one value and what would be right, before anybody says where.
+/// A problem with a value and its fix, without the path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
     /// What is wrong.
     pub problem: String,
-    /// What would be right.
+    /// The fix.
     pub fix: String,
 }
 
-/// A [`Fault`] of these words.
+/// Builds a [`Fault`].
 pub fn fault(problem: impl Into<String>, fix: impl Into<String>) -> Fault {
     Fault { problem: problem.into(), fix: fix.into() }
 }
 
-/// One thing that is wrong with a scenario.
+/// An error in a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
-    /// Where, as the scenario file spells it: `flow[0].cc`; empty for the scenario as a whole.
+    /// Path, as in the scenario file: `flow[0].cc`; empty for the scenario as a whole.
     pub field: String,
-    /// What was found there: a single value, or nothing.
+    /// The value found: a single value, or `None`.
     pub value: Option<Value>,
     /// What is wrong with it.
     pub problem: String,
-    /// What would be right: a sentence.
+    /// The fix, as a sentence.
     pub fix: String,
 }
 
 impl Problem {
-    /// A fault at a place, with what stands there.
+    /// A fault at a path, with the value found there.
     pub fn new(field: impl Into<String>, value: Option<&Node>, fault: Fault) -> Self {
         let value = value.map(|node| node.value.clone()).filter(Value::is_single);
         let end = if fault.fix.ends_with(['.', '?']) { "" } else { "." };
@@ -44,7 +44,7 @@ impl Problem {
 }
 
 impl Problem {
-    /// An engine error as it is, about its own form of the scenario.
+    /// An engine error, unchanged: its path is in the engine's form of the scenario.
     pub fn engine(path: &str, value: &str, problem: &str, fix: &str) -> Self {
         Problem::new(path, Some(&literal(value)), fault(problem, fix))
     }
@@ -58,12 +58,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// `Did you mean "cubic"? `, or nothing.
+/// `Did you mean "cubic"? `, or an empty text.
 pub fn hint(name: &str, known: &[&str]) -> String {
     nearest(name, known).map_or(String::new(), |close| format!("Did you mean \"{close}\"? "))
 }
 
-/// What there is instead of an unknown name.
+/// Lists the valid choices for an unknown name.
 pub fn choices(name: &str, known: &[&str]) -> String {
     let shown = &known[..known.len().min(40)];
     if known.is_empty() {

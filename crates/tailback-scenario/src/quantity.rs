@@ -1,8 +1,8 @@
 //! Quantities with units, read exactly: "80ms", "10mbit", "64KiB", "1bdp".
 //!
-//! Whatever is read becomes an integer (picoseconds, bits per second, bytes) without passing through a float, and is
-//! written back in a human form that reads as the same integer. A number without a unit is refused: it is the
-//! commonest mistake in an experiment's description, and the costliest.
+//! Every quantity is converted to an integer (picoseconds, bits per second, bytes) without passing through a float, and
+//! is written in a readable form that parses to the same integer. A number without a unit is refused: it is the most
+//! common mistake in descriptions of experiments, and the most costly.
 
 use crate::node::{Node, Value};
 use crate::problem::{Fault, fault};
@@ -52,14 +52,14 @@ const BYTE_UNITS: [(&str, u64); 7] = [
     ("mib", 1 << 20),
     ("gib", 1 << 30),
 ];
-/// Digits that, times the largest unit, still fit in 128 bits.
+/// Number of digits that, times the largest unit, still fits in 128 bits.
 const MOST_DIGITS: usize = 22;
 
 fn scale(units: &[(&str, u64)], word: &str) -> Option<u64> {
     units.iter().find(|(name, _)| *name == word).map(|(_, scale)| *scale)
 }
 
-/// A number as written: `digits` × 10^`exponent`, no zero at the end of the digits.
+/// A parsed number: `digits` × 10^`exponent`, without trailing zeros in the digits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Decimal {
     is_negative: bool,
@@ -74,7 +74,7 @@ impl Decimal {
         format!("{sign}{}e{}", self.digits, self.exponent).parse().expect("a number")
     }
 
-    /// As [`Decimal::whole`], rounded to the nearest, a half up.
+    /// As [`Decimal::whole`], rounded half up.
     fn rounded(self, scale: u64, what: &str) -> Result<u64, Fault> {
         let places = self.exponent.min(0).unsigned_abs();
         match 10u128.checked_pow(places) {
@@ -89,7 +89,7 @@ impl Decimal {
         }
     }
 
-    /// The whole number of base units that this many of a unit are.
+    /// The number in base units, which must be an integer.
     fn whole(self, scale: u64, what: &str, finest: &str, example: &str) -> Result<u64, Fault> {
         let overflows = || {
             fault(format!("{what} this large overflows 64 bits"), format!("Write for example \"{example}\""))
@@ -114,13 +114,13 @@ impl Decimal {
     }
 }
 
-/// The length of the digits that `text` begins with, underscores among them.
+/// Length of the digits at the start of `text`, including underscores if allowed.
 fn digits(text: &str, underscores: bool) -> usize {
     let is_part = |c: char| c.is_ascii_digit() || (underscores && c == '_');
     text.find(|c| !is_part(c)).unwrap_or(text.len())
 }
 
-/// The length of the number that `text` begins with; 0 if it begins with none.
+/// Length of the number at the start of `text`; 0 if there is none.
 fn number_length(text: &str) -> usize {
     let sign = text.starts_with(['+', '-']) as usize;
     let mut at = sign;
@@ -163,7 +163,7 @@ fn decimal(text: &str, what: &str, example: &str) -> Result<Decimal, Fault> {
     let exponent: i64 = exponent.parse().map_err(|_| unlike())?;
     let zeros = all.len() - all.trim_end_matches('0').len();
     let exponent = exponent.saturating_add(zeros as i64 - fraction.len() as i64);
-    // The first digit's place: 1e999999999 would fill the memory.
+    // Position of the first digit: 1e999999999 would exhaust memory.
     let first = exponent.saturating_add(kept.len() as i64 - 1);
     if first.abs() >= 60 || kept.len() > MOST_DIGITS {
         return Err(unlike());
@@ -171,7 +171,7 @@ fn decimal(text: &str, what: &str, example: &str) -> Result<Decimal, Fault> {
     Ok(Decimal { is_negative, digits: kept.parse().map_err(|_| unlike())?, exponent: exponent as i32 })
 }
 
-/// Number and unit, the unit still to be judged.
+/// Splits a quantity into number and unit; the unit is not checked.
 fn split<'a>(text: &'a str, what: &str, example: &str) -> Result<(Decimal, &'a str), Fault> {
     let word = text.trim();
     let length = number_length(word);
@@ -196,7 +196,7 @@ fn split<'a>(text: &'a str, what: &str, example: &str) -> Result<(Decimal, &'a s
     Ok((number, unit))
 }
 
-/// `value` in `unit`s, exactly; the units used for writing are powers of ten or divide the value.
+/// `value` / `unit` as an exact decimal; units used for writing are powers of ten or divide the value.
 fn quotient(value: u128, unit: u128) -> String {
     let (whole, rest) = (value / unit, value % unit);
     if rest == 0 {
@@ -206,14 +206,14 @@ fn quotient(value: u128, unit: u128) -> String {
     format!("{whole}.{rest:0digits$}").trim_end_matches('0').into()
 }
 
-/// A kind of quantity that has one base unit.
+/// A kind of quantity with one base unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Quantity {
     /// A time in picoseconds.
     Time,
-    /// In bits per second, at the IP layer unless a link says otherwise.
+    /// A rate in bits per second, at the IP layer unless a link's framing applies.
     Rate,
-    /// In bytes, at the IP layer unless the field says otherwise.
+    /// A size in bytes, at the IP layer unless the field's documentation states otherwise.
     Bytes,
 }
 
@@ -223,7 +223,7 @@ impl Quantity {
         [Quantity::Time, Quantity::Rate, Quantity::Bytes].into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Its name in documents of the schema.
+    /// Its name in the schema's documentation.
     pub const fn name(self) -> &'static str {
         match self {
             Quantity::Time => "time",
@@ -232,7 +232,7 @@ impl Quantity {
         }
     }
 
-    /// One of them, as complaints call it.
+    /// Its name in error messages.
     pub fn what(self) -> &'static str {
         match self {
             Quantity::Time => "a time",
@@ -241,7 +241,7 @@ impl Quantity {
         }
     }
 
-    /// One as people write it.
+    /// An example for error messages.
     pub fn example(self) -> &'static str {
         match self {
             Quantity::Time => "80ms",
@@ -250,7 +250,7 @@ impl Quantity {
         }
     }
 
-    /// Text in base units.
+    /// Parses a text to base units.
     pub fn read(self, text: &str) -> Result<u64, Fault> {
         let (number, unit) = split(text, self.what(), self.example())?;
         match self {
@@ -260,12 +260,12 @@ impl Quantity {
         }
     }
 
-    /// Base units of one of this unit.
+    /// Base units per unit.
     pub fn unit(self, unit: &str) -> Result<u64, Fault> {
         self.read(&format!("1{unit}"))
     }
 
-    /// A bare number, as measured, of a unit that has this many base units: rounded to a whole one.
+    /// Converts a measured number in a unit of `scale` base units, rounded to an integer.
     pub fn rounded(self, number: &str, scale: u64) -> Result<u64, Fault> {
         if number.is_empty() || number_length(number) != number.len() {
             return Err(fault(
@@ -276,7 +276,7 @@ impl Quantity {
         decimal(number, self.what(), "12.5")?.rounded(scale, self.what())
     }
 
-    /// A whole number of base units, if it is one.
+    /// An integer number of base units, if the value is one.
     pub fn whole(self, value: &Value) -> Result<u64, Fault> {
         let example = self.example();
         let Value::Whole(number) = value else {
@@ -291,7 +291,7 @@ impl Quantity {
         })
     }
 
-    /// A field's value in base units: in a description a bare number is refused, zero included.
+    /// A field's value in base units. A description must state a unit, even for zero.
     pub fn field(self, node: &Node) -> Result<u64, Fault> {
         let example = self.example();
         match &node.value {
@@ -306,7 +306,7 @@ impl Quantity {
         }
     }
 
-    /// Base units as people write them.
+    /// Base units as users write them.
     pub fn text(self, value: u64) -> String {
         fn largest(value: u64, units: &[(&'static str, u64)], names: &[&str]) -> Option<(&'static str, u64)> {
             let fits = |(name, scale): &&(&'static str, u64)| names.contains(name) && value >= *scale;
@@ -325,7 +325,7 @@ impl Quantity {
     }
 }
 
-/// Picoseconds of a unit of time in lower case.
+/// Picoseconds per unit of time, for a name in lower case.
 fn time_unit(unit: &str) -> Option<u64> {
     let word = TIME_WORDS.iter().find(|(word, _)| *word == unit).map_or(unit, |(_, short)| short);
     scale(&TIME_UNITS, word)
@@ -375,7 +375,7 @@ fn read_bytes(number: Decimal, unit: &str, fix: &str) -> Result<u64, Fault> {
     let lower = unit.to_lowercase();
     let stem = lower.strip_suffix("bytes").or_else(|| lower.strip_suffix("byte"));
     let word = stem.map_or(lower.clone(), |stem| format!("{stem}b"));
-    // Mb are megabits, mb whatever the writer's keyboard gave.
+    // Mb means megabits; mb means whatever the keyboard produced.
     let is_bits = unit.strip_suffix('b').is_some_and(|stem| {
         let stem = stem.strip_suffix('i').unwrap_or(stem);
         matches!(stem, "k" | "K" | "M" | "G" | "T")
@@ -404,7 +404,7 @@ fn bytes_text(value: u128) -> String {
     texts.into_iter().find(|text| text.len() == shortest).expect("some text")
 }
 
-/// What a queue size counts.
+/// Unit of a queue size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Counts {
     /// Bytes.
@@ -417,25 +417,25 @@ pub enum Counts {
     Bdp,
 }
 
-/// How much a queue holds.
+/// Size of a queue.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Size {
-    /// `amount` / 10^`digits` of them.
+    /// The size is `amount` / 10^`digits`.
     pub amount: u128,
-    /// Digits after the point; 0 for all but multiples of the BDP.
+    /// Digits after the decimal point; 0 except for multiples of the BDP.
     pub digits: u32,
-    /// What is counted.
+    /// Unit of the size.
     pub counts: Counts,
-    /// The queue counts packets: as many of the largest as the size holds.
+    /// The queue counts packets: the size is converted to a number of packets of the largest size.
     pub in_packets: bool,
 }
 
 impl Size {
-    /// Text as a size.
+    /// Parses a text as a size.
     pub fn read(text: &str) -> Result<Self, Fault> {
         let trimmed = text.trim_end();
         for word in [" packets", " packet"] {
-            // "100 packets" has no other unit, "1bdp packets" has.
+            // "100 packets" has no other unit; "1bdp packets" has one.
             let rest = trimmed.strip_suffix(word).map(str::trim_end);
             if let Some(rest) = rest.filter(|rest| rest.ends_with(|c: char| c.is_ascii_alphabetic())) {
                 let size = Size::read(rest)?;
@@ -482,7 +482,7 @@ impl Size {
         Ok(size)
     }
 
-    /// A field's value.
+    /// Reads a field's value.
     pub fn field(node: &Node) -> Result<Self, Fault> {
         match &node.value {
             Value::Text(text) => Size::read(text),
@@ -498,8 +498,8 @@ impl Size {
         }
     }
 
-    /// Bytes at a rate (bit/s) and round-trip time (ps): of multiples of the BDP rounded down, of a time rounded up;
-    /// none for a number of packets. What a queue holds, be it counted in bytes or in packets.
+    /// Bytes for a rate (bit/s) and round-trip time (ps). Multiples of the BDP are rounded down, times are rounded up;
+    /// `None` for a number of packets. The result does not depend on whether the queue counts bytes or packets.
     pub fn in_bytes(&self, rate: u64, rtt: u64) -> Option<u64> {
         match self.counts {
             Counts::Packets => None,
@@ -516,7 +516,7 @@ impl Size {
     }
 }
 
-/// `a` × `b` / `unit`, rounded down and at most the largest integer; the product may have 256 bits.
+/// `a` × `b` / `unit`, rounded down and saturated; the product may have 256 bits.
 fn scaled_down(a: u128, b: u128, unit: u128) -> u64 {
     let (whole, rest) = (a / unit, a % unit);
     let (mut quotient, mut remainder) = (0u128, 0u128);
@@ -546,14 +546,14 @@ impl std::fmt::Display for Size {
     }
 }
 
-/// Does a text begin as a number does?
+/// Whether a text begins with a number.
 pub fn begins_with_number(text: &str) -> bool {
     let text = text.trim_start();
     let text = text.strip_prefix(['+', '-']).unwrap_or(text);
     text.strip_prefix('.').unwrap_or(text).starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// A plain number of `unit`s of time in picoseconds, to the nearest; what is no number as it is.
+/// Converts a plain number in `unit`s of time to picoseconds, rounded; other values stay.
 pub fn from_unit(node: &Node, unit: &str) -> Result<Node, Fault> {
     let scale = scale(&TIME_UNITS, unit).expect("a unit of time");
     match &node.value {
@@ -564,8 +564,8 @@ pub fn from_unit(node: &Node, unit: &str) -> Result<Node, Fault> {
     }
 }
 
-/// A quantity as the plain number of `unit` that an algorithm's parameter wants: a unit of time, rate or size,
-/// "packets", or empty for a plain number (then a percentage is read too). Rounded once, to the nearest float.
+/// Converts a quantity to a plain number in `unit` for an algorithm's parameter: a unit of time, rate or size,
+/// "packets", or empty for a plain number (percentages are then accepted). Rounded once, to the nearest float.
 pub fn to_unit(text: &str, unit: &str) -> Result<f64, Fault> {
     let word = unit.trim().to_lowercase();
     if let Some(scale) = scale(&TIME_UNITS, &word) {

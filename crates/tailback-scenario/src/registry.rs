@@ -1,4 +1,4 @@
-//! Everything the engine knows by name, and every table it fills, as JSON.
+//! The engine's registries and table schemas as JSON.
 
 use serde_json::{Value, json};
 use tailback_core::medium::registry::Use;
@@ -55,7 +55,7 @@ fn column(schema: &ColumnSchema) -> Value {
     })
 }
 
-/// A kernel's discipline by its name there, with the model whose parameters it takes.
+/// A kernel's discipline by its name, with the model whose parameters it takes.
 fn kernels((name, model): (&str, &Card)) -> (String, Value) {
     (name.into(), model.name.into())
 }
@@ -72,7 +72,7 @@ fn card(card: &Card) -> Value {
     })
 }
 
-/// The simulator's, then what runs only live.
+/// The simulator's applications, then those that run only live.
 fn applications() -> Value {
     let mut programs = card(&traffic::exec::CARD);
     programs["transport"] = json!("tcp");
@@ -146,7 +146,7 @@ fn param(spec: &ParamSpec) -> Value {
         Kind::Flag | Kind::Choice | Kind::Text => Value::Null,
         _ => number(value),
     };
-    // A default that another parameter decides has no value of its own, only words.
+    // A default that another parameter determines has only a description.
     let (default, depends) = match spec.default {
         DefaultValue::Number(value) => (number(value), None),
         DefaultValue::Flag(flag) => (json!(flag), None),

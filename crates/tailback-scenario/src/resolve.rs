@@ -1,4 +1,4 @@
-//! From what a scenario says to what the engine runs, and from the engine's complaints back to what was said.
+//! Converts a scenario to the engine's form, and maps the engine's errors back to the scenario.
 
 mod flows;
 mod graph;
@@ -28,32 +28,32 @@ use graph::{Graph, hops_of};
 /// Version of the engine's form.
 const FORMAT: u64 = 1;
 
-/// What a description may name that lies outside it.
+/// Access to things outside a description that it may name.
 pub trait Host {
-    /// The instants of a trace file, in milliseconds.
+    /// Reads a trace file: times in milliseconds.
     fn trace(&self, file: &str) -> Result<Vec<u64>, Fault>;
-    /// The text of a file of changes over time.
+    /// Reads a file of changes over time.
     fn schedule(&self, file: &str) -> Result<String, Fault>;
-    /// The text of a HAR file.
+    /// Reads a HAR file.
     fn page(&self, file: &str) -> Result<String, Fault>;
-    /// Is it an algorithm from outside the engine?
+    /// Whether an algorithm is external to the engine.
     fn own(&self, algorithm: &str) -> Own;
-    /// Refuse a pattern that would find nothing in a program's output.
+    /// Checks a pattern for a program's output; an error if it cannot find anything.
     fn pattern(&self, pattern: &str) -> Result<(), Fault>;
 }
 
-/// What a host knows of an algorithm's name.
+/// A host's answer about an algorithm's name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Own {
-    /// Nothing: the engine must know it.
+    /// Unknown to the host: the engine must know it.
     Unknown,
-    /// It is one of the host's.
+    /// The host provides it.
     Known,
-    /// It is one of the host's, and will not do.
+    /// The host provides it, but it is unusable.
     Refused(Fault),
 }
 
-/// A host that knows whatever is named: for a description whose form alone matters.
+/// A host that accepts every name, for checking only the form of a description.
 struct Anything;
 
 impl Host for Anything {
@@ -82,7 +82,7 @@ pub fn translate(scenario: &Scenario, [path, value, problem, fix]: [&str; 4]) ->
     }
 }
 
-/// A host with nothing.
+/// A host that provides nothing.
 pub struct Nothing;
 
 impl Host for Nothing {
@@ -105,11 +105,11 @@ impl Host for Nothing {
 
 /// A scenario in the engine's form.
 pub struct Resolved {
-    /// The form itself, as it is stored beside a result.
+    /// The description itself, as stored with a result.
     pub description: Node,
-    /// Where a path of the engine's form was written in the scenario.
+    /// Path in the scenario for each path in the engine's form.
     places: BTreeMap<String, String>,
-    /// The scenario as a file would hold it.
+    /// The scenario as written in a file.
     written: Node,
 }
 
@@ -130,7 +130,7 @@ impl Resolved {
         }
         let place = place.trim_start_matches('.');
         let parent = &place[..place.rfind('.').unwrap_or(0)];
-        // `queue = "1bdp"` has no limit_bytes below it.
+        // `queue = "1bdp"` contains no limit_bytes.
         let is_short = self.written.look_up(place).is_none()
             && self.written.look_up(parent).is_some_and(|node| node.as_text().is_some());
         let place = if is_short { parent } else { place };
@@ -139,7 +139,7 @@ impl Resolved {
     }
 }
 
-/// The scenario that a description stands for, or all that is wrong with it, as far as it can be judged.
+/// Reads the scenario of a description, or returns all errors that can be judged.
 pub fn read(node: &Node, host: &dyn Host) -> Result<Scenario, Vec<Problem>> {
     let mut reader = Reader::default();
     let scenario = Scenario::read(node, &mut reader);
@@ -151,7 +151,7 @@ pub fn read(node: &Node, host: &dyn Host) -> Result<Scenario, Vec<Problem>> {
     Err([reader.problems, more].concat())
 }
 
-/// The scenario in the engine's form, or all that is wrong with it.
+/// Converts a scenario to the engine's form, or returns all errors.
 pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Vec<Problem>> {
     check_count(scenario)?;
     let (expanded, refused) = expand(scenario)?;
@@ -162,18 +162,18 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Vec<Pro
     if refused.is_empty() && resolver.problems.is_empty() {
         return Ok(Resolved { description, places: resolver.places, written: resolver.written });
     }
-    // A dumbbell's queue stands for two links: what is wrong with it is said once.
+    // A dumbbell's queue applies to two links; its errors are reported once.
     let mut seen = HashSet::new();
     resolver.problems.retain(|problem| seen.insert(problem.to_string()));
     Err([refused, resolver.problems].concat())
 }
 
-/// The most flows of a scenario, each of which takes some 6 kB before it sends anything.
+/// Limit on the flows of a scenario; each takes about 6 kB before it sends anything.
 const MOST_FLOWS: u64 = 100_000;
-/// The most links that all routes together may name.
+/// Limit on the links in all routes together.
 const MOST_HOPS: usize = 10_000_000;
 
-/// Refuse more flows than a run could hold, before they are listed.
+/// An error if there are more flows than a run can hold, before they are expanded.
 fn check_count(scenario: &Scenario) -> Result<(), Vec<Problem>> {
     let mut sum = 0;
     for (number, flow) in scenario.flow.iter().enumerate() {
@@ -189,7 +189,7 @@ fn check_count(scenario: &Scenario) -> Result<(), Vec<Problem>> {
     Ok(())
 }
 
-/// The scenario with its preset spelt out, and what is wrong with the preset's options: those are left out then.
+/// Expands the preset of a scenario; returns errors in its options, which then take their defaults.
 fn expand(scenario: &Scenario) -> Result<(Scenario, Vec<Problem>), Vec<Problem>> {
     let (mut trial, mut refused) = (scenario.clone(), Vec::new());
     loop {
@@ -211,8 +211,7 @@ fn expand(scenario: &Scenario) -> Result<(Scenario, Vec<Problem>), Vec<Problem>>
     }
 }
 
-/// The names of a scenario's flows and of its links, in the order of the engine's tables, and those of its entries
-/// for flows as listed.
+/// Names of a scenario's flows and links, in the order of the engine's tables, and names of its entries for flows.
 pub fn names(scenario: &Scenario) -> Result<[Vec<String>; 3], Vec<Problem>> {
     check_count(scenario)?;
     let scenario = &presets::expand(scenario)?;
@@ -221,10 +220,10 @@ pub fn names(scenario: &Scenario) -> Result<[Vec<String>; 3], Vec<Problem>> {
     Ok([listed.names(), links, flow_names(scenario)])
 }
 
-/// A scenario without preset in which every flow is listed by itself, under its name.
+/// A scenario without preset, in which every flow is listed individually under its name.
 struct Listed {
     scenario: Scenario,
-    /// The entry that each flow comes from, and whether it is the second one of a two-way flow.
+    /// The entry of each flow, and whether it is the second of a two-way flow.
     written: Vec<(usize, bool)>,
 }
 
@@ -245,7 +244,7 @@ impl Listed {
         self.scenario.flow.iter().flat_map(|flow| flow.name.clone()).map(|name| name.0).collect()
     }
 
-    /// Where a flow was written.
+    /// Path of a flow's entry.
     fn place(&self, number: usize) -> String {
         format!("flow[{}]", self.written[number].0)
     }
@@ -255,7 +254,7 @@ impl Listed {
     }
 }
 
-/// The flows that an entry called `name` stands for: name, and whether it runs the other way.
+/// The flows of an entry called `name`: their names, and whether they run in reverse.
 fn each_of(flow: &Flow, name: &str) -> Vec<(String, bool)> {
     let names = match flow.count {
         None => vec![name.to_string()],
@@ -268,7 +267,7 @@ fn each_of(flow: &Flow, name: &str) -> Vec<(String, bool)> {
     names.into_iter().flat_map(ways).collect()
 }
 
-/// The same flow the other way round.
+/// The same flow in the reverse direction.
 fn turned(scenario: &Scenario, flow: &Flow) -> Flow {
     let [from, to] = match scenario.dumbbell {
         Some(_) => presets::ends(flow).map(|node| Some(Name(node))),
@@ -283,7 +282,7 @@ fn turned(scenario: &Scenario, flow: &Flow) -> Flow {
     }
 }
 
-/// The names of the entries for flows, given or made, in order.
+/// Names of the entries for flows, given or generated, in order.
 fn flow_names(scenario: &Scenario) -> Vec<String> {
     let given = scenario.flow.iter().filter_map(|flow| flow.name.as_deref().map(|name| (flow, name)));
     let given: HashSet<String> = given
@@ -314,14 +313,14 @@ fn flow_names(scenario: &Scenario) -> Vec<String> {
     named.collect()
 }
 
-/// An application, as far as a description depends on it.
+/// Properties of an application that a description depends on.
 struct App {
     card: &'static Card,
     sends_datagrams: bool,
     rows: Rows,
 }
 
-/// The simulator's applications, then what runs only live.
+/// The simulator's applications, then those that run only live.
 fn applications() -> &'static [App] {
     static APPS: OnceLock<Vec<App>> = OnceLock::new();
     static PROGRAMS: Card = traffic::exec::CARD;
@@ -344,17 +343,17 @@ fn application(name: &str) -> Option<&'static App> {
     applications().iter().find(|app| app.card.name == name)
 }
 
-/// Does it? An unknown one is treated as TCP; its name is complained of elsewhere.
+/// Whether the application uses UDP. An unknown application counts as TCP; its name is reported elsewhere.
 fn sends_datagrams(name: &str) -> bool {
     application(name).is_some_and(|app| app.sends_datagrams)
 }
 
-/// A scenario on its way to the engine's form: what is wrong with it, and where each thing in it was said.
+/// State of a conversion to the engine's form: its errors, and the path of each element in the scenario.
 struct Resolver<'a> {
     listed: &'a Listed,
     scenario: &'a Scenario,
     host: &'a dyn Host,
-    /// The scenario as a file would hold it.
+    /// The scenario as written in a file.
     written: Node,
     problems: Vec<Problem>,
     places: BTreeMap<String, String>,
@@ -391,7 +390,7 @@ impl<'a> Resolver<'a> {
             "start_spread_ps" => scenario.randomness.start_spread.0,
             "processing_jitter_ps" => scenario.randomness.processing_jitter.0,
         };
-        // Left out where it is nothing, so that the names of stored runs stay.
+        // Omitted if zero, so that the names of stored runs do not change.
         if scenario.randomness.access_spread.0 > 0 {
             randomness.put("access_spread_ps", scenario.randomness.access_spread.0);
         }
@@ -408,12 +407,12 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Record what is wrong at a place of the scenario, beside the value that stands there.
+    /// Records an error at a path of the scenario, with the value there.
     fn problem(&mut self, place: &str, fault: Fault) {
         self.problems.push(Problem::new(place, self.written.look_up(place), fault));
     }
 
-    /// The same, beside another value.
+    /// The same, with another value.
     fn problem_with(&mut self, place: &str, value: &Node, fault: Fault) {
         self.problems.push(Problem::new(place, Some(value), fault));
     }
@@ -422,7 +421,7 @@ impl<'a> Resolver<'a> {
         self.places.insert(path.into(), place.into());
     }
 
-    /// An unknown name is a problem, with the nearest known one as its fix.
+    /// Reports an unknown name, and suggests the nearest known one.
     fn unknown(&mut self, name: &str, known: &[&str], place: &str, what: &str, listed: &str) {
         let instead = match listed {
             "queues" => instead::of_queue(name),
@@ -449,7 +448,7 @@ impl<'a> Resolver<'a> {
         found
     }
 
-    /// Put a parameter into `out` under the engine's key, as the number that the engine takes.
+    /// Adds a parameter to `out` under the engine's key, in the engine's unit.
     fn param(&mut self, card: &Card, key: &str, value: &Node, place: &str, out: &mut Params) {
         let Some((spec, spelling)) = card.spelled(key) else {
             let fix = if card.params.is_empty() {
@@ -475,7 +474,7 @@ fn set(params: &mut Params, name: &str, value: Node) {
     }
 }
 
-/// A parameter's value in the base unit of its kind; what is no number stays as it is, for the engine to refuse.
+/// Converts a parameter to the base unit of its kind; other values stay, and the engine refuses them.
 fn engines(spec: &ParamSpec, spelling: Spelling, value: &Node) -> Result<Node, Fault> {
     let is_word = matches!(spec.kind, Kind::Choice | Kind::Text);
     match (spec.kind, value.as_text().filter(|text| !is_word && begins_with_number(text))) {
@@ -488,15 +487,15 @@ fn engines(spec: &ParamSpec, spelling: Spelling, value: &Node) -> Result<Node, F
     }
 }
 
-/// How people write a parameter: without the time's or rate's unit at its name's end, which stands in the value
-/// ("10ms"). What is counted stays: `limit_packets` is not `limit_bytes`.
+/// The name of a parameter as users write it: without the suffix for a unit of time or rate, because the value states
+/// it ("10ms"). Suffixes that name what is counted stay: `limit_packets` is not `limit_bytes`.
 pub fn as_written(spec: &ParamSpec) -> &'static str {
     let is_counted = matches!(spec.unit, "B" | "packets" | "segments");
     let stem = spec.name.rsplit_once('_').map(|(stem, _)| stem);
     stem.filter(|stem| !is_counted && spec.spelling(stem).is_some()).unwrap_or(spec.name)
 }
 
-/// A text or nothing.
+/// A text, or null.
 fn optional(text: Option<&str>) -> Node {
     text.map_or(Value::Null.into(), Node::from)
 }

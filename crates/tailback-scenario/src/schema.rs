@@ -1,4 +1,4 @@
-//! The scenario, every field once. What it expects of its runs is in `schema/expect.rs`.
+//! The scenario, with every field declared once. Expectations for its runs are in `schema/expect.rs`.
 
 mod expect;
 
@@ -19,7 +19,7 @@ use crate::quantity::{Counts, Size};
 
 pub use expect::{Condition, Expect};
 
-/// A part's own keys as they are, every other one as a parameter.
+/// Keeps a part's own keys, and moves all others into its parameters.
 fn gathered(node: &Node, own: &[&str]) -> Node {
     let (mut out, mut params) = (Vec::new(), Vec::new());
     let mut bare = Vec::new();
@@ -42,7 +42,7 @@ fn gathered(node: &Node, own: &[&str]) -> Node {
     Node { value: Value::Table(out), ..node.clone() }
 }
 
-/// A part that a text names alone, under the first of its `own` keys; a table gives parameters as well.
+/// A part that may be a plain name, which sets the first of its `own` keys; a table may also set parameters.
 fn by_name(node: &Node, own: &[&str], example: &str) -> Result<Node, Fault> {
     match &node.value {
         Value::Text(_) => {
@@ -56,7 +56,7 @@ fn by_name(node: &Node, own: &[&str], example: &str) -> Result<Node, Fault> {
     }
 }
 
-/// A table with its parameters among the other keys.
+/// Merges the parameters of a table into its keys.
 fn flattened(mut table: Node) -> Node {
     if let Value::Table(rows) = &mut table.value {
         if let Some(at) = rows.iter().position(|(key, _)| key == "params") {
@@ -67,7 +67,7 @@ fn flattened(mut table: Node) -> Node {
     table
 }
 
-/// The name alone, if there is nothing else.
+/// The plain name, if there are no other keys.
 fn name_alone(table: Node) -> Node {
     match table.rows() {
         [(_, name)] if name.as_text().is_some() => name.clone(),
@@ -292,7 +292,7 @@ part! {
     loss: Option<Probability>, or "as before";
 }
 
-/// A link's changes over time: a CSV file of them, or the steps.
+/// A link's changes over time: the name of a CSV file, or the steps.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Schedule {
     /// A file.
@@ -539,7 +539,7 @@ part! {
 }
 
 impl Flow {
-    /// Whether its sender has a host of its own, at some distance from the network.
+    /// Whether its sender has a host of its own, at a distance from the network.
     pub fn has_access(&self) -> bool {
         self.access_delay.0 > 0 || !self.access_schedule.is_empty()
     }
@@ -639,29 +639,29 @@ part! {
 }
 
 impl Wire {
-    /// One that only delays.
+    /// A wire that only delays.
     pub fn perfect() -> Self {
         read_empty()
     }
 }
 
 impl Instruments {
-    /// Those of a run that records totals only.
+    /// Instruments that record only totals.
     pub fn off() -> Self {
         read_empty()
     }
 }
 
-/// A part of which nothing is given.
+/// A part with nothing set.
 fn read_empty<T: Part>() -> T {
     T::read(&crate::table! {}, &mut Reader::default()).expect("every field has a default")
 }
 
 impl Dumbbell {
-    /// Propagation delay there and back, in picoseconds.
+    /// Propagation delay in picoseconds, forward and reverse.
     pub fn delays(&self) -> [u64; 2] {
         if let Some(rtt) = self.rtt {
-            // An odd picosecond goes back.
+            // An odd picosecond goes to the reverse direction.
             return [rtt.0.0 / 2, rtt.0.0 - rtt.0.0 / 2];
         }
         let there = self.delay.unwrap_or_default().0;
@@ -669,15 +669,15 @@ impl Dumbbell {
     }
 }
 
-/// What is done with the part of a name.
+/// Applies a macro to the part of a name.
 macro_rules! parts {
     ($($Part:ident),+ $(,)?) => {
-        /// Every part, in the order of the documents.
+        /// Every part, in the order of the documentation.
         pub fn declared() -> Vec<Declared> {
             vec![$($Part::declared()),+]
         }
 
-        /// The part of this name as it is written in full or in short, or all that is wrong with it.
+        /// Reads the part of this name and writes it in full or short form, or returns all errors.
         pub fn read_part(name: &str, node: &Node, form: Form) -> Result<Node, Vec<crate::problem::Problem>> {
             match name {
                 $(stringify!($Part) => part::read::<$Part>(node, "").map(|part| part.write(form)),)+

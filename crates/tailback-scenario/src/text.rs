@@ -1,11 +1,11 @@
-//! Descriptions as text: TOML that reads back as the same, and JSON.
+//! Descriptions as text: TOML that parses to the same description, and JSON.
 
 use crate::node::{Node, Value};
 
-/// Tables that get a header of their own at the top of a file; what else there is comes before them.
+/// Tables with a header of their own at the top level of a file; all other values come before them.
 const SECTIONS: [&str; 7] = ["path", "dumbbell", "link", "flow", "randomness", "instruments", "expect"];
 
-/// A number with as few digits as read back the same, and a point or an exponent.
+/// The shortest text that parses to the same number, with a point or an exponent.
 pub fn number_text(number: f64) -> String {
     if !number.is_finite() {
         return number.to_string().to_lowercase();
@@ -51,7 +51,7 @@ fn key(name: &str) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    // JSON's escapes are TOML's, but TOML also wants DEL escaped.
+    // JSON's escapes are valid in TOML, except that TOML also requires DEL to be escaped.
     serde_json::to_string(text).expect("a text").replace('\x7f', "\\u007f")
 }
 

@@ -1,4 +1,4 @@
-//! From the engine's form back to a scenario: the general network, as a file would hold it.
+//! Converts the engine's form back to a scenario: a general network, as in a file.
 
 use tailback_core::params::{Card, Kind, ParamSpec, Spelling};
 use tailback_core::{cc, queue};
@@ -7,7 +7,7 @@ use crate::node::{Node, Value};
 use crate::quantity::Quantity;
 use crate::table;
 
-/// Does a row say nothing?
+/// Whether a row has no content.
 fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -17,17 +17,17 @@ fn says_nothing(value: &Value) -> bool {
     }
 }
 
-/// A table without what says nothing.
+/// The table without empty rows.
 fn lean(table: Node) -> Node {
     table.rows().iter().filter(|(_, node)| !says_nothing(&node.value)).cloned().collect::<Vec<_>>().into()
 }
 
-/// A row of a table, or nothing.
+/// A row of a table, or null.
 fn row(table: &Node, key: &str) -> Node {
     table.get(key).cloned().unwrap_or(Value::Null.into())
 }
 
-/// The same, and nothing where it is zero, false or empty.
+/// The same, with null for zero, false or empty.
 fn set_row(table: &Node, key: &str) -> Node {
     let node = row(table, key);
     let is_zero = match &node.value {
@@ -56,7 +56,7 @@ fn named(key: &str, name: Node, params: Option<&Node>) -> Node {
     table! { key => name }.with(params.cloned().unwrap_or(table! {}))
 }
 
-/// The same; parameters that are times or rates by their card as people write them.
+/// The same; parameters that are times or rates are written with units, according to the card.
 fn described(key: &str, name: Node, params: Option<&Node>, card: Option<&Card>) -> Node {
     let written = |(key, value): &(String, Node)| {
         let kind = |spec: &ParamSpec| match spec.kind {
@@ -74,7 +74,7 @@ fn described(key: &str, name: Node, params: Option<&Node>, card: Option<&Card>) 
     named(key, name, Some(&params))
 }
 
-/// The card of a discipline; a kernel's takes the parameters of its model.
+/// The card of a discipline; a kernel's discipline takes the parameters of its model.
 fn discipline(name: &Node) -> Option<&'static Card> {
     let ours = queue::registry::cards().iter().find(|card| name.as_text() == Some(card.name));
     ours.or_else(|| queue::outside::card(name.as_text()?, "").ok())
@@ -209,7 +209,7 @@ fn flow(flow: &Node) -> Node {
     })
 }
 
-/// The general network of a resolved description, as a file would hold it.
+/// Converts a resolved description to a general network, as in a file.
 pub fn unresolve(resolved: &Node) -> Node {
     let nothing = table! {};
     let randomness = resolved.get("randomness").unwrap_or(&nothing);

@@ -1,4 +1,4 @@
-//! The kinds of value that a field takes: each with its shape for documents, its reader and its writer.
+//! The kinds of values of fields, each with its shape for documentation, its reader and its writer.
 
 use std::ops::Deref;
 
@@ -58,7 +58,7 @@ impl<T: Kind> Kind for Vec<T> {
     }
 }
 
-/// A kind whose values are single, or a list that is one value.
+/// Defines a kind whose values are single, or a list that counts as one value.
 macro_rules! kind {
     ($Type:ty, $shape:expr, read: $read:expr, write: $write:expr) => {
         impl Kind for $Type {
@@ -80,7 +80,7 @@ kind!(bool, shape("flag"), read: |node| match node.value {
     _ => Err(fault("this is neither true nor false", "Write true or false")),
 }, write: |flag| (*flag).into());
 
-/// Numbers that count something.
+/// Defines quantities with units.
 macro_rules! quantities {
     ($($(#[$doc:meta])* $Name:ident: $quantity:expr),+ $(,)?) => {$(
         $(#[$doc])*
@@ -104,7 +104,7 @@ quantities! {
     Bytes: Quantity::Bytes,
 }
 
-/// A quantity that is not zero.
+/// A non-zero quantity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Positive<T>(pub T);
 
@@ -130,7 +130,7 @@ impl<T: Kind + Default> Kind for Positive<T> {
     }
 }
 
-/// Bytes of the largest IP packet.
+/// Size of the largest IP packet in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mtu(pub u32);
 
@@ -151,7 +151,7 @@ kind!(Ip, Shape { range: Some((4, 6)), ..shape("whole") }, read: |node| {
 
 kind!(Size, shape("size"), read: Size::field, write: |it| it.to_string().into());
 
-/// A whole number from `LEAST` to `MOST`.
+/// An integer from `LEAST` to `MOST`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Whole<const LEAST: u64, const MOST: u64>(pub u64);
 
@@ -173,7 +173,7 @@ impl<const LEAST: u64, const MOST: u64> Kind for Whole<LEAST, MOST> {
     }
 }
 
-/// A whole number from `LEAST` to `MOST` that may be negative.
+/// A signed integer from `LEAST` to `MOST`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Signed<const LEAST: i32, const MOST: i32>(pub i32);
 
@@ -231,7 +231,7 @@ impl Name {
 
 kind!(Name, shape("name"), read: Name::of, write: |it| it.0.as_str().into());
 
-/// Kinds whose values are a few names.
+/// Defines a kind whose values are a few names.
 #[macro_export]
 macro_rules! choices {
     ($(#[$doc:meta])* $Name:ident: $known:expr, $what:literal) => {
@@ -256,8 +256,8 @@ macro_rules! choices {
     };
 }
 
-/// The name of an algorithm, queue or stack, or where the code of one lies: "python:file.py:Class", "bpf:folder/mine.bpf.c",
-/// "rust:path/to/crate", "module:tcp_mine.c", "program:mine.toml".
+/// Name of an algorithm, queue or stack, or the location of code for one: "python:file.py:Class",
+/// "bpf:folder/mine.bpf.c", "rust:path/to/crate", "module:tcp_mine.c", "program:mine.toml".
 #[derive(Clone, Debug, PartialEq)]
 pub struct CodeName(pub String);
 
@@ -269,7 +269,7 @@ impl Deref for CodeName {
 }
 
 impl CodeName {
-    /// Whether it says where code lies.
+    /// Whether it is the location of code.
     pub fn is_place(text: &str) -> bool {
         let place = ["python:", "bpf:", "rust:", "module:", "program:", "c:"]
             .iter()
@@ -294,7 +294,7 @@ pub struct Text(pub String);
 
 impl Text {
     fn of(node: &Node) -> Result<Self, Fault> {
-        // Signs that steer a terminal or turn text around have no place in a name.
+        // Control characters, which affect a terminal or the direction of text, are not allowed in names.
         let steers = |c: char| {
             c.is_control()
                 || (c.is_whitespace() && c != ' ')
@@ -309,7 +309,7 @@ impl Text {
 
 kind!(Text, shape("text"), read: Text::of, write: |it| it.0.as_str().into());
 
-/// Some names, or everything there is.
+/// Some names, or all.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Names {
     /// All names there are.

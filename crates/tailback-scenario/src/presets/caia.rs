@@ -30,7 +30,7 @@ pub(super) fn adsl1_vtun(given: &Given) -> Result<Vec<Node>, Fault> {
     Ok(links)
 }
 
-/// The connection that carries everybody's packets, up before they come.
+/// The connection that carries all packets, established before them.
 pub(super) fn vtun(given: &Given) -> Result<Vec<Node>, Fault> {
     Ok(vec![table! {
         "app" => "tunnel", "name" => "vtun", "from" => "left", "to" => "right", "mtu" => "1492B",
@@ -40,7 +40,8 @@ pub(super) fn vtun(given: &Given) -> Result<Vec<Node>, Fault> {
 }
 
 pub(super) fn homeplug(given: &Given) -> Result<Vec<Node>, Fault> {
-    // The adapter's queue, and that of the host it pauses: one loses nothing, so both drop as one queue would.
+    // The adapter's queue plus the queue of the host that it pauses: neither drops on its own, so together they act as
+    // one queue.
     let held = given.count("pause_queue", 100_000)?;
     let size = Size::field(&given.node("buffer")).map_err(|fault| of("buffer", fault))?;
     if held > 0 && size.counts != Counts::Packets {

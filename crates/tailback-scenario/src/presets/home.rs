@@ -1,4 +1,4 @@
-//! A home behind a modem, with a router whose shapers may move the queue into it.
+//! A home behind a modem, with a router whose shapers may move the queue into the router.
 
 use super::{Choice, Given, Preset, link, no_flows, number, of, text};
 use crate::node::{Node, Value};
@@ -41,7 +41,7 @@ fn links(given: &Given) -> Result<Vec<Node>, Fault> {
     ])
 }
 
-/// The rate that the router sends at where the line has that of this option.
+/// The router's shaping rate for a line with the rate of this option.
 fn shaped(given: &Given, line: &'static str) -> Result<Node, Fault> {
     let share = match given.node("shape").value {
         Value::Number(share) => Some(share),

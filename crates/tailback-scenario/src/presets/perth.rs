@@ -26,7 +26,7 @@ pub(super) fn hsdpa(given: &Given) -> Result<Vec<Node>, Fault> {
     ])
 }
 
-/// Parameters of the way to the user that stalls; none if it never does.
+/// Parameters of a stalling downlink; an empty table if it never stalls.
 fn stalls(given: &Given) -> Result<Node, Fault> {
     let every = given.node("stall_every");
     let never = Quantity::Time.field(&every).map_err(|fault| of("stall_every", fault))? == 0;
@@ -67,7 +67,7 @@ pub(super) fn adsl2_wifi(given: &Given) -> Result<Vec<Node>, Fault> {
     Ok(links)
 }
 
-/// An access point and a station, whose queue in the access point is `ap_buffer`.
+/// Links between an access point and a station; `ap_buffer` is the station's queue in the access point.
 fn cell(name: &str, ap: &str, station: &str, given: &Given) -> Result<[Node; 2], Fault> {
     let wifi = || {
         table! {
@@ -80,7 +80,7 @@ fn cell(name: &str, ap: &str, station: &str, given: &Given) -> Result<[Node; 2],
     } else {
         table! {}
     };
-    // An access point hears every station; stations need not hear each other.
+    // An access point hears every station, but stations may not hear each other.
     let back = wifi().with(table! { "hidden" => given.node("hidden") });
     let back_name = name.replacen("air", "air-back", 1);
     Ok([
@@ -98,7 +98,7 @@ pub(super) fn university(given: &Given) -> Result<Vec<Node>, Fault> {
     wired(given, "right")
 }
 
-/// The way from Singapore to `end`, which may have a port of its own.
+/// Links from Singapore to `end`, which may have a port of its own.
 fn wired(given: &Given, end: &str) -> Result<Vec<Node>, Fault> {
     let [there, back] = two_way("internet", "left", "border", "26.5ms", 0.0.into());
     let has_port = given.0.iter().any(|(name, _)| *name == "port") && given.is_set("port");
@@ -130,7 +130,7 @@ pub(super) fn eduroam(given: &Given) -> Result<Vec<Node>, Fault> {
     Ok(links)
 }
 
-/// Everybody else on the backbone: sessions of the web, arriving at random.
+/// Other traffic on the backbone: web sessions with random arrivals.
 pub(super) fn crowd(given: &Given) -> Result<Vec<Node>, Fault> {
     let has_port = given.is_set("port");
     Ok(crowd_from(given, if has_port { "lan" } else { "right" }))
@@ -146,7 +146,7 @@ fn crowd_from(given: &Given, from: &str) -> Vec<Node> {
     vec![table! { "app" => "web", "name" => "crowd", "from" => from, "to" => "border", "params" => params }]
 }
 
-/// Other users of the access point, each fetching pages.
+/// Other users of the access point, each of whom fetches pages.
 pub(super) fn neighbours(given: &Given) -> Result<Vec<Node>, Fault> {
     let mut flows = crowd_from(given, "ap");
     for number in 1..=given.count("stations", 100)? {

@@ -1,4 +1,4 @@
-//! Shapes of networks with more than one bottleneck or more than one way in.
+//! Network topologies with several bottlenecks or several entry points.
 
 use super::{Given, Preset, link, number, of, text, whole};
 use crate::node::Node;
@@ -112,7 +112,7 @@ fn crossing(given: &Given) -> Result<Vec<Node>, Fault> {
     Ok(if count == 0 { vec![] } else { (1..=hops).map(flow).collect() })
 }
 
-/// `count` bulk transfers, of one name if there is but one.
+/// `count` bulk transfers; a single one has no number in its name.
 fn several(name: &str, from: &str, to: &str, count: u64, more: Node) -> Node {
     let flow = table! { "app" => "bulk", "name" => name, "from" => from, "to" => to };
     if count == 1 { flow.with(more) } else { flow.with(table! { "count" => count }).with(more) }

@@ -1,4 +1,4 @@
-//! Flows of the engine's form: application, congestion control, stack, route.
+//! Converts flows to the engine's form: application, congestion control, stack, route.
 
 use tailback_core::cc;
 use tailback_core::params::is_spelled;
@@ -105,7 +105,7 @@ fn application(resolver: &mut Resolver<'_>, flow: &Flow, place: &str) -> Params 
     params
 }
 
-/// The objects of a HAR file, in place of its name.
+/// Replaces the name of a HAR file by its objects.
 fn page(resolver: &mut Resolver<'_>, params: &mut Params, place: &str) {
     let Some(file) = params.get("har").cloned() else { return };
     let place = format!("{place}.params.har");
@@ -173,7 +173,7 @@ fn tcp(resolver: &mut Resolver<'_>, flow: &Flow, place: &str) -> Node {
     }
 }
 
-/// A connection of another stack: who runs the engine knows which there are, and what they can do.
+/// A connection of a foreign stack. Only the engine's caller knows which stacks exist, and their capabilities.
 fn foreign(resolver: &mut Resolver<'_>, flow: &Flow, transport: &str, cc: &Named, place: &str) -> Node {
     for (key, is_given) in
         [("stack", flow.stack.is_some()), ("receiver_stack", flow.receiver_stack.is_some())]

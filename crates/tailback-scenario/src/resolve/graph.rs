@@ -1,4 +1,4 @@
-//! The links and nodes of a scenario as one graph, and the ways that flows take through it.
+//! The links and nodes of a scenario as a graph, and the routes of flows.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -16,13 +16,13 @@ use crate::schema::{
     Dumbbell, Link, LinkLayer, Medium, Mpu, Overhead, Policer, Queue, Scenario, Schedule, Step, Wire,
 };
 
-/// Rate of a flow's own access link that keeps packets in order while its delay changes: 12 ps for 1500 bytes.
+/// Rate of a flow's own access link, which keeps packets in order while its delay changes: 12 ps for 1500 bytes.
 const IN_NO_TIME: u64 = 1_000_000_000_000_000;
 
-/// Links there and links back, by number.
+/// Forward and reverse links, by number.
 pub type Routes = [Vec<usize>; 2];
 
-/// A link of the graph, with the place in the scenario it came from.
+/// A link of the graph, with its path in the scenario.
 #[derive(Default)]
 pub struct Hop<'a> {
     pub name: String,
@@ -38,21 +38,21 @@ pub struct Hop<'a> {
     pub policer: Option<&'a Policer>,
     pub wire: Option<&'a Wire>,
     pub wire_place: String,
-    /// Base RTT that a BDP means here, unless it is that of the flows.
+    /// Base RTT for a queue size in BDP; `None`: that of the flows.
     pub rtt: Option<u64>,
-    /// Rate that the size of its queue counts with where a medium sets the pace.
+    /// Rate for a queue size, if a medium sets the link's rate.
     pub nominal: Option<u64>,
     pub medium: Option<&'a Medium>,
     pub medium_place: String,
-    /// Channel of a shared medium, unless the medium names one.
+    /// Channel of a shared medium if the medium names none.
     pub channel: &'a str,
-    /// Changes over time, those of a file once [`Graph::new`] has read it.
+    /// Changes over time; those of a file are set by [`Graph::new`].
     pub schedule: Cow<'a, [Step]>,
     pub schedule_file: Option<&'a str>,
     pub trace: Option<&'a Trace>,
 }
 
-/// What a link adds to packets while it sends them.
+/// Link-layer overhead of a link.
 pub struct Framing<'a> {
     pub overhead: i32,
     pub mpu: u64,
@@ -60,7 +60,7 @@ pub struct Framing<'a> {
 }
 
 impl<'a> Framing<'a> {
-    /// None if packets count their IP bytes.
+    /// `None` if packets count only their IP bytes.
     fn of(overhead: &Overhead, mpu: &Mpu, linklayer: &'a LinkLayer) -> Option<Self> {
         let is_plain = overhead.0 == 0 && mpu.0 == 0 && linklayer.0 == "ethernet";
         (!is_plain).then_some(Framing { overhead: overhead.0, mpu: mpu.0, linklayer: &linklayer.0 })
@@ -68,13 +68,13 @@ impl<'a> Framing<'a> {
 }
 
 impl Hop<'_> {
-    /// Can a queue form?
+    /// Whether a queue can form.
     pub fn queues(&self) -> bool {
         self.rate.is_some() || self.medium.is_some() || self.trace.is_some() || self.schedule_file.is_some()
     }
 }
 
-/// Every link, in the order of the engine's tables.
+/// All links, in the order of the engine's tables.
 pub fn hops_of(listed: &Listed) -> Vec<Hop<'_>> {
     let scenario = &listed.scenario;
     let mut hops: Vec<Hop<'_>> = scenario.dumbbell.iter().flat_map(dumbbell_hops).collect();
@@ -103,7 +103,7 @@ pub fn hops_of(listed: &Listed) -> Vec<Hop<'_>> {
     hops
 }
 
-/// A dumbbell's links, there and back.
+/// The forward and the reverse link of a dumbbell.
 fn dumbbell_hops(bell: &Dumbbell) -> [Hop<'_>; 2] {
     let [there, back] = bell.delays();
     let [rate, back_rate] = [bell.rate, bell.back_rate.unwrap_or(bell.rate)].map(|rate| Some(rate.0.0));
@@ -193,7 +193,7 @@ fn file(schedule: &Schedule) -> Option<&str> {
     }
 }
 
-/// Read the file of changes that `hop` names. A link that has no rate takes the first one above zero.
+/// Reads the file of changes of `hop`. A link without a rate takes the first rate above zero.
 fn read_schedule(resolver: &mut Resolver<'_>, hop: &mut Hop<'_>) {
     let Some(file) = hop.schedule_file else { return };
     match resolver.host.schedule(file).and_then(|text| csv::steps(&text)) {
@@ -206,14 +206,14 @@ fn read_schedule(resolver: &mut Resolver<'_>, hop: &mut Hop<'_>) {
     }
 }
 
-/// The scenario's network.
+/// The network of the scenario.
 pub struct Graph<'a> {
     pub names: Vec<String>,
     pub hops: Vec<Hop<'a>>,
 }
 
 impl<'a> Graph<'a> {
-    /// Building one reports names that occur twice.
+    /// Builds the graph; reports duplicate names.
     pub fn new(resolver: &mut Resolver<'a>) -> Self {
         let listed = resolver.listed;
         let mut hops = hops_of(listed);
@@ -234,7 +234,7 @@ impl<'a> Graph<'a> {
         self.hops.iter().map(|hop| hop.name.as_str()).collect()
     }
 
-    /// The nodes as listed, then those that only links name.
+    /// The listed nodes, then those that only links name.
     pub fn nodes(&self, resolver: &mut Resolver<'a>) -> Vec<String> {
         let mut nodes: Vec<String> = Vec::new();
         let mut known: HashSet<&str> = HashSet::new();
@@ -259,7 +259,7 @@ impl<'a> Graph<'a> {
         nodes
     }
 
-    /// The nodes between which a flow crosses the network, its access link left out.
+    /// The nodes between which a flow crosses the network, without its access link.
     pub fn ends(&self, scenario: &Scenario, flow: usize) -> [String; 2] {
         let flow = &scenario.flow[flow];
         if scenario.dumbbell.is_some() {
@@ -268,7 +268,7 @@ impl<'a> Graph<'a> {
         [&flow.from, &flow.to].map(|node| node.as_ref().map_or(String::new(), |name| name.0.clone()))
     }
 
-    /// Every flow's links there and back, as far as all of them together are no more than a run could hold.
+    /// Forward and reverse links of every flow, as long as their total is within what a run can hold.
     pub fn all_routes(&self, resolver: &mut Resolver<'a>, nodes: &[String]) -> Vec<Routes> {
         let mut finder = Finder::new(&self.hops, nodes);
         let mut hops = 0;
@@ -290,12 +290,12 @@ impl<'a> Graph<'a> {
         out
     }
 
-    /// A flow's links there and back; none if there is no such way, which is then reported.
+    /// Forward and reverse links of a flow; empty if there is no route, which is reported.
     fn routes(&self, resolver: &mut Resolver<'a>, number: usize, finder: &mut Finder<'_>) -> Routes {
         let flow = &resolver.scenario.flow[number];
         let place = resolver.listed.place(number);
         let is_back = resolver.listed.is_back(number);
-        // An error in the way back of a two-way flow names the keys as written.
+        // An error in the reverse route of a two-way flow names the keys as written.
         let [start, end, key, back_key] = if is_back {
             ["to", "from", "back_route", "route"]
         } else {
@@ -324,7 +324,7 @@ impl<'a> Graph<'a> {
         if !sound {
             return Routes::default();
         }
-        // A tunnel's own connection stays outside tunnels unless it says otherwise.
+        // By default a tunnel's own connection does not use tunnels.
         let is_outer = traits(&flow.app).carries_packets;
         let there = Way { given: flow.route.as_deref(), key, end, carries: "data" };
         let back =
@@ -389,13 +389,13 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// A network's links by name and by node, so that a flow's route takes no look at every other flow's access link.
+/// Indexes links by name and node, so that finding a flow's route does not scan every other flow's access link.
 struct Finder<'a> {
     nodes: &'a [String],
     known: HashSet<&'a str>,
-    /// The first link of each name.
+    /// First link of each name.
     numbers: HashMap<&'a str, usize>,
-    /// Shortest ways that were asked for, by ends, and whether those of tunnels count.
+    /// Shortest routes found so far, by their ends and by whether tunnels count.
     found: HashMap<(bool, String, String), Option<Vec<usize>>>,
 }
 
@@ -414,7 +414,7 @@ impl<'a> Finder<'a> {
         if let Some(found) = self.found.get(&key) {
             return found.clone();
         }
-        // A tunnel's own connection stays outside.
+        // A tunnel's own connection does not use tunnels.
         let is_open =
             |hop: &Hop<'_>| !(is_outer && hop.medium.is_some_and(|medium| is_carried(&medium.name)));
         let open = hops.iter().enumerate().filter(|(_, hop)| is_open(hop));
@@ -443,7 +443,7 @@ fn unique(resolver: &mut Resolver<'_>, what: &str, names: Vec<(&String, String)>
     }
 }
 
-/// The way from one node to another over the fewest of these links, each with its number; on ties the link listed first.
+/// The route between two nodes with the fewest of these numbered links; on ties, the link listed first.
 pub fn fewest_hops<'a>(
     links: impl Iterator<Item = (usize, [&'a str; 2])> + Clone,
     from: &'a str,
@@ -453,7 +453,7 @@ pub fn fewest_hops<'a>(
     for (number, [start, end]) in links {
         leaving.entry(start).or_default().push((number, end));
     }
-    // Each node that was reached, with the link and the node before it.
+    // Each node reached, with the link and the node before it.
     let mut reached: Vec<(&str, Option<(usize, usize)>)> = vec![(from, None)];
     let mut known = HashSet::from([from]);
     let mut next = 0;

@@ -1,4 +1,4 @@
-//! What a run records, in the engine's form.
+//! Converts instruments to the engine's form.
 
 use tailback_core::traffic::Rows;
 
@@ -59,7 +59,7 @@ pub fn describe(resolver: &mut Resolver<'_>, graph: &Graph<'_>, nodes: &[String]
         resolver.place(format!("instruments.{key}_ps"), format!("instruments.{key}"));
     }
     if let Some(most) = given.most_rows {
-        // Only if given: what does not limit a run does not make it another.
+        // Only if set: a value that does not limit a run must not change its identity.
         out.put("most_rows", most.0);
     }
     if let Some(most) = given.most_memory {
@@ -73,7 +73,7 @@ pub fn describe(resolver: &mut Resolver<'_>, graph: &Graph<'_>, nodes: &[String]
     })
 }
 
-/// Report the names of an instrument that nothing has, or only what cannot be recorded so.
+/// Reports names of an instrument that do not exist, or that cannot be recorded in this way.
 fn check_names(
     resolver: &mut Resolver<'_>,
     place: &str,
@@ -94,7 +94,7 @@ fn check_names(
     }
 }
 
-/// The points at which packets are captured: nodes, and sides of links; a link's bare name means both sides.
+/// Capture points: nodes, and sides of links; the name of a link alone means both sides.
 fn capture_points(resolver: &mut Resolver<'_>, graph: &Graph<'_>, nodes: &[String]) -> Vec<String> {
     let place = "instruments.captures";
     resolver.place(place, place);

@@ -1,4 +1,4 @@
-//! Links of the engine's form: rate, delay, queue, wire, medium, schedule, trace.
+//! Converts links to the engine's form: rate, delay, queue, wire, medium, schedule, trace.
 
 use tailback_core::medium::registry::Use;
 use tailback_core::params::{Card, DefaultValue};
@@ -13,11 +13,11 @@ use crate::quantity::{Counts, Size};
 use crate::schema::{Band, Flow, Medium, Queue, Wire};
 use crate::table;
 
-/// Bytes of the largest IP packet unless a flow says otherwise.
+/// Default size of the largest IP packet in bytes.
 pub const MTU: u64 = 1500;
-/// A telephone packet, of an application over UDP that has no length of its own.
+/// Default packet size of an application over UDP: a telephone packet.
 const DATAGRAM: u64 = 200;
-/// Keys of a wire that stand in the engine's form only if they are not zero.
+/// Keys of a wire that the engine's form has only if they are not zero.
 const LOSSES: [&str; 11] = [
     "corrupt",
     "loss_every",
@@ -32,7 +32,7 @@ const LOSSES: [&str; 11] = [
     "ack_every",
 ];
 
-/// What a queue's description may refer to.
+/// Context of a queue's description.
 struct Site {
     /// Its path in the engine's form.
     at: String,
@@ -150,7 +150,7 @@ fn places(resolver: &mut Resolver<'_>, number: usize, hop: &Hop<'_>, at: &str) {
     }
 }
 
-/// A problem at `place` if the link's queue is a kernel's: packets enter that one before the link sees them.
+/// Reports an error at `place` if the link's queue is a kernel's: packets enter that queue before the link sees them.
 fn refuse_kernels_queue(resolver: &mut Resolver<'_>, hop: &Hop<'_>, place: &str, what: &str) {
     let name = hop.queue.map_or("", |queue| &*queue.discipline);
     if queue::outside::of_kernel(name).is_some() {
@@ -230,7 +230,7 @@ fn trace(resolver: &mut Resolver<'_>, hop: &Hop<'_>, given: &Trace) -> Node {
     }
 }
 
-/// Bytes of an application's largest packet: given, or its own default.
+/// Size of an application's largest packet in bytes, given or default.
 fn datagram(flow: &Flow) -> u64 {
     let Some(app) = application(&flow.app) else { return DATAGRAM };
     let given = flow.params.0.iter().find_map(|(key, value)| {
@@ -275,7 +275,7 @@ fn one_queue(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Node {
     let card = if own { None } else { discipline(resolver, queue, &format!("{place}.discipline")) };
     let mut params = Params(limit(resolver, queue, site).into_iter().collect());
     if own {
-        // A class of the user's own takes what it is given as it stands, but for a limit of nothing.
+        // A class of the user's own takes its parameters unchanged, except for a missing limit.
         params.0.extend(queue.params.0.iter().cloned());
         for (key, value) in &queue.params.0 {
             let is_limit = ["limit_packets", "limit_bytes"].contains(&key.to_ascii_lowercase().as_str());
@@ -307,7 +307,7 @@ fn one_queue(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Node {
         }
     }
     let rate = match params.get("rate_bps").map(|node| &node.value) {
-        // What waits inside leaves at the bucket's rate.
+        // The inner queue drains at the bucket's rate.
         Some(Value::Number(rate)) => Some(*rate as u64),
         Some(Value::Whole(rate)) => u64::try_from(*rate).ok(),
         _ => site.rate,
@@ -351,7 +351,7 @@ fn one_band(resolver: &mut Resolver<'_>, band: &Band, number: usize, site: &Site
     out
 }
 
-/// A queue that stands inside another, where no kernel's can.
+/// An inner queue, which cannot be a kernel's.
 fn inside_queue(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Node {
     if queue::outside::of_kernel(&queue.discipline).is_some() {
         let found =
@@ -363,7 +363,7 @@ fn inside_queue(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Node
     one_queue(resolver, queue, site)
 }
 
-/// Is it a discipline of the user's own?
+/// Whether it is a discipline of the user's own.
 fn is_own(resolver: &mut Resolver<'_>, queue: &Queue, place: &str) -> bool {
     let name: &str = &queue.discipline;
     if queue::outside::is_module(name) {
@@ -390,7 +390,7 @@ fn refuse_own(resolver: &mut Resolver<'_>, name: &str, place: &str, found: Fault
     true
 }
 
-/// The card whose parameters the discipline takes, be it ours or a kernel's.
+/// The card for the discipline's parameters, whether it is ours or a kernel's.
 fn discipline(resolver: &mut Resolver<'_>, queue: &Queue, place: &str) -> Option<&'static Card> {
     let name: &str = &queue.discipline;
     if queue::outside::of_kernel(name).is_none() {
@@ -439,13 +439,13 @@ fn queue_param(
     }
 }
 
-/// Where the scenario gives a queue's limit: `queue = "1bdp"`, or `limit` in the queue's table.
+/// Path of a queue's limit in the scenario: `queue = "1bdp"`, or `limit` in the queue's table.
 fn limit_place(resolver: &Resolver<'_>, site: &Site) -> String {
     let below = format!("{}.limit", site.place);
     if resolver.written.look_up(&below).is_some() { below } else { site.place.clone() }
 }
 
-/// The queue's limit as the parameter it is; a queue too short for the largest packet is reported.
+/// The queue's limit as a parameter; reports a queue that is too short for the largest packet.
 fn limit(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Option<(String, Node)> {
     let limit = queue.limit?;
     if limit.counts == Counts::Packets {
@@ -458,7 +458,7 @@ fn limit(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Option<(Str
         return Some(("limit_packets".into(), Node::from(i128::from((size / largest).max(1)))));
     }
     let takes_any = queue.params.get("accept").and_then(Node::as_text) == Some("below");
-    // dummynet's rule looks at the backlog alone: a short queue still takes a packet when it is empty.
+    // dummynet's rule considers only the backlog: an empty short queue still accepts a packet.
     if size < site.largest && !takes_any {
         let largest = site.largest;
         let problem = format!("the queue holds {size} bytes, less than one packet of {largest} bytes");

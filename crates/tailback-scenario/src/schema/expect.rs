@@ -1,4 +1,4 @@
-//! What must hold of a scenario.
+//! Expectations for the runs of a scenario.
 
 use super::Named;
 use crate::node::{Node, Value};
