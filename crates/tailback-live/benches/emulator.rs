@@ -1,7 +1,8 @@
 //! How fast and how punctual the emulator is on this machine: two CUBIC transfers over 20 ms at rising rates.
 //!
-//! By how much longer each packet was between its hosts than the path says, from the kernel's stamp on sending to
-//! its stamp on receiving: what a capture card at each host would see. Beside it the machine's own timers.
+//! The figure is how much longer each packet took between its hosts than the path prescribes, from the kernel's stamp
+//! on sending to its stamp on receiving. A capture card at each host would see the same. The lateness of the machine's
+//! own timers stands beside it.
 //!
 //! `cargo bench -p tailback-live` (as root); rates in Mbit/s may follow `--`.
 
@@ -14,7 +15,7 @@ use tailback_live::{LiveError, doctor, run};
 
 const RATES_MBPS: [u64; 6] = [10, 100, 200, 500, 800, 1000];
 const SECONDS: u64 = 5;
-/// A link that carried less of its rate than this did not hold it.
+/// A link that carried less than this share of its rate did not hold the rate.
 const HELD: f64 = 0.9;
 
 fn scenario(mbps: u64) -> Scenario {
@@ -52,7 +53,7 @@ fn value(outcome: &run::Outcome, table: &str, column: &str) -> f64 {
     }
 }
 
-/// Measure one rate; prints a line and returns whether it was held.
+/// Measures one rate; prints a line and returns whether the rate was held.
 fn measure(mbps: u64) -> bool {
     let outcome = match run::run::<LiveError>(&scenario(mbps), |_| Ok(())) {
         Ok(outcome) => outcome,

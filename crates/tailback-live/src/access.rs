@@ -1,7 +1,7 @@
-//! Access delays of an application's own pairs of hosts (`hosts` of `web`), spent before the first link.
+//! Access delays of the host pairs of an application (`hosts` of `web`), spent before the first link.
 //!
-//! A flow has one namespace at each end, whatever its pairs of hosts. The client's port says which pair a connection
-//! belongs to, so the path can hold its packets for as long as the simulator would.
+//! A flow has one namespace at each end, however many pairs of hosts it has. The client's port says which pair a
+//! connection belongs to, so that the path can hold its packets for as long as the simulator would.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,10 +12,10 @@ use tailback_core::scenario::{FlowSpec, Scenario, ScenarioError};
 use tailback_core::time::{Duration, Time};
 use tailback_core::traffic::{Application, registry as apps};
 
-/// The first port that ordinary programs may have.
+/// The first unprivileged port.
 const FIRST: u16 = 1024;
 
-/// Ports by which a client's connections of one pair of hosts, of this many, are known; `turn` is where to begin.
+/// The client ports that identify connections of host pair `pair` out of `pairs`, beginning with number `turn`.
 pub fn ports(pair: u32, pairs: u32, turn: u64) -> impl Iterator<Item = u16> {
     let each = (u32::from(u16::MAX - FIRST) + 1) / pairs;
     (0..each).map(move |step| {
@@ -24,17 +24,17 @@ pub fn ports(pair: u32, pairs: u32, turn: u64) -> impl Iterator<Item = u16> {
     })
 }
 
-/// The pair of hosts, out of this many, that a client's port stands for.
+/// The host pair, out of `pairs`, that a client's port identifies.
 pub fn pair_of(port: u16, pairs: u32) -> u32 {
     u32::from(port.saturating_sub(FIRST)) % pairs
 }
 
-/// The seed of a flow's application, as in the simulator.
+/// The seed of a flow's application, the same as in the simulator.
 pub fn seed(scenario: &Scenario, flow: &FlowSpec) -> u64 {
     Stream::named(scenario.seed, &format!("flow/{}/app", flow.name)).bits()
 }
 
-/// The delays of a flow's pairs, one way; none if its application has no hosts of its own.
+/// One-way access delays of a flow's host pairs; empty if its application has no host pairs.
 pub fn delays(scenario: &Scenario, number: usize) -> Result<Vec<Duration>, ScenarioError> {
     let flow = &scenario.flows[number];
     if apps::traits(&flow.app.kind).runs_programs {
@@ -48,26 +48,26 @@ pub fn delays(scenario: &Scenario, number: usize) -> Result<Vec<Duration>, Scena
 /// Packets on their way from a host to the first link.
 #[derive(Debug, Default)]
 pub struct Accesses {
-    /// By flow and pair.
+    /// Access delay by flow and pair.
     delays: Vec<Vec<Duration>>,
-    /// By due time, and then in the order they came.
+    /// Held packets, ordered by due time and then by arrival.
     waiting: BinaryHeap<Reverse<(Time, u64, u32)>>,
     packets: Vec<Option<Packet>>,
     count: u64,
 }
 
 impl Accesses {
-    /// With these delays of each flow's pairs.
+    /// With these delays, by flow and host pair.
     pub fn new(delays: Vec<Vec<Duration>>) -> Self {
         Accesses { delays, ..Accesses::default() }
     }
 
-    /// How many pairs a flow has; zero if it has none of its own.
+    /// Number of a flow's host pairs; zero if it has none.
     pub fn pairs(&self, flow: u32) -> u32 {
         self.delays[flow as usize].len() as u32
     }
 
-    /// Hold a packet of a flow that has pairs.
+    /// Holds a packet of a flow that has host pairs.
     pub fn push(&mut self, now: Time, packet: Packet, pair: u32) {
         let due = now + self.delays[packet.flow.0 as usize][pair as usize];
         let slot = packet.slot as usize;
@@ -79,12 +79,12 @@ impl Accesses {
         self.count += 1;
     }
 
-    /// When the next one comes to its first link; [`Time::NEVER`] if none is held.
+    /// When the next packet reaches its first link; [`Time::NEVER`] if none is held.
     pub fn next_due(&self) -> Time {
         self.waiting.peek().map_or(Time::NEVER, |Reverse((due, ..))| *due)
     }
 
-    /// Let it go.
+    /// Removes and returns the next packet.
     pub fn pop(&mut self) -> Option<Packet> {
         let Reverse((.., slot)) = self.waiting.pop()?;
         self.packets[slot as usize].take()

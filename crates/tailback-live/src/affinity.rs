@@ -1,12 +1,13 @@
-//! Which processor does what: one for the emulator alone, the others for the rest of the run.
+//! Processor affinity: one processor for the emulator alone, the others for the rest of the run.
 //!
-//! The emulator hardly ever sleeps at high rates. A thread of the same run that wants its processor has to wait until
-//! the kernel lets it run, and then the emulator waits. We measured 50 ms, which is the share the kernel keeps for
-//! ordinary threads beside real-time ones. So they are kept apart. Only this run's threads are moved.
+//! At high rates the emulator hardly ever sleeps. A thread of the same run that needs its processor waits until the
+//! kernel schedules it, and then the emulator waits in turn. We measured stalls of 50 ms, the share that the kernel
+//! reserves for ordinary threads beside real-time ones. So the two run on different processors. Only this run's threads
+//! are moved.
 
 use crate::sys::{self, Processors};
 
-/// The calling thread, and whatever it spawns, stays off the emulator's processor until this is dropped.
+/// Until this is dropped, the calling thread and its children stay off the emulator's processor.
 #[derive(Debug)]
 pub struct Affinity {
     before: Option<Processors>,
@@ -14,7 +15,7 @@ pub struct Affinity {
 }
 
 impl Affinity {
-    /// Share the processors out. With only one there is nothing to share.
+    /// Divides the processors. With only one there is nothing to divide.
     pub fn share_out() -> Self {
         let Ok(allowed) = sys::processors() else { return Affinity { before: None, emulator: None } };
         let (rest, emulator) = split(&allowed);
@@ -24,13 +25,13 @@ impl Affinity {
         Affinity { before: Some(allowed), emulator }
     }
 
-    /// The emulator's processor, if it has one for itself.
+    /// The emulator's processor, if it has one to itself.
     pub fn emulator(&self) -> Option<usize> {
         self.emulator
     }
 }
 
-/// The last one for the emulator: the first is where machines like to handle their interrupts.
+/// The emulator gets the last processor, because machines tend to handle interrupts on the first.
 fn split(allowed: &Processors) -> (Processors, Option<usize>) {
     match allowed.split_last() {
         Some((last, rest)) if !rest.is_empty() => (rest.to_vec(), Some(*last)),
@@ -41,7 +42,7 @@ fn split(allowed: &Processors) -> (Processors, Option<usize>) {
 impl Drop for Affinity {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // What was allowed before is allowed again.
+            // Restore the processors that were allowed before.
             let _ = sys::stay_on(before);
         }
     }

@@ -1,7 +1,7 @@
-//! Applications on real sockets: one thread a flow, both its ends.
+//! Applications on real sockets: one thread per flow runs both of its ends.
 //!
-//! The thread makes its sockets inside the two hosts and puts them in the place of the simulator's connections. The
-//! flow's application is the simulator's own code: it gets the same cues, and its actions are carried out alike.
+//! The thread creates its sockets inside the two hosts and uses them in place of the simulator's connections. The
+//! flow's application is the simulator's own code: it gets the same cues, and its actions have the same effect.
 
 mod actions;
 pub mod connections;
@@ -36,20 +36,20 @@ use crate::error::LiveError;
 use crate::run_queue::RunQueue;
 use crate::sys;
 
-/// A stop is heard within this.
+/// A request to stop takes effect within this.
 const NAP: std::time::Duration = std::time::Duration::from_millis(20);
-/// News that come faster than this are awaited awake: to wake a thread on another processor costs the emulator, whose
-/// write does it, more than the packet itself.
+/// If events come at shorter intervals than this, the thread waits without sleeping. Waking a thread on another
+/// processor costs the emulator, whose write does it, more than the packet itself.
 const THICK: Duration = Duration::from_us(50);
 const NO_NAP: std::time::Duration = std::time::Duration::ZERO;
-/// Ends that wait for their last acknowledgement are looked at this often.
+/// Interval at which ends that wait for their last acknowledgement are checked.
 const LOOK: Duration = Duration::from_ms(1);
-/// UDP and IPv4 headers, which the sizes of applications' packets count whatever the version of IP.
+/// IPv4 and UDP headers. Applications' packet sizes include them even over IPv6.
 const DATAGRAM_HEADERS: u32 = 28;
-/// Tokens that are no connection's.
+/// Tokens that identify no connection.
 const LISTENER: u64 = u64::MAX;
 const DATAGRAMS: [u64; 2] = [u64::MAX - 1, u64::MAX - 2];
-/// A number in a datagram, as long as it is.
+/// Length of the number in a datagram, in bytes.
 const NUMBER_BYTES: usize = 8;
 
 /// A flow to be run.
@@ -63,13 +63,13 @@ pub struct FlowPlan {
     pub ip: IpVersion,
     /// The application.
     pub app: App,
-    /// It wants to see its datagrams.
+    /// Whether the application wants to see its datagrams.
     pub wants_datagrams: bool,
-    /// Starts and stops, in turn.
+    /// Alternating start and stop times.
     pub switches: VecDeque<Time>,
-    /// TCP settings; `None`: datagrams, or a foreign stack.
+    /// TCP settings; `None` for datagrams and foreign stacks.
     pub tcp: Option<TcpPlan>,
-    /// A foreign stack's connections in the place of TCP's.
+    /// The foreign stack that replaces TCP, if any.
     pub foreign: Option<Foreign>,
     /// What is recorded.
     pub record: Recording,
@@ -86,7 +86,7 @@ pub struct Ready<'a> {
     foreign: Option<Hosted>,
 }
 
-/// Make the flow's sockets; the hosts are given by their namespaces.
+/// Creates the flow's sockets in the two hosts, given by their namespaces.
 pub fn prepare<'a>(
     mut plan: FlowPlan,
     from: BorrowedFd<'_>,
@@ -112,10 +112,10 @@ pub fn prepare<'a>(
 }
 
 impl<'a> Ready<'a> {
-    /// Run the flow until `end` or `stop`; returns what it did.
+    /// Runs the flow until `end` or `stop`; returns its record.
     pub fn run(self, clock: Clock, end: Time, stop: &AtomicBool) -> Result<FlowRecord, LiveError> {
         sys::exact_timers();
-        // An application stands for a host of its own, which nothing else of this machine keeps busy.
+        // An application stands for a host of its own, which no other work on this machine would delay.
         sys::go_first();
         let name = self.plan.name.clone();
         clock.await_start();
@@ -126,7 +126,7 @@ impl<'a> Ready<'a> {
     }
 }
 
-/// A flow under way.
+/// A running flow.
 struct Flow<'a> {
     plan: FlowPlan,
     state: &'a FlowState,
@@ -134,12 +134,12 @@ struct Flow<'a> {
     clock: Clock,
     events: Epoll,
     pairs: Vec<Option<Pair>>,
-    /// Connections by the client's port: how an accepted socket finds its own.
+    /// Connections by the client's port, to find the one that an accepted socket belongs to.
     by_port: BTreeMap<u16, Connection>,
     calls: BinaryHeap<Reverse<(Time, Token)>>,
-    /// Ends to look at.
+    /// Ends that need attention.
     touched: VecDeque<Token>,
-    /// Ends that wait for acknowledgements only, and when to look at them next.
+    /// Ends that wait only for acknowledgements, and when to check them next.
     closing: Vec<Token>,
     next_look: Time,
     is_on: bool,
@@ -150,7 +150,7 @@ struct Flow<'a> {
     record: FlowRecord,
     run_queue: RunQueue,
     foreign: Option<Hosted>,
-    /// What its stack did that no stack may: the flow is over.
+    /// The fault of a foreign stack that broke the interface's rules; the flow is over.
     fault: Option<Box<StackFault>>,
 }
 
@@ -221,7 +221,7 @@ impl<'a> Flow<'a> {
                     token => self.touched.push_back(Token(token)),
                 }
             }
-            // The kernel does not always report the last acknowledgement.
+            // The kernel does not report every last acknowledgement, so look for it.
             if self.next_look <= now {
                 self.next_look = now + LOOK;
                 self.touched.extend(self.closing.drain(..));
@@ -230,7 +230,7 @@ impl<'a> Flow<'a> {
         }
         self.close_books();
         if let Some(fault) = self.fault.take() {
-            // What was open then ended by it.
+            // The fault ended the connections that were open.
             let connections = std::mem::take(&mut self.record.tally.open);
             self.record.tally.failed += connections;
             self.record.fault = Some((connections, fault));
@@ -246,7 +246,7 @@ impl<'a> Flow<'a> {
         self.wake.min(switch).min(call).min(look).min(hosted)
     }
 
-    /// Reports to the application every time that has come.
+    /// Reports to the application each time that has been reached.
     fn keep_time(&mut self, now: Time) -> io::Result<()> {
         while let Some(due) = self.plan.switches.front().copied().filter(|due| *due <= now) {
             self.plan.switches.pop_front();
@@ -255,7 +255,7 @@ impl<'a> Flow<'a> {
             if !self.is_on {
                 self.wake = Time::NEVER;
             }
-            // By its due time: what follows from a start at equal intervals does not inherit this thread's lateness.
+            // The cue carries the due time, so that times derived from a start do not inherit this thread's lateness.
             self.cue(Side::Client, if self.is_on { Cue::Start } else { Cue::Stop }, due)?;
             self.settle()?;
         }
@@ -269,7 +269,7 @@ impl<'a> Flow<'a> {
         {
             self.calls.pop();
             let (connection, side) = token.place();
-            // One that was asked for again since, or whose connection is over, is void.
+            // A later request replaces this one, and a connection that is over needs none.
             let Some(end) = self.end(token).filter(|end| end.call_at == due) else { continue };
             end.call_at = Time::NEVER;
             self.record.service.late.push(now.since(due));
@@ -295,14 +295,14 @@ impl<'a> Flow<'a> {
         self.pairs.get_mut(connection as usize)?.as_mut()
     }
 
-    /// The end a token means, if it is still there.
+    /// The end that a token refers to, if it still exists.
     fn end(&mut self, token: Token) -> Option<&mut End> {
         let (connection, side) = token.place();
         let pair = self.pair(connection)?;
         (Token::new(pair.serial, connection, side) == token).then(|| &mut pair.ends[index(side)])
     }
 
-    /// Move an end's bytes and report the result to its application, until there is nothing new.
+    /// Moves an end's bytes and reports the result to its application, until nothing changes.
     fn look_after(&mut self, token: Token) -> io::Result<()> {
         let (connection, side) = token.place();
         while let Some(end) = self.end(token).filter(|end| !end.is_over) {
@@ -352,7 +352,7 @@ impl<'a> Flow<'a> {
         if is_over { self.release(connection, false) } else { Ok(()) }
     }
 
-    /// Show others the connection as the latest one.
+    /// Publishes the connection as the latest one.
     fn show(&mut self, connection: Connection) {
         let state = self.state;
         let Some(pair) = self.pair(connection) else { return };
@@ -363,7 +363,7 @@ impl<'a> Flow<'a> {
         self.release(connection, true)
     }
 
-    /// A connection is over: count it, forget it, and give its number back.
+    /// Ends a connection: counts it, forgets it and frees its number.
     fn release(&mut self, connection: Connection, has_failed: bool) -> io::Result<()> {
         let Some(pair) = self.pairs.get_mut(connection as usize).and_then(Option::take) else {
             return Ok(());
@@ -380,7 +380,7 @@ impl<'a> Flow<'a> {
         self.cue(Side::Client, Cue::Released(connection), now)
     }
 
-    /// Put what a connection has done on the books.
+    /// Adds a connection's totals to the record.
     fn count(&mut self, pair: &Pair) {
         let [client, server] = &pair.ends;
         let tally = &mut self.record.tally;
@@ -396,7 +396,8 @@ impl<'a> Flow<'a> {
         self.state.forget(pair, tally);
     }
 
-    /// At the end: connections still alive are counted, and cut off so that nothing of them keeps the hosts alive.
+    /// At the end of the run: counts connections that are still open, and resets them so that they do not keep the
+    /// hosts alive.
     fn close_books(&mut self) {
         if self.foreign.is_some() {
             self.close_hosted_books();
@@ -415,7 +416,7 @@ impl<'a> Flow<'a> {
             fresh.push(socket);
         }
         for socket in fresh {
-            // A peer that has given up meanwhile has no port any more.
+            // A peer that has given up meanwhile no longer has a port.
             let port = sys::peer_port(socket.as_fd()).unwrap_or(0);
             let Some(&connection) = self.by_port.get(&port) else { continue };
             let tcp = self.plan.tcp.as_ref().expect("only TCP accepts");
@@ -443,7 +444,7 @@ impl<'a> Flow<'a> {
             let length = match sys::receive(both[which].as_fd(), &mut buffer) {
                 Ok(Some(length)) => length,
                 Ok(None) => return Ok(()),
-                // The path reported a loss, which a sender of datagrams ignores.
+                // The path reported a loss, which a datagram sender ignores.
                 Err(_) => continue,
             };
             if self.plan.wants_datagrams && length >= NUMBER_BYTES {
@@ -453,7 +454,7 @@ impl<'a> Flow<'a> {
                     self.record.tally.bytes_returned += Bytes::from(bytes);
                 }
                 let now = self.clock.now();
-                // Sockets are not asked for marks: flows that would want them were refused.
+                // Sockets are not asked for CE marks: flows that need them were refused.
                 self.cue(side, Cue::Datagram { number, bytes, is_marked: false }, now)?;
             }
         }

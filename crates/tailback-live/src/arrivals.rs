@@ -1,5 +1,5 @@
-//! What reached a receiver, in order or not, each byte counted once: from the log of segments, since the kernel's own
-//! counters cover only what is in order.
+//! Bytes that reached a receiver, in order or not, each counted once. They come from the log of segments, because the
+//! kernel's own counters cover only data in order.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use tailback_core::probe::rows::Polls;
 use crate::clock::Clock;
 use crate::tcp_log::{Kind, Row};
 
-/// One connection's payload at its receiver, by offset from the first byte that was awaited.
+/// One connection's payload at its receiver, by offset from the first expected byte.
 #[derive(Clone, Debug)]
 struct Arrived {
     first: u32,
-    /// All before this is there.
+    /// All bytes before this offset have arrived.
     in_order: u64,
-    /// Beyond it: the end of each piece by its beginning; pieces neither touch nor overlap.
+    /// Out-of-order pieces beyond it, start to end; pieces neither touch nor overlap.
     pieces: BTreeMap<u64, u64>,
     bytes: u64,
 }
@@ -24,9 +24,9 @@ impl Arrived {
         Arrived { first, in_order: 0, pieces: BTreeMap::new(), bytes: 0 }
     }
 
-    /// A segment arrives; returns how many bytes of it were not there yet.
+    /// Adds a segment; returns how many of its bytes are new.
     fn add(&mut self, seq: u32, length: u32) -> u64 {
-        // Sequence numbers begin again at 2³²: the one nearest to what is awaited is meant.
+        // Sequence numbers wrap at 2³²: take the one nearest to the next expected.
         let awaited = self.first.wrapping_add(self.in_order as u32);
         let offset = self.in_order as i64 + i64::from(seq.wrapping_sub(awaited) as i32);
         let begin = offset.max(self.in_order as i64) as u64;
@@ -53,7 +53,8 @@ impl Arrived {
     }
 }
 
-/// Put into each poll how much had arrived, from the log; where rows of it were lost, at least what the application got.
+/// Fills in how much had arrived at each poll, from the log. Where rows of the log were lost, the value is at least
+/// what the application received.
 pub fn add_arrivals(polls: &mut Polls, rows: &[(u32, bool, Row)], clock: Clock) {
     let mut connections: BTreeMap<(u32, u16), Arrived> = BTreeMap::new();
     let mut totals: BTreeMap<u32, u64> = BTreeMap::new();

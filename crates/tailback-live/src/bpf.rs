@@ -1,7 +1,7 @@
-//! BPF programs: compiled ([`crate::recipe`]), loaded by libbpf, gone when dropped.
+//! BPF programs: compiled by [`crate::recipe`], loaded with libbpf, removed when dropped.
 //!
-//! libbpf is opened when it is needed, not linked: the extension module then builds and imports on machines
-//! without it, and `doctor` can say that it is missing.
+//! libbpf is opened at run time, not linked: the extension module then builds and imports on machines without it, and
+//! `doctor` can report that it is missing.
 #![allow(
     unsafe_code,
     reason = "libbpf is a C library; every pointer it hands out is owned by one type below"
@@ -16,7 +16,7 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::error::LiveError;
 
-/// `struct_ops` maps made with this flag are held by a link, and a link by a process (linux/bpf.h).
+/// A `struct_ops` map with this flag is kept alive by a link, and the link by a process (linux/bpf.h).
 const BPF_F_LINK: u32 = 1 << 13;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_STRUCT_OPS: u32 = 44;
@@ -35,7 +35,7 @@ unsafe extern "C" {
     fn vsnprintf(buffer: *mut c_char, size: usize, format: *const c_char, arguments: *mut c_void) -> c_int;
 }
 
-/// The functions we use, by the names libbpf 1.0 and later give them.
+/// The libbpf functions we use, by their names since libbpf 1.0.
 struct Library {
     open: unsafe extern "C" fn(*const c_void, usize, *const c_void) -> *mut Object,
     load: unsafe extern "C" fn(*mut Object) -> c_int,
@@ -65,8 +65,8 @@ fn library() -> Result<&'static Library, LiveError> {
 
 #[allow(clippy::missing_transmute_annotations, reason = "the types are those of the fields they fill")]
 fn open_library() -> Result<Library, String> {
-    // SAFETY: a well-known library without constructors of consequence; the handle is never closed, so the
-    // functions stay valid. Each is given the type its header declares.
+    // SAFETY: loading libbpf runs no constructors that matter; the handle is never closed, so the functions stay valid.
+    // Each has the type that its header declares.
     unsafe {
         let handle = libc::dlopen(c"libbpf.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
         if handle.is_null() {
@@ -107,15 +107,15 @@ fn open_library() -> Result<Library, String> {
     }
 }
 
-/// Lines of one message of libbpf's that are kept, the last ones.
+/// How many lines of one libbpf message are kept; the last ones.
 const MOST_LINES: usize = 8;
-/// What libbpf has said since the last failure: its reasons.
+/// libbpf's messages since the last failure, which say why it failed.
 static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 unsafe extern "C" fn hear(level: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
     const DEBUG: c_int = 2;
     if level < DEBUG {
-        // The verifier's whole log is one message.
+        // The verifier's entire log is one message.
         let mut buffer = vec![0u8; 1 << 20];
         // SAFETY: libbpf passes a format with its arguments; the buffer's size is given.
         unsafe { vsnprintf(buffer.as_mut_ptr().cast(), buffer.len(), format, arguments) };
@@ -128,28 +128,28 @@ unsafe extern "C" fn hear(level: c_int, format: *const c_char, arguments: *mut c
     0
 }
 
-/// The last lines libbpf said; the verifier explains itself at length and ends with the point.
+/// The last lines of libbpf's messages; the verifier's log ends with the reason.
 fn heard() -> String {
     let lines = HEARD.lock().map(|mut heard| std::mem::take(&mut *heard)).unwrap_or_default();
     let kept = lines.len().saturating_sub(6);
     lines[kept..].join("; ")
 }
 
-/// Can programs be loaded at all?
+/// Whether BPF programs can be loaded.
 pub fn is_available() -> Result<(), LiveError> {
     library().map(drop)
 }
 
-/// How a congestion control is to be held in the kernel.
+/// What keeps a congestion control registered in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// By a descriptor, so that it goes with the process: Linux 6.4 and later.
+    /// A descriptor, so that it is removed with the process: Linux 6.4 and later.
     ByProcess,
-    /// By the kernel, for as long as that runs: for a machine that ends with the run.
+    /// The kernel, until it shuts down: for a machine that ends with the run.
     ByKernel,
 }
 
-/// A loaded object; its programs go when it is dropped.
+/// A loaded object; its programs are unloaded when it is dropped.
 pub struct Loaded {
     name: String,
     object: *mut Object,
@@ -157,21 +157,21 @@ pub struct Loaded {
     links: Vec<*mut Link>,
 }
 
-// SAFETY: an object may be used by one thread after another; nothing here shares it between threads.
+// SAFETY: different threads may use an object one after another; nothing here shares it between threads.
 unsafe impl Send for Loaded {}
 
 impl Loaded {
-    /// Load a compiled program. A congestion control in it is prepared to be held by a link.
+    /// Loads a compiled program. A congestion control in it is prepared to be kept by a link.
     pub fn load(name: &str, object: &[u8]) -> Result<Self, LiveError> {
         Self::load_held(name, object, Held::ByProcess)
     }
 
-    /// [`Loaded::load`], with a congestion control in it prepared to be held in this way.
+    /// Like [`Loaded::load`], but a congestion control in it is prepared to be kept as `held` says.
     pub fn load_held(name: &str, object: &[u8], held: Held) -> Result<Self, LiveError> {
         Self::load_as(name, object, &[], None, held)
     }
 
-    /// [`Loaded::load`], for the hosts with these namespace numbers, and but for one of its programs.
+    /// Like [`Loaded::load`], for the hosts with these namespace numbers and without one of its programs.
     pub fn load_for(
         name: &str,
         object: &[u8],
@@ -194,7 +194,7 @@ impl Loaded {
             LiveError::Failed(format!("{what} the BPF program {name}: {why} ({})", heard()))
         };
         heard();
-        // SAFETY: libbpf copies the object; what it returns is owned by `Loaded` from the next line on.
+        // SAFETY: libbpf copies the object; `Loaded` owns the result from the next line on.
         unsafe {
             let opened = (library.open)(object.as_ptr().cast(), object.len(), ptr::null());
             if opened.is_null() {
@@ -208,7 +208,7 @@ impl Loaded {
             }
             let ours = (library.find_map)(opened, c".rodata.ours".as_ptr());
             if !ours.is_null() {
-                // The program has them as numbers of 32 bits, which is what they are.
+                // The program stores them as 32-bit numbers, which they are.
                 let numbers: Vec<u32> = hosts.iter().map(|number| *number as u32).collect();
                 if (library.set_initial)(ours, numbers.as_ptr().cast(), size_of_val(numbers.as_slice())) != 0
                 {
@@ -225,9 +225,9 @@ impl Loaded {
         }
     }
 
-    /// The congestion control of the object; null if it has none.
+    /// The object's congestion control; null if it has none.
     fn congestion_control(&self) -> *mut Map {
-        // SAFETY: maps of our object, asked one after another until there is none.
+        // SAFETY: walks the maps of our object to the end.
         unsafe {
             let next = |map: *mut Map| (self.library.next_map)(self.object, map);
             let mut map = next(ptr::null_mut());
@@ -238,11 +238,11 @@ impl Loaded {
         }
     }
 
-    /// Register the congestion control of an object loaded to be held by the kernel.
+    /// Registers the congestion control of an object that was loaded to be kept by the kernel.
     pub fn register_for_good(&mut self) -> Result<(), LiveError> {
         let library = self.library;
         heard();
-        // SAFETY: the map belongs to our object; the link is let go without being undone.
+        // SAFETY: the map belongs to our object; the link is released without being destroyed.
         unsafe {
             let link = (library.attach_struct_ops)(self.congestion_control());
             if link.is_null() {
@@ -254,18 +254,18 @@ impl Loaded {
         Ok(())
     }
 
-    /// Register the congestion control. It is there for as long as the descriptor is open.
+    /// Registers the congestion control for as long as the returned descriptor is open.
     pub fn register(&mut self) -> Result<OwnedFd, LiveError> {
         let library = self.library;
         heard();
-        // SAFETY: the map belongs to our object; the attribute block outlives the call and has the size given.
+        // SAFETY: the map belongs to our object; the attribute block outlives the call and has the given size.
         unsafe {
             let twin = self.congestion_control();
             let values = (library.attach_struct_ops)(twin);
             if values.is_null() {
                 return Err(self.failed("filling in"));
             }
-            // Only the values are wanted of this: the older way of holding on has no process to end with.
+            // Only the map's values are needed: this older kind of registration is not tied to a process.
             (library.disconnect)(values);
             (library.destroy)(values);
             let attributes: [u32; 4] = [(library.map_fd)(twin) as u32, 0, BPF_STRUCT_OPS, 0];
@@ -282,7 +282,7 @@ impl Loaded {
         }
     }
 
-    /// Attach a program to where its section says.
+    /// Attaches a program at the place that its section names.
     pub fn attach(&mut self, program: &str) -> Result<(), LiveError> {
         let name = CString::new(program).expect("names of ours have no zero");
         heard();
@@ -301,11 +301,11 @@ impl Loaded {
         Ok(())
     }
 
-    /// A reader of ring buffer `map`.
+    /// A reader for the ring buffer `map`.
     pub fn ring(&self, map: &str) -> Result<RingReader, LiveError> {
         let fd = self.map_fd(map);
         let mut rows = Box::new(Vec::new());
-        // SAFETY: `rows` is boxed, so its address stays; it is dropped after the ring.
+        // SAFETY: `rows` is boxed, so its address is stable; it is dropped after the ring.
         let ring = unsafe { (self.library.ring_new)(fd, take_row, (&raw mut *rows).cast(), ptr::null()) };
         if ring.is_null() {
             return Err(self.failed("reading from"));
@@ -313,7 +313,7 @@ impl Loaded {
         Ok(RingReader { ring, rows, library: self.library })
     }
 
-    /// The number in the first place of array `map`.
+    /// The number at index 0 of the array `map`.
     pub fn number(&self, map: &str) -> u64 {
         let (key, mut value) = (0u32, 0u64);
         // SAFETY: key and value have the sizes the map was declared with.
@@ -323,10 +323,10 @@ impl Loaded {
         value
     }
 
-    /// The contents of a mappable array `map`, `words` 64-bit words long, as memory.
+    /// Maps the contents of the mappable array `map`, `words` 64-bit words long, into memory.
     pub fn memory(&self, map: &str, words: usize) -> Result<Memory, LiveError> {
         let bytes = words * size_of::<u64>();
-        // SAFETY: a mapping of its own, read only, which nothing else in this process refers to.
+        // SAFETY: a new read-only mapping that nothing else in this process refers to.
         let start = unsafe {
             libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, self.map_fd(map), 0)
         };
@@ -350,7 +350,7 @@ impl Loaded {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        // SAFETY: each link and the object are ours and destroyed once, links first.
+        // SAFETY: the links and the object are ours and are destroyed once, links first.
         unsafe {
             for link in self.links.drain(..) {
                 (self.library.destroy)(link);
@@ -360,20 +360,20 @@ impl Drop for Loaded {
     }
 }
 
-/// Memory that a program in the kernel writes and we read.
+/// Memory that a BPF program writes and this process reads.
 pub struct Memory {
     start: *mut c_void,
     words: usize,
 }
 
-// SAFETY: it is only read, word by word and atomically.
+// SAFETY: it is only read, one word at a time and atomically.
 unsafe impl Send for Memory {}
 
 impl Memory {
-    /// A word; what the program wrote before it wrote this is seen as well.
+    /// A word (acquire ordering: everything the program wrote before it is visible).
     pub fn word(&self, index: usize) -> u64 {
         assert!(index < self.words, "word {index} of {}", self.words);
-        // SAFETY: within the mapping, and aligned: it begins at a page.
+        // SAFETY: within the mapping, and aligned because the mapping starts at a page.
         unsafe { (*self.start.cast::<AtomicU64>().add(index)).load(Ordering::Acquire) }
     }
 }
@@ -399,7 +399,7 @@ pub struct RingReader {
 unsafe impl Send for RingReader {}
 
 impl RingReader {
-    /// Take what is there.
+    /// Takes the rows that are available.
     pub fn take(&mut self) -> Vec<Vec<u8>> {
         // SAFETY: the ring is ours; it calls `take_row` with our boxed vector.
         unsafe {

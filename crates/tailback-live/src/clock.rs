@@ -1,11 +1,11 @@
-//! The one clock of a run: CLOCK_MONOTONIC, counted from the run's start. Emulator, applications and the BPF log
-//! all read it, so their rows need no alignment.
+//! The one clock of a run: CLOCK_MONOTONIC, counted from the run's start. The emulator, the applications and the BPF
+//! log all read it, so their rows need no alignment.
 
 use tailback_core::time::{Duration, Time};
 
 use crate::sys;
 
-/// Nanoseconds since some time before the machine started.
+/// The machine's CLOCK_MONOTONIC, in nanoseconds.
 pub fn monotonic_ns() -> u64 {
     sys::monotonic_ns()
 }
@@ -17,27 +17,28 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Time zero is `ahead` from now, so that everything can be in place by then.
+    /// A clock whose time zero is `ahead` from now, to leave time for preparation.
     pub fn starting_in(ahead: Duration) -> Self {
         Clock { start_ns: monotonic_ns() + ahead.as_ps() / 1_000 }
     }
-    /// The time now; zero before the start.
+    /// The current time; zero before the start.
     pub fn now(self) -> Time {
         self.at(monotonic_ns())
     }
-    /// The time at this reading of the machine's clock; zero before the start.
+    /// The run's time at a reading of the machine's clock; zero before the start.
     pub fn at(self, monotonic_ns: u64) -> Time {
         Time::from_ns(monotonic_ns.saturating_sub(self.start_ns))
     }
-    /// The machine's clock at this time.
+    /// The machine's clock reading at a time of the run.
     pub fn ns(self, time: Time) -> u64 {
         self.start_ns.saturating_add(time.as_ns())
     }
-    /// Sleep until time zero. Before it [`Clock::now`] stands at zero: what was done then would be earlier than its stamp.
+    /// Sleeps until time zero. Until then [`Clock::now`] returns zero, so that anything done earlier would have too
+    /// late a stamp.
     pub fn await_start(self) {
         std::thread::sleep(self.until(Time::ZERO));
     }
-    /// How long to wait until `time`, by now; zero if it is past.
+    /// How long to wait until `time`, from now; zero if it is past.
     pub fn until(self, time: Time) -> std::time::Duration {
         std::time::Duration::from_nanos(self.ns(time).saturating_sub(monotonic_ns()))
     }

@@ -1,14 +1,14 @@
-//! What the kernel counts of IP and TCP in a host: the counters that `nstat` prints.
+//! A host's IP and TCP counters in the kernel, as `nstat` prints them.
 
 use std::fs;
 
 use crate::error::{Doing, LiveError};
 use crate::host::Host;
 
-/// Its counters by name, such as `TcpExtTCPLossProbes`, in the kernel's order. They count since the host was made, which
-/// is the run's time.
+/// The host's counters by name, such as `TcpExtTCPLossProbes`, in the kernel's order. They count since the host was
+/// created, that is, over the run.
 pub fn of_host(host: &Host) -> Result<Vec<(String, i64)>, LiveError> {
-    // The thread's: the files of the process are those of its first thread, which is in no host.
+    // Read the thread's own files: those of the process belong to its first thread, which is in no host.
     let read = || {
         ["snmp", "netstat"]
             .map(|name| fs::read_to_string(format!("/proc/thread-self/net/{name}")))
@@ -19,7 +19,7 @@ pub fn of_host(host: &Host) -> Result<Vec<(String, i64)>, LiveError> {
     Ok(parse(&text))
 }
 
-/// The counters of `/proc/net/snmp` and `/proc/net/netstat`: pairs of lines, names over values, each pair with a prefix.
+/// Parses `/proc/net/snmp` and `/proc/net/netstat`: pairs of lines, names above values, each pair with a prefix.
 fn parse(text: &str) -> Vec<(String, i64)> {
     let mut lines = text.lines();
     let mut counters = Vec::new();

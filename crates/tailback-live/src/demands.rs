@@ -1,4 +1,4 @@
-//! What a live run needs, asked before anything is made: of the scenario, and of the machine.
+//! What a live run needs of the scenario and of the machine, checked before anything is created.
 
 mod programs;
 mod stack;
@@ -30,17 +30,17 @@ use crate::programs::ProgramPlan;
 use crate::sys;
 use crate::twins::{self, Source};
 
-/// Smallest payload of a segment it sends, beside the timestamps option.
+/// Smallest segment payload that the kernel sends beside the timestamps option.
 const SMALLEST_SEGMENT: u32 = 76;
-/// Smallest echo request: headers, and the number it is known by.
+/// Smallest echo request: headers and its number.
 const SMALLEST_ECHO: u32 = 36;
 
-/// A congestion control a run needs, once for all the flows that use it.
+/// A congestion control that a run needs, shared by all flows that use it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Control {
     /// Its name in the scenario.
     pub cc: String,
-    /// Where it comes from.
+    /// Where it is implemented.
     pub source: Source,
 }
 
@@ -50,12 +50,12 @@ pub struct Control {
 pub enum Work {
     /// One of the simulator's applications.
     Model(FlowPlan),
-    /// Real programs.
+    /// Programs of the operating system.
     Programs(ProgramPlan),
 }
 
 impl Work {
-    /// The TCP settings, if it has any.
+    /// The TCP settings, if there are any.
     pub fn tcp(&mut self) -> Option<&mut TcpPlan> {
         match self {
             Work::Model(plan) => plan.tcp.as_mut(),
@@ -64,49 +64,49 @@ impl Work {
     }
 }
 
-/// A run, planned; nothing of it exists yet.
+/// A planned run; nothing of it has been created.
 #[derive(Debug)]
 pub struct Plan {
-    /// Hosts by name of node, with their settings.
+    /// Hosts by node name, with their settings.
     pub hosts: Vec<(String, Settings)>,
-    /// Flows, in the scenario's order; `tcp.turns` are the scenario's names until `controls` have their own.
+    /// Flows in the scenario's order. `tcp.turns` holds the scenario's names until `controls` are registered.
     pub flows: Vec<Work>,
     /// Host numbers of each flow's sender and receiver.
     pub ends: Vec<[usize; 2]>,
     /// Congestion controls.
     pub controls: Vec<Control>,
-    /// Numbers in `controls` of each flow's, in turn.
+    /// Indices into `controls` of each flow's congestion controls, in turn.
     pub controls_of: Vec<Vec<usize>>,
-    /// Flows of this many connections that their congestion events are counted, not listed.
+    /// Whether a flow's congestion events are counted, not listed, because it has too many connections.
     pub crowds: Vec<bool>,
     /// The end of the run.
     pub end: Time,
-    /// The machine has nothing else to do, and exact timers.
+    /// Whether the machine has no other work and exact timers.
     pub is_alone: bool,
-    /// How late packets may be handed over, at the 99th percentile, before the result is another.
+    /// The 99th percentile of handover lateness above which the result would change.
     pub lateness_limit: Duration,
-    /// The kernel's own queues on the path.
+    /// Queues on the path that use the kernel's disciplines.
     pub queues: Vec<kernel_queue::Wanted>,
-    /// Smallest round trip of any flow, by propagation alone.
+    /// Smallest propagation round trip of any flow.
     pub rtt_least: Duration,
 }
 
-/// How to run a scenario, beside what it says itself.
+/// How to run a scenario, apart from what the scenario says.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner<'a> {
-    /// The folder that programs may find the scenario's other files in.
+    /// The folder with the scenario's other files, for programs.
     pub here: &'a Path,
-    /// Take our twins of congestion controls that the kernel has itself, too.
+    /// Use our twins even of congestion controls that the kernel has itself.
     pub twins: bool,
-    /// Where the run will be.
+    /// Where the run takes place.
     pub place: Place<'a>,
-    /// Texts of the user's own congestion controls in BPF, by the name that scenarios use.
+    /// Source texts of the user's own BPF congestion controls, by their names in scenarios.
     pub candidates: Option<&'a BTreeMap<String, String>>,
-    /// Names in the kernel of what the user's own modules have registered, by the name that scenarios use.
+    /// Kernel names of what the user's own modules have registered, by their names in scenarios.
     pub modules: Option<&'a BTreeMap<String, String>>,
-    /// Other people's stacks that flows may use instead of TCP.
+    /// Third-party stacks that flows may use instead of TCP.
     pub stacks: Option<&'a Stacks>,
-    /// A program's flow by number, and the command that the caller runs in its client's place.
+    /// The number of a program flow, and the caller's command that replaces its client.
     pub in_front: Option<(usize, &'a [String])>,
 }
 
@@ -119,43 +119,43 @@ impl Manner<'_> {
         self.modules?.get(cc)
     }
 
-    /// Will the run be on the kernel that plans it?
+    /// Whether the run uses the kernel that plans it.
     pub fn is_here(&self) -> bool {
         !matches!(self.place, Place::Elsewhere(_))
     }
 }
 
-/// Where a run will be.
+/// Where a run takes place.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Place<'a> {
-    /// On this machine, among others' runs.
+    /// On this machine, among other runs.
     #[default]
     Here,
-    /// On this machine, which has nothing else to do and ends with the run.
+    /// On this machine, which has no other work and ends with the run.
     Alone,
-    /// On a machine of its own with this kernel; here it is only planned.
+    /// On another machine with this kernel; here the run is only planned.
     Elsewhere(&'a Kernel),
 }
 
-/// What a plan needs to know of a kernel that does not run here.
+/// What a plan needs to know of a kernel that is not running here.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     /// Its own congestion controls.
     pub controls: Vec<String>,
-    /// Timer ticks a second it was built with.
+    /// Its timer frequency, CONFIG_HZ.
     pub hz: u64,
     /// The first two numbers of its release.
     pub release: (u32, u32),
 }
 
 impl Kernel {
-    /// The kernel that runs here.
+    /// The running kernel.
     pub fn here() -> Self {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         Kernel { controls: twins::in_kernel(), hz: sys::ticks_a_second(), release: Self::release(&release) }
     }
 
-    /// The first two numbers of what `uname -r` says.
+    /// The first two numbers in the output of `uname -r`.
     pub fn release(text: &str) -> (u32, u32) {
         let mut numbers = text.split(|at: char| !at.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
         (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
@@ -176,7 +176,7 @@ impl Default for Manner<'_> {
     }
 }
 
-/// Plan the run, or say why it cannot be.
+/// Plans the run, or says why it is impossible.
 pub fn plan(scenario: &Scenario, manner: &Manner<'_>) -> Result<Plan, LiveError> {
     let plain = without_candidates(exec::stand_in(scenario)?, manner);
     let (none, makers) = (Stacks::new(), Makers::new());
@@ -222,7 +222,7 @@ pub fn plan(scenario: &Scenario, manner: &Manner<'_>) -> Result<Plan, LiveError>
     Ok(plan)
 }
 
-/// The same with Reno wherever it names a candidate: for checks of everything else.
+/// The same scenario with Reno for every candidate, to check everything else.
 fn without_candidates(mut scenario: Scenario, manner: &Manner<'_>) -> Scenario {
     for tcp in scenario.flows.iter_mut().filter_map(|flow| flow.tcp.as_mut()) {
         let turns = tcp.cc_turns.iter_mut().map(|turn| (&mut turn.cc, &mut turn.cc_params));
@@ -236,7 +236,7 @@ fn without_candidates(mut scenario: Scenario, manner: &Manner<'_>) -> Scenario {
     scenario
 }
 
-/// Plan one flow; returns its largest packet.
+/// Plans one flow; returns its largest packet.
 fn plan_flow(
     plan: &mut Plan,
     scenario: &Scenario,
@@ -261,14 +261,14 @@ fn plan_flow(
         access::seed(scenario, flow),
     )?;
     let needs = app.needs();
-    // A datagram's size is stated as with an IPv4 header.
+    // Datagram sizes are stated with an IPv4 header.
     let packet = packet_bytes(flow);
     let longest = packet.map_or(0, |bytes| bytes + flow.ip.beyond_v4());
     check_needs(&needs, packet, &path)?;
     let ends = ends(plan, number, flow);
     let switches = switches(flow, scenario, &path)?;
     let stops = switches.get(1).is_some_and(|stop| *stop < plan.end);
-    // A foreign stack brings everything of a connection along: the kernel's part is UDP.
+    // A foreign stack implements the entire connection; the kernel only carries UDP.
     let spec = flow.tcp.as_ref().filter(|_| foreign.is_none());
     let planned = spec.map(|spec| plan_tcp(plan, (flow, spec), &needs, (number, ends), stops, &path, manner));
     let (tcp, controls) = planned.transpose()?.unzip();
@@ -297,7 +297,7 @@ fn plan_flow(
     Ok(largest)
 }
 
-/// An error if an application needs what sockets do not give.
+/// Returns an error if an application needs something that sockets do not provide.
 fn check_needs(needs: &Needs, packet: Option<u32>, path: &str) -> Result<(), LiveError> {
     if let Some(rate) = needs.read_rate {
         return Err(LiveError::refuse(
@@ -326,7 +326,7 @@ fn check_needs(needs: &Needs, packet: Option<u32>, path: &str) -> Result<(), Liv
     Ok(())
 }
 
-/// Plan a flow's connections between two ends; the numbers of its congestion controls too.
+/// Plans a flow's connections between two ends; also returns the indices of its congestion controls.
 fn plan_tcp(
     plan: &mut Plan,
     (flow, spec): (&FlowSpec, &TcpSpec),
@@ -366,13 +366,13 @@ fn plan_tcp(
     Ok((tcp, controls))
 }
 
-/// The flow's two hosts, with its addresses.
+/// The flow's two hosts, with its addresses added.
 fn ends(plan: &mut Plan, number: usize, flow: &FlowSpec) -> [usize; 2] {
     let ends = [host(plan, &flow.from), host(plan, &flow.to)];
     for (end, address) in ends.iter().zip(addresses(number as u32)) {
         let known = &mut plan.hosts[*end].1.addresses;
         known.push(address.into());
-        // Of both kinds, as hosts have them: what programs choose is theirs.
+        // Addresses of both IP versions, as real hosts have: programs choose.
         if flow.ip == IpVersion::V6 {
             known.push(beside(address).into());
         }
@@ -381,7 +381,7 @@ fn ends(plan: &mut Plan, number: usize, flow: &FlowSpec) -> [usize; 2] {
     ends
 }
 
-/// IP length of the datagrams of an application that sends such.
+/// IP length of the datagrams of an application that sends datagrams.
 fn packet_bytes(flow: &FlowSpec) -> Option<u32> {
     let (card, app) = apps::samples().find(|(card, _)| card.name == flow.app.kind)?;
     let default = card.param("packet_bytes").filter(|_| app.transport() == Transport::Udp)?.default;
@@ -392,7 +392,7 @@ fn packet_bytes(flow: &FlowSpec) -> Option<u32> {
     }
 }
 
-/// The flow's congestion controls, in turn, by their numbers in the plan.
+/// Indices in the plan of the flow's congestion controls, in turn.
 fn turns(plan: &mut Plan, spec: &TcpSpec, path: &str, manner: &Manner<'_>) -> Result<Vec<usize>, LiveError> {
     let first = (&spec.cc, &spec.cc_params, format!("{path}.tcp"));
     let others = spec.cc_turns.iter().enumerate();
@@ -423,13 +423,13 @@ fn host(plan: &mut Plan, node: &str) -> usize {
         return known;
     }
     let defaults = [
-        // Each flow's routes say who speaks it.
+        // Each flow's routes say whether it uses ECN.
         ("net/ipv4/tcp_ecn", "0"),
         ("net/ipv4/conf/all/rp_filter", "0"),
         ("net/ipv4/conf/default/rp_filter", "0"),
-        // Answers to our own dropped packets would be noise on the path.
+        // Replies to our own dropped packets would be noise on the path.
         ("net/ipv4/icmp_ratelimit", "0"),
-        // Room for as many short connections as an application opens.
+        // Room for all the short connections that an application opens.
         ("net/core/somaxconn", "65535"),
         ("net/ipv4/tcp_max_syn_backlog", "65535"),
         ("net/ipv4/ip_local_port_range", "1024 65535"),
@@ -443,7 +443,7 @@ fn host(plan: &mut Plan, node: &str) -> usize {
     plan.hosts.len() - 1
 }
 
-/// Refuse flows over IPv6 on a kernel that has none.
+/// Refuses flows over IPv6 on a kernel without IPv6.
 fn speaks_v6(scenario: &Scenario) -> Result<(), LiveError> {
     let wanted = scenario.flows.iter().position(|flow| flow.ip == IpVersion::V6);
     match wanted.filter(|_| !Path::new(host::IPV6).exists()) {
@@ -458,7 +458,7 @@ fn speaks_v6(scenario: &Scenario) -> Result<(), LiveError> {
     }
 }
 
-/// What the machine lacks for this plan, as a refusal.
+/// Refuses the plan if the machine lacks something it needs.
 fn machine(plan: &Plan) -> Result<(), LiveError> {
     let lack = |problem: &str, fix: &str| Err(LiveError::refuse("engine", "\"live\"", problem, fix));
     if !sys::is_root() {
@@ -508,8 +508,8 @@ fn rtt_least(scenario: &Scenario) -> Duration {
     Duration::from_ps(scenario.flows.iter().map(rtt).min().unwrap_or(0))
 }
 
-/// A hundredth of the smallest round trip, or the time of one full packet on the slowest link if that is more:
-/// what is shorter moves no packet to another place in the queue. At least 100 µs, which no timer here beats.
+/// A hundredth of the smallest round trip, or the time of one full packet on the slowest link if that is longer: less
+/// lateness changes no packet's place in the queue. At least 100 µs, which no timer here beats.
 fn lateness_limit(scenario: &Scenario) -> Duration {
     const FULL_PACKET_BITS: u64 = 12_000;
     let slowest = scenario.links.iter().filter_map(|link| link.rate_bps).min();

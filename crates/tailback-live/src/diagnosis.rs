@@ -1,5 +1,5 @@
-//! Connections of programs, whose sockets are not ours: the kernel reports each when it is gone, and of those there
-//! are when asked (sock_diag(7)).
+//! Observes the connections of programs, whose sockets are not ours. The kernel reports each connection when it is
+//! destroyed, and lists the existing ones on request (sock_diag(7)).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +18,7 @@ const ERROR: u16 = 2;
 const DUMP_REQUEST: u16 = 0x1 | 0x300;
 const WITH_INFO: u8 = 1 << 1;
 const INFO: u16 = 2;
-/// Listening sockets and half-open ones have nothing to report, TIME-WAIT nothing new.
+/// Listening and half-open sockets have nothing to report, and TIME-WAIT nothing new.
 const STATES: u32 = !(1 << 10 | 1 << 12 | 1 << 6);
 const HEADER: usize = 16;
 const MESSAGE: usize = 72;
@@ -34,7 +34,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Payload sent, each byte once; the kernel's count of what was acknowledged has the SYN and the FIN in.
+    /// Payload sent, each byte once; the kernel's count of acknowledged bytes includes SYN and FIN.
     fn sent(&self) -> Bytes {
         self.info.bytes_sent.saturating_sub(self.info.bytes_retrans)
     }
@@ -43,25 +43,25 @@ impl Seen {
     }
 }
 
-/// Watches the connections of one flow in its two hosts.
+/// Observes the connections of one flow in its two hosts.
 #[derive(Debug)]
 pub struct Diagnosis {
     sockets: [OwnedFd; 2],
     addresses: [Ipv4Addr; 2],
-    /// By the number the kernel knows a socket by.
+    /// By the kernel's number of the socket.
     seen: BTreeMap<u64, Seen>,
     missed: bool,
 }
 
 impl Diagnosis {
-    /// Watch from now on; `addresses` are the client's and the server's.
+    /// Starts observing; `addresses` are the client's and the server's.
     pub fn begin(hosts: [BorrowedFd<'_>; 2], addresses: [Ipv4Addr; 2]) -> io::Result<Self> {
         let open = |host: BorrowedFd<'_>| {
             std::thread::scope(|scope| {
                 let opening = scope.spawn(|| {
                     sys::enter_network(host)?;
                     let socket = sys::diagnosis_socket()?;
-                    // Some ten thousand connections between two looks.
+                    // Room for some ten thousand connections between two reads.
                     sys::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 8 << 20)?;
                     Ok::<_, io::Error>(socket)
                 });
@@ -72,7 +72,7 @@ impl Diagnosis {
         Ok(Diagnosis { sockets, addresses, seen: BTreeMap::new(), missed: false })
     }
 
-    /// Take in what the kernel has reported since.
+    /// Reads what the kernel has reported since the last call.
     pub fn listen(&mut self) -> io::Result<()> {
         for which in 0..2 {
             self.take(which, false)?;
@@ -80,7 +80,7 @@ impl Diagnosis {
         Ok(())
     }
 
-    /// Ask for the connections there are.
+    /// Asks for the existing connections.
     pub fn ask(&mut self) -> io::Result<()> {
         for which in 0..2 {
             for family in FAMILIES {
@@ -91,13 +91,13 @@ impl Diagnosis {
         Ok(())
     }
 
-    /// Read messages until there are none, or until an answer is complete.
+    /// Reads messages until there are none, or until an answer is complete.
     fn take(&mut self, which: usize, is_answer: bool) -> io::Result<()> {
         let mut buffer = vec![0; 64 * 1024];
         loop {
             let length = match sys::receive(self.sockets[which].as_fd(), &mut buffer) {
                 Ok(Some(length)) => length,
-                // A dump is made as it is read: there is always something until its end.
+                // The kernel generates a dump as it is read, so a message is available until the dump ends.
                 Ok(None) => return Ok(()),
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
                     self.missed = true;
@@ -124,16 +124,16 @@ impl Diagnosis {
         }
     }
 
-    /// Whether too many connections closed at once, so that some were not reported.
+    /// Whether reports were lost because too many connections closed at once.
     pub fn has_missed(&self) -> bool {
         self.missed
     }
 
-    /// The flow's totals. A connection of which neither end was established counts as failed.
+    /// The flow's totals. A connection counts as failed if neither end was established.
     pub fn tally(&self) -> Tally {
         let mut tally = Tally::default();
         let [near, far] = self.addresses;
-        // What a client sent, by its port: of what a server received the kernel counts the FIN, too.
+        // Count what a client sent, by its port: the kernel's count of what a server received includes the FIN.
         let of = |address: Ipv4Addr| self.seen.values().filter(move |seen| seen.local == address);
         let sent: BTreeMap<u16, Bytes> = of(near).map(|client| (client.local_port, client.sent())).collect();
         let returned: BTreeMap<u16, Bytes> =
@@ -168,7 +168,7 @@ fn request(family: u8) -> Vec<u8> {
     bytes
 }
 
-/// The first message's kind and body, and what follows it.
+/// The first message's kind and body, and the bytes after it.
 fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let length = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
     let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
@@ -176,11 +176,11 @@ fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     Some((kind, body, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
 }
 
-/// The kernel's number of a socket, and what it says of it: `struct inet_diag_msg` and attributes.
+/// The kernel's number of a socket, and its report: `struct inet_diag_msg` and attributes.
 fn connection(body: &[u8]) -> Option<(u64, Seen)> {
     let port = |at: usize| Some(u16::from_be_bytes(body.get(at..at + 2)?.try_into().ok()?));
     let family = *body.first()?;
-    // IPv4 addresses stand at the beginning, or at the end of IPv6 ones.
+    // An IPv4 address is at the start of the field; an IPv4-mapped one at the end of the IPv6 address.
     let at = if family == libc::AF_INET6 as u8 { 8 + 12 } else { 8 };
     let local: [u8; 4] = body.get(at..at + 4)?.try_into().ok()?;
     let cookie = u64::from_ne_bytes(body.get(44..52)?.try_into().ok()?);
@@ -212,7 +212,7 @@ mod tests {
             return;
         }
         let own = std::fs::File::open("/proc/self/ns/net").expect("a network");
-        // Both ends on the loopback device, distinguished by their addresses.
+        // Both ends are on the loopback device; their addresses distinguish them.
         let [near, far] = [Ipv4Addr::new(127, 6, 0, 1), Ipv4Addr::new(127, 6, 0, 2)];
         let Ok(mut watch) = Diagnosis::begin([own.as_fd(), own.as_fd()], [near, far]) else {
             eprintln!("skipped: no sock_diag here");

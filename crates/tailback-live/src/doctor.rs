@@ -1,4 +1,4 @@
-//! What this machine can run live, tried rather than guessed, with a remedy for each lack.
+//! What this machine can run live, found by trying, with a remedy for each failure.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -17,21 +17,21 @@ use crate::twins;
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-/// What the lateness of a timer is tried with.
+/// Length of the sleeps that measure a timer's lateness.
 const NAP: Duration = Duration::from_millis(1);
 
-/// One thing looked at.
+/// One check and its result.
 #[derive(Clone, Debug)]
 pub struct Check {
     /// Name of the check.
     pub name: &'static str,
-    /// Is it as it should be?
+    /// Whether it passed.
     pub ok: bool,
     /// What was found.
     pub found: String,
-    /// What to do if it is not; empty if it is.
+    /// What to do if the check failed; empty if it passed.
     pub remedy: String,
-    /// What does not work without it.
+    /// What does not work if the check fails.
     pub needed_for: &'static str,
 }
 
@@ -46,7 +46,7 @@ fn check(
     Check { name, ok, found: found.into(), remedy, needed_for }
 }
 
-/// What every live run needs; making nothing.
+/// What every live run needs; creates nothing.
 pub fn basics() -> Vec<Check> {
     let has_namespaces = fs::exists("/proc/self/ns/net").unwrap_or(false);
     let has_tun = fs::exists("/dev/net/tun").unwrap_or(false);
@@ -79,7 +79,7 @@ pub fn basics() -> Vec<Check> {
     ]
 }
 
-/// What BPF programs need; loading none.
+/// What BPF programs need; loads none.
 pub fn bpf_basics() -> Vec<Check> {
     let has_btf = fs::exists(BTF).unwrap_or(false);
     let mut clang = Command::new("clang");
@@ -120,7 +120,7 @@ pub fn bpf_basics() -> Vec<Check> {
     ]
 }
 
-/// Everything, with a timer's lateness measured for this long. Makes a host and loads a program to see that it can.
+/// All checks, with timer lateness measured for `measure`. Creates a host and loads a program to prove that both work.
 pub fn examine(measure: Duration) -> Vec<Check> {
     let mut checks = basics();
     checks.extend(bpf_basics());
@@ -161,7 +161,8 @@ pub fn examine(measure: Duration) -> Vec<Check> {
     checks
 }
 
-/// How late the machine's own timers are, measured for this long: as they are and, for root, with real-time priority.
+/// The lateness of the machine's timers, measured for `measure`: with normal priority and, for root, with real-time
+/// priority.
 pub fn timers_only(measure: Duration) -> Vec<Check> {
     let mut checks = vec![timers(measure, false)];
     if sys::is_root() {
@@ -183,7 +184,7 @@ fn trial(
 
 type Outcome = Result<(), String>;
 
-/// Make a host, register a twin, attach the log.
+/// Tries to create a host, register a twin and attach the log.
 fn trials() -> (Outcome, Outcome, Outcome) {
     let lease = match Lease::take() {
         Ok(lease) => lease,
@@ -201,7 +202,7 @@ fn trials() -> (Outcome, Outcome, Outcome) {
     (text_of(host), text_of(twin), text_of(log))
 }
 
-/// How late a timer of a millisecond is, over `span`.
+/// The lateness of a 1 ms timer, measured over `span`.
 fn timers(span: Duration, is_realtime: bool) -> Check {
     let late = std::thread::spawn(move || {
         let granted = !is_realtime || sys::become_punctual();

@@ -1,7 +1,7 @@
-//! The emulator: IP packets from TUN devices, through the path, to TUN devices, each step at its due time.
+//! The emulator: carries IP packets from TUN devices through the path to TUN devices, each step at its due time.
 //!
-//! It sleeps until shortly before something is due and spins from there, because a timer of this kind of machine
-//! is late by tens of microseconds. What it cannot help it reports: how late each packet was handed over.
+//! It sleeps until shortly before the next due time and spins from there, because timers on such machines are late by
+//! tens of microseconds. It reports the lateness that remains: how late each packet was handed over.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -25,26 +25,26 @@ use crate::sys::{self, Framed, Offload, Tun};
 use crate::tables::Watcher;
 use crate::urgency::Urgency;
 
-/// Awake this long before something is due: longer than an idle core's wake-up takes here.
+/// How long before a due time to wake and spin: longer than it takes here to wake an idle core.
 const SPIN: std::time::Duration = std::time::Duration::from_micros(60);
-/// Never asleep for longer, so that a stop is heard.
+/// Longest sleep, so that a request to stop is noticed.
 const NAP: std::time::Duration = std::time::Duration::from_millis(20);
-/// Packets taken from one device before the others and the due ones get their turn.
+/// Packets read from one device before the other devices and due events get their turn.
 const BURST: usize = 16;
-/// A packet that was sent so long ago and cannot be read was lost in its device.
+/// A packet that was sent longer ago than this and still cannot be read was dropped by its device.
 const LOST_NS: u64 = 10_000_000;
-/// A packet that was sent so lately and cannot be read yet is on its way into its device.
+/// A packet that was sent more recently than this and cannot be read yet is still entering its device.
 const SOON_NS: u64 = 20_000;
-/// The largest IP packet there is.
+/// The largest possible IP packet.
 const LARGEST: usize = 65_535;
 
-/// Where packets are kept while they are under way.
+/// The packets in flight.
 #[derive(Debug, Default)]
 struct Buffers {
     frames: Vec<Framed>,
-    /// The kernel's queues on the path.
+    /// Queues on the path that use the kernel's disciplines.
     queues: Vec<KernelQueue>,
-    /// The kernel could not be asked to take a packet.
+    /// Error from passing a packet to a kernel queue.
     failed: Option<io::Error>,
 }
 
@@ -79,13 +79,13 @@ impl Frames for Buffers {
     }
 }
 
-/// What a look at the hosts' devices brought.
+/// Result of trying to read from the hosts' devices.
 enum Read {
-    /// Something was read.
+    /// A packet was read.
     Packet,
     /// No packet waits.
     Nothing,
-    /// Something was sent then, and can be read in a moment.
+    /// A packet was sent at this time and will be readable in a moment.
     NotYet(Time),
 }
 
@@ -94,13 +94,13 @@ enum Read {
 pub struct Port {
     /// The device.
     pub tun: Tun,
-    /// The flows that begin here, and those that end here.
+    /// Flows that begin at this host.
     pub from: Vec<u32>,
-    /// The flows that end here.
+    /// Flows that end at this host.
     pub to: Vec<u32>,
 }
 
-/// What the emulator reports while it runs.
+/// State that the emulator shares while it runs.
 #[derive(Debug, Default)]
 pub struct Shared {
     /// Set to end the run early.
@@ -109,19 +109,19 @@ pub struct Shared {
     pub duplicate_acks: Vec<AtomicU64>,
 }
 
-/// An emulator about to run.
+/// An emulator, ready to run.
 #[derive(Debug)]
 pub struct Emulator {
     path: Path<Watcher>,
     ports: Vec<Port>,
-    /// Port of each flow's sender and receiver.
+    /// Ports of each flow's sender and receiver.
     ends: Vec<[usize; 2]>,
     buffers: Buffers,
     clock: Clock,
     end: Time,
-    /// The processor it has for itself, if any.
+    /// The processor reserved for the emulator, if any.
     place: Option<usize>,
-    /// Awake this long before something is due.
+    /// How long before a due time to wake and spin.
     spin: std::time::Duration,
     stamps: Option<Stamps>,
     handed: Handed,
@@ -130,12 +130,12 @@ pub struct Emulator {
     last_ack: Vec<u32>,
 }
 
-/// What is noted of each packet, by its number.
+/// Timing of each packet, by its number.
 #[derive(Debug, Default)]
 struct Handed {
-    /// From being sent to entering the path.
+    /// Time from sending to entering the path.
     late_in: Journal<Duration>,
-    /// When it was handed over; [`Time::NEVER`] if it was not.
+    /// When the packet was handed over; [`Time::NEVER`] if it was not.
     at: Journal<Time>,
 }
 
@@ -145,7 +145,7 @@ impl Handed {
         self.late_in.push(late);
     }
 
-    /// Returns by how much it had entered late. What a wire made is never late.
+    /// Records a handover; returns how late the packet had entered. Copies made by a link never enter late.
     fn hand_over(&mut self, number: u64, at: Time) -> Duration {
         let number = number as usize;
         self.at.fill(number + 1, Time::NEVER);
@@ -154,16 +154,16 @@ impl Handed {
     }
 }
 
-/// What is left of an emulator after a run.
+/// What remains of an emulator after a run.
 #[derive(Debug)]
 pub struct Emulated {
     /// The path with its counts, captures and probe.
     pub path: Path<Watcher>,
-    /// When each packet was handed over, by number; [`Time::NEVER`] if it was not.
+    /// Handover time of each packet, by number; [`Time::NEVER`] if it was not handed over.
     pub written: Journal<Time>,
-    /// How punctual it was.
+    /// How punctual the emulator was.
     pub punctuality: Punctuality,
-    /// The kernel's queues.
+    /// The kernel queues.
     pub queues: Vec<KernelQueue>,
 }
 
@@ -196,32 +196,33 @@ impl Emulator {
         }
     }
 
-    /// On this processor, if one is given.
+    /// Runs on this processor, if one is given.
     #[must_use]
     pub fn at(self, place: Option<usize>) -> Self {
         Emulator { place, ..self }
     }
 
-    /// On a machine whose timers are exact: asleep until something is due, because the hosts may have but one processor.
+    /// For a machine with exact timers: sleeps until the due time without spinning, because the hosts may have only one
+    /// processor.
     #[must_use]
     pub fn trusting_timers(self, are_exact: bool) -> Self {
         Emulator { spin: if are_exact { std::time::Duration::ZERO } else { SPIN }, ..self }
     }
 
-    /// Knowing when packets were sent, if it can be had.
+    /// Uses the kernel's send stamps, if available.
     #[must_use]
     pub fn with(self, stamps: Option<Stamps>) -> Self {
         Emulator { stamps, ..self }
     }
 
-    /// With these queues of the kernel's on the path, whose devices are the last ports.
+    /// Uses these kernel queues on the path; their devices are the last ports.
     #[must_use]
     pub fn through(mut self, queues: Vec<KernelQueue>) -> Self {
         self.buffers.queues = queues;
         self
     }
 
-    /// Run to the end, or until `stop`.
+    /// Runs to the end of the run or until `stop`.
     pub fn run(mut self, shared: &Shared) -> Result<Emulated, LiveError> {
         if let Some(place) = self.place {
             sys::stay_on(&[place]).doing("moving the emulator to its processor")?;
@@ -237,8 +238,8 @@ impl Emulator {
                 break;
             }
             urgency.keep(now_ns);
-            // Before looking what waits: what is sent from here on has a later stamp, so nothing that is done up to
-            // this instant comes before it, however long this thread is held up in between.
+            // Read the clock before looking for packets. Packets sent later have later stamps, so nothing processed up
+            // to this instant precedes them, however long this thread is delayed in between.
             let now = self.now();
             let read = if self.stamps.is_some() {
                 self.read_the_first(&mut packet, now, shared)?
@@ -267,7 +268,7 @@ impl Emulator {
         Ok(Emulated { path: self.path, written, punctuality: self.punctuality, queues: self.buffers.queues })
     }
 
-    /// What is due exactly at the end belongs to no run.
+    /// Clamps a time to just before the end: an event exactly at the end is not part of the run.
     fn before_the_end(&self, time: Time) -> Time {
         time.min(Time::from_ps(self.end.as_ps() - 1))
     }
@@ -276,8 +277,8 @@ impl Emulator {
         self.before_the_end(self.clock.now())
     }
 
-    /// Take the packet that was sent first of those that wait, at the instant it was sent or, if something later has
-    /// happened on the path, as soon after as can be.
+    /// Takes the waiting packet that was sent first. It enters the path at its send time or, if the path has already
+    /// passed that time, as soon after as possible.
     fn read_the_first(&mut self, packet: &mut [u8], now: Time, shared: &Shared) -> Result<Read, LiveError> {
         let Some(stamps) = &mut self.stamps else { return Ok(Read::Nothing) };
         let hosts = self.ports.len() - self.buffers.queues.len();
@@ -286,7 +287,8 @@ impl Emulator {
         let Some((port, stamped_ns)) = stamps.waiting(is_read_at_once) else { return Ok(Read::Nothing) };
         let got = self.ports[port].tun.read(packet).doing("reading from a host")?;
         let Some((length, offload)) = got else {
-            // It is stamped just before it can be read. What never can was dropped by its device.
+            // A packet is stamped just before it becomes readable. A packet that never becomes readable was dropped by
+            // its device.
             let age = clock::monotonic_ns().saturating_sub(stamped_ns);
             if age > LOST_NS {
                 stamps.give_up(port);
@@ -297,14 +299,14 @@ impl Emulator {
         let stamp = stamps.sent(port, &packet[..length]).map(|ns| self.clock.at(ns));
         self.punctuality.unstamped += u64::from(stamp.is_none());
         let sent = self.before_the_end(stamp.unwrap_or(now));
-        // In whole nanoseconds, as stamps are: the log of arrivals can then be replayed exactly.
+        // Use whole nanoseconds, like the stamps, so that the log of arrivals can be replayed exactly.
         let at = self.before_the_end(sent.max(self.path.reached().ceil_to(Duration::from_ns(1))));
         self.step(at, shared);
         self.take(port, &packet[..length], offload, at, stamp.map(|_| at.since(sent)));
         Ok(Read::Packet)
     }
 
-    /// Take what waits at each port, at the instant it is read.
+    /// Takes the packets that wait at each port, at the time they are read.
     fn read_all(&mut self, packet: &mut [u8], shared: &Shared) -> Result<Read, LiveError> {
         let mut read = Read::Nothing;
         let hosts = self.ports.len() - self.buffers.queues.len();
@@ -325,7 +327,8 @@ impl Emulator {
         Ok(read)
     }
 
-    /// Take a packet out of a queue in BPF whose wire is free, at the instant it became so or the packet came; was there one?
+    /// Takes a packet from a BPF queue whose link is free, at the later of the packet's arrival and the link's becoming
+    /// free; returns whether there was one.
     fn read_wires(&mut self, packet: &mut [u8], now: Time, shared: &Shared) -> Result<bool, LiveError> {
         let hosts = self.ports.len() - self.buffers.queues.len();
         for number in 0..self.buffers.queues.len() {
@@ -347,13 +350,13 @@ impl Emulator {
         Ok(false)
     }
 
-    /// Sleep until a packet comes or something is nearly due. Nearer than that: spin, by returning at once.
+    /// Sleeps until a packet arrives or the next due time is near; if it is already near, returns at once to spin.
     fn rest(&mut self, polls: &mut [libc::pollfd]) -> Result<(), LiveError> {
         let mut next = self.path.next_due().min(self.end);
         let (hosts, now) = (self.ports.len() - self.buffers.queues.len(), self.now());
         for (port, queue) in self.buffers.queues.iter().enumerate().map(|(at, queue)| (hosts + at, queue)) {
             let Some(free) = queue.read_from() else { continue };
-            // What waits there wakes no thread while the wire is busy.
+            // While the link is busy, a packet that waits there must not wake this thread.
             let fd = self.ports[port].tun.as_fd().as_raw_fd();
             polls[port].fd = if free > now { -1 } else { fd };
             next = if free > now { next.min(free) } else { next };
@@ -363,7 +366,7 @@ impl Emulator {
         sys::wait_prepared(polls, Some(nap.min(NAP))).doing("waiting for packets").map(drop)
     }
 
-    /// Do what is due and hand over what has arrived.
+    /// Handles all due events and hands over the packets that have arrived.
     fn step(&mut self, now: Time, shared: &Shared) {
         let Self { path, ports, ends, buffers, clock, stamps, handed, punctuality, last_ack, .. } = self;
         path.run_until(now, buffers, |path, buffers, due, packet| {
@@ -391,7 +394,8 @@ impl Emulator {
         });
     }
 
-    /// A host sent this: what is one of a flow's enters the path, cut to segments as a network card would, at once.
+    /// Takes a packet sent by a host. If it belongs to a flow, it is segmented as a network card would and enters the
+    /// path at once.
     fn take(&mut self, port: usize, packet: &[u8], offload: Offload, at: Time, late: Option<Duration>) {
         let is_known = |&(flow, is_reverse): &(u32, bool)| {
             self.ends.get(flow as usize).is_some_and(|ends| ends[usize::from(is_reverse)] == port)
@@ -420,7 +424,7 @@ impl Emulator {
         }
     }
 
-    /// This came out of a kernel's queue.
+    /// Takes a packet that a kernel queue released.
     fn let_out(&mut self, queue: usize, packet: &[u8], at: Time) {
         let queue = &mut self.buffers.queues[queue];
         let Some(out) = queue.came_out(packet, at) else {
@@ -431,7 +435,7 @@ impl Emulator {
         self.path.decided(at, link, (&out.lost, reason), Some((out.slot, out.is_marked)), &mut self.buffers);
     }
 
-    /// The packet in the next slot enters the path.
+    /// Lets the packet in the next slot enter the path.
     fn enter(&mut self, (flow, is_reverse): (u32, bool), at: Time, late: Option<Duration>) {
         let number = self.path.captured.len() as u64;
         let slot = self.path.next_slot();

@@ -1,4 +1,4 @@
-//! Waiting for many sockets at once (epoll(7), edge-triggered), wrapped so that the rest is safe code.
+//! A safe wrapper around epoll(7), edge-triggered, to wait for many sockets at once.
 #![allow(
     unsafe_code,
     reason = "libc's calls are raw; every wrapper below owns its pointers for the call's length"
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::sys::{self, Interest};
 
-/// Reported at once.
+/// Most events per call.
 const MOST: usize = 256;
 
 /// A set of sockets.
@@ -22,16 +22,16 @@ pub struct Epoll {
 impl Epoll {
     /// An empty set.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: no pointers; the descriptor is owned at once.
+        // SAFETY: no pointers; the descriptor gets an owner at once.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: epoll_create1 has just made it.
+        // SAFETY: epoll_create1 has just created it.
         Ok(Epoll { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    /// Report every change at this socket by `token`. It leaves the set when it is closed.
+    /// Reports every change at this socket as `token`. A socket leaves the set when it is closed.
     pub fn add(&self, socket: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
         let mut event = libc::epoll_event { events: events as u32, u64: token };
@@ -42,15 +42,15 @@ impl Epoll {
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Wait for changes, at most so long, and put the tokens into `tokens`.
+    /// Waits at most `timeout` for changes and puts their tokens into `tokens`.
     pub fn wait(&self, timeout: Duration, tokens: &mut Vec<u64>) -> io::Result<()> {
         tokens.clear();
-        // ppoll's timeout is exact; epoll_wait's is whole milliseconds.
+        // ppoll's timeout is exact; epoll_wait's is in milliseconds.
         if !timeout.is_zero() {
             sys::wait(&[(self.fd.as_raw_fd(), Interest { read: true, write: false })], Some(timeout))?;
         }
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST];
-        // SAFETY: the list is ours and as long as we say.
+        // SAFETY: the list is ours and has the length given.
         let count =
             unsafe { libc::epoll_wait(self.fd.as_raw_fd(), events.as_mut_ptr(), MOST as libc::c_int, 0) };
         if count < 0 {

@@ -1,23 +1,23 @@
-//! What can go wrong in a live run.
+//! Errors of a live run.
 
 use std::fmt;
 use std::io;
 
 use tailback_core::scenario::ScenarioError;
 
-/// Why there is no result.
+/// Why a run has no result.
 #[derive(Debug)]
 pub enum LiveError {
     /// The kernel or this machine cannot do what the scenario asks; nothing was created.
     Refused(ScenarioError),
-    /// Something failed while the run was under way; everything it made is gone.
+    /// The run failed after it began; everything it created has been removed.
     Failed(String),
-    /// Cancelled from outside.
+    /// The caller cancelled the run.
     Cancelled,
 }
 
 impl LiveError {
-    /// A refusal.
+    /// Makes a refusal.
     pub fn refuse(
         field: impl Into<String>,
         value: impl fmt::Display,
@@ -51,9 +51,9 @@ impl From<ScenarioError> for LiveError {
     }
 }
 
-/// Says what was being done when the kernel said no.
+/// Adds the current operation to a system call's error.
 pub trait Doing<T> {
-    /// Add `what`, such as "making a TUN device".
+    /// Adds `what`, such as "making a TUN device".
     fn doing(self, what: &str) -> Result<T, LiveError>;
 }
 

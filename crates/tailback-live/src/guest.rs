@@ -1,5 +1,5 @@
-//! A live run as the only work of a virtual machine: this program is its first process, and what it needs lies in its
-//! initial file system (`python/tailback/vm/` makes it).
+//! A live run as the only work of a virtual machine: this program is its first process, and all it needs is in its
+//! initial file system (made by `python/tailback/vm/`).
 
 mod kernel_log;
 mod letter;
@@ -27,47 +27,47 @@ use letter::{Letter, State};
 
 const FOLDER: &str = "/tailback";
 
-/// What the host asks for.
+/// The host's request.
 #[derive(Deserialize)]
 struct Job {
-    /// Kernel modules to load, in this order, as files below the folder.
+    /// Kernel modules to load, in this order, as paths below the folder.
     modules: Vec<String>,
-    /// Take our twins of congestion controls that the kernel has itself, too.
+    /// Use our twins even of congestion controls that the kernel has itself.
     twins: bool,
-    /// Texts of the user's own congestion controls, by name; their objects are with the other programs'.
+    /// Source texts of the user's own congestion controls, by name; their objects are beside the other programs'.
     candidates: BTreeMap<String, String>,
     scenario: Scenario,
-    /// What the flows' programs find here, if there are any.
+    /// The environment of the flows' programs, if there are any.
     programs: Option<Surroundings>,
     /// The user's own modules, each with a congestion control or a queue discipline; loaded after the kernel's, in this
     /// order.
     #[serde(default)]
     own: Vec<OwnModule>,
-    /// The user's own queues in BPF.
+    /// The user's own BPF queues.
     #[serde(default)]
     queues: Vec<OwnQueue>,
 }
 
-/// What programs find in a guest beside their files, which lie where they look for them.
+/// What programs find in a guest besides their files, which keep their usual paths.
 #[derive(Deserialize)]
 struct Surroundings {
     /// Environment variables of the programs.
     environment: BTreeMap<String, String>,
-    /// What `{here}` stands for.
+    /// The value of `{here}`.
     here: PathBuf,
-    /// The largest file that they may write, in bytes.
+    /// The largest file that programs may write, in bytes.
     largest_file: u64,
 }
 
 impl Surroundings {
-    /// Make them. Only before there are threads.
+    /// Creates them. Call only while the process has one thread.
     fn make(&self) -> Result<(), LiveError> {
         sys::set_environment(&self.environment);
         sys::limit_files(self.largest_file).doing("limiting the size of files")?;
         fs::create_dir_all("/dev/shm")
             .and_then(|()| sys::mount("tmpfs", "/dev/shm"))
             .doing("mounting /dev/shm")?;
-        // udev makes them elsewhere.
+        // On other systems udev creates these links.
         for (name, target) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
             symlink(format!("/proc/self/fd{target}"), format!("/dev/{name}")).doing("linking in /dev")?;
         }
@@ -75,35 +75,35 @@ impl Surroundings {
     }
 }
 
-/// A kernel module of the user's own.
+/// A kernel module of the user.
 #[derive(Deserialize)]
 struct OwnModule {
-    /// What the scenario calls it: "module:tcp_mine.c".
+    /// Its name in the scenario: "module:tcp_mine.c".
     name: String,
-    /// The name that its queue discipline registers; none if it brings a congestion control.
+    /// The name of the queue discipline it registers; none if it registers a congestion control.
     queue: Option<String>,
-    /// Where the scenario names it first.
+    /// The scenario's first field that names it.
     field: String,
-    /// Its file below the folder.
+    /// Its path below the folder.
     file: String,
-    /// What the kernel calls the module itself, which is the name of its source.
+    /// The kernel's name of the module, which is that of its source.
     module: String,
     /// "name=value name=value".
     params: String,
 }
 
-/// A queue of the user's own in BPF, compiled.
+/// A compiled BPF queue of the user.
 #[derive(Deserialize)]
 struct OwnQueue {
-    /// What the scenario calls it: "bpf:mine.bpf.c".
+    /// Its name in the scenario: "bpf:mine.bpf.c".
     name: String,
-    /// Where the scenario names it.
+    /// The scenario's field that names it.
     field: String,
-    /// Its object below the folder.
+    /// The path of its object below the folder.
     file: String,
 }
 
-/// Run what the host asks for, hand over what came of it, and end the machine.
+/// Runs what the host asks for, hands over the result, and shuts the machine down.
 pub fn main() {
     if std::process::id() != 1 {
         eprintln!(
@@ -114,12 +114,12 @@ pub fn main() {
     for (kind, place) in
         [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/run"), ("tmpfs", "/tmp")]
     {
-        // What programs bring there would lie hidden.
+        // Mounting here would hide the files that programs bring.
         if place == "/tmp" && fs::exists(place).unwrap_or(false) {
             continue;
         }
         let mounted = fs::create_dir_all(place).and_then(|()| sys::mount(kind, place));
-        // A kernel may have mounted some of them itself.
+        // A kernel may already have mounted some of them.
         if let Err(error) = mounted {
             eprintln!("mounting {place}: {error}");
         }
@@ -184,7 +184,7 @@ fn work(letter: &mut Letter) -> Result<(), LiveError> {
     letter.put_outcome(&outcome, about)
 }
 
-/// Load a module of the user's own; the name under which the kernel knows what it brings.
+/// Loads a module of the user; returns the kernel's name of what it registers.
 fn load(own: &OwnModule, folder: &Path, log: &mut KernelLog) -> Result<String, LiveError> {
     let before = twins::in_kernel();
     let file = fs::File::open(folder.join(&own.file)).doing("opening a module of your own")?;
@@ -193,14 +193,14 @@ fn load(own: &OwnModule, folder: &Path, log: &mut KernelLog) -> Result<String, L
         Err(LiveError::refuse(own.field.clone(), format!("{:?}", own.name), problem, fix))
     };
     if let Err(error) = sys::load_module(&file, &params) {
-        // The kernel refuses a second module of one name before it runs any of its code: EEXIST beside a loaded one,
-        // EINVAL beside a built-in one that has parameters.
+        // The kernel refuses a second module of the same name before running its code: with EEXIST if one is loaded,
+        // with EINVAL if a built-in one has parameters.
         if Path::new("/sys/module").join(&own.module).exists() {
             let problem = format!("the guest's kernel has a module called {} already", own.module);
             return refuse(problem, "Rename the file: a module is called as its source is");
         }
         let fix = match error.raw_os_error() {
-            // Newer kernels (7.3) say EBUSY of a module's own EEXIST.
+            // Newer kernels (7.3) return EBUSY where a module's own error is EEXIST.
             Some(libc::EEXIST | libc::EBUSY) if own.queue.is_some() => {
                 "The kernel has a queue discipline of that name loaded or built in: give yours another .id"
             }
@@ -238,7 +238,7 @@ fn load(own: &OwnModule, folder: &Path, log: &mut KernelLog) -> Result<String, L
     }
 }
 
-/// Load a queue in BPF and register it; it is there for as long as what is returned.
+/// Loads and registers a BPF queue; it exists for as long as the returned value.
 fn load_queue(own: &OwnQueue, folder: &Path) -> Result<Loaded, LiveError> {
     let object = fs::read(folder.join(&own.file)).doing("reading a queue of your own")?;
     let loaded = Loaded::load_held(&own.name, &object, Held::ByKernel);
@@ -248,7 +248,7 @@ fn load_queue(own: &OwnQueue, folder: &Path) -> Result<Loaded, LiveError> {
     })
 }
 
-/// Counters that are not zero, by host.
+/// Nonzero counters by host.
 fn counters(outcome: &Outcome) -> BTreeMap<&str, BTreeMap<&str, i64>> {
     outcome
         .counters
@@ -260,7 +260,7 @@ fn counters(outcome: &Outcome) -> BTreeMap<&str, BTreeMap<&str, i64>> {
         .collect()
 }
 
-/// The stacks that guests have beside the kernel's TCP.
+/// The stacks that guests offer besides the kernel's TCP.
 fn stacks() -> Stacks {
     #[cfg(feature = "quic")]
     return tailback_quic::stacks();
@@ -268,9 +268,9 @@ fn stacks() -> Stacks {
     Stacks::new()
 }
 
-/// Set up a machine that has a single run on it.
+/// Configures a machine that runs nothing else.
 fn settle() -> Result<(), LiveError> {
-    // There is no other process here that a real-time thread could starve.
+    // No other process here could be starved by a real-time thread.
     fs::write("/proc/sys/kernel/sched_rt_runtime_us", "-1")
         .doing("allowing real-time threads all the time")?;
     Ok(())

@@ -1,4 +1,4 @@
-//! What the emulator reads in and writes to the headers of the packets it carries.
+//! Reads and writes the headers of the packets that the emulator carries.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,20 +7,20 @@ use tailback_core::scenario::IpVersion;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// TCP's flags of an acknowledgement that does nothing else.
+/// Flags of a segment that only acknowledges.
 const ACK_ONLY: u8 = 0x10;
 
-/// The addresses of a flow: 10.x.y.1 at its sender, 10.x.y.2 at its receiver, x·256 + y its number.
+/// The addresses of a flow with number x·256 + y: 10.x.y.1 at its sender, 10.x.y.2 at its receiver.
 pub fn addresses(flow: u32) -> [Ipv4Addr; 2] {
     let [_, _, x, y] = flow.to_be_bytes();
     [Ipv4Addr::new(10, x, y, 1), Ipv4Addr::new(10, x, y, 2)]
 }
 
-/// What stands before a flow's IPv4 address in its IPv6 one (RFC 6052 section 2.2): the last 32 bits say whose it is. The
-/// prefix is for documentation (RFC 3849). Programs prefer it to IPv4, unlike private addresses (RFC 6724 section 2.1).
+/// Prefix that turns a flow's IPv4 address into its IPv6 address (RFC 6052 section 2.2). The prefix is for
+/// documentation (RFC 3849); programs prefer it to IPv4, unlike private addresses (RFC 6724 section 2.1).
 const PREFIX: [u8; 12] = [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// The IPv6 address beside this IPv4 one.
+/// The IPv6 address that corresponds to this IPv4 address.
 pub fn beside(address: Ipv4Addr) -> Ipv6Addr {
     let mut octets = [0; 16];
     octets[..12].copy_from_slice(&PREFIX);
@@ -28,7 +28,7 @@ pub fn beside(address: Ipv4Addr) -> Ipv6Addr {
     octets.into()
 }
 
-/// The addresses that a flow's sender and receiver use.
+/// The addresses of a flow's sender and receiver.
 pub fn ends(flow: u32, ip: IpVersion) -> [IpAddr; 2] {
     addresses(flow).map(|address| match ip {
         IpVersion::V4 => address.into(),
@@ -36,10 +36,10 @@ pub fn ends(flow: u32, ip: IpVersion) -> [IpAddr; 2] {
     })
 }
 
-/// The most flows the addresses have room for.
+/// The largest number of flows that the addresses allow.
 pub const MOST_FLOWS: usize = 1 << 16;
 
-/// Flow and direction of an IP packet, by its destination.
+/// Flow and direction of an IP packet, from its destination.
 pub fn owner(frame: &[u8]) -> Option<(u32, bool)> {
     let destination = match frame.first()? >> 4 {
         4 => frame.get(16..20)?,
@@ -55,9 +55,9 @@ pub fn owner(frame: &[u8]) -> Option<(u32, bool)> {
     }
 }
 
-/// Give a packet the addresses of its hosts by number, 192.168.x.y or the IPv6 address beside it, and the server's port the
-/// number of its flow. Then flows of one host share an address, and no two flows have both addresses and both ports in
-/// common. Checksums are left as they are.
+/// Gives a packet the addresses of its hosts by number (192.168.x.y or the corresponding IPv6 address), and sets the
+/// server's port to the flow's number. Flows of one host then share an address, and no two flows share both addresses
+/// and both ports. Checksums are left as they are.
 pub fn set_hosts(frame: &mut [u8], hosts: [u16; 2], flow: u16, is_reverse: bool) {
     let at = inner(frame).1;
     for (side, host) in hosts.into_iter().enumerate() {
@@ -74,12 +74,13 @@ pub fn set_hosts(frame: &mut [u8], hosts: [u16; 2], flow: u16, is_reverse: bool)
     }
 }
 
-/// Whether an IP packet is one of IPv6.
+/// Whether a packet is IPv6.
 pub fn is_v6(frame: &[u8]) -> bool {
     frame[0] >> 4 == 6
 }
 
-/// The protocol of an IP packet, and where its header begins. Extensions of IPv6, such as fragments have, count as a protocol.
+/// The protocol of an IP packet, and where its header begins. IPv6 extension headers, such as the fragment header,
+/// count as a protocol.
 fn inner(frame: &[u8]) -> (u8, usize) {
     if is_v6(frame) { (frame[6], 40) } else { (frame[9], usize::from(frame[0] & 15) * 4) }
 }
@@ -94,12 +95,12 @@ pub fn set_dscp(frame: &mut [u8], dscp: u8) {
     set_class(frame, dscp << 2 | class(frame) & 3);
 }
 
-/// DSCP and ECN: IPv4's second octet, IPv6's traffic class.
+/// DSCP and ECN: the second octet in IPv4, the traffic class in IPv6.
 fn class(frame: &[u8]) -> u8 {
     if is_v6(frame) { frame[0] << 4 | frame[1] >> 4 } else { frame[1] }
 }
 
-/// Of IPv4 with the header's checksum corrected, as RFC 1624 has it; IPv6 has none.
+/// Sets DSCP and ECN. For IPv4 it updates the header checksum (RFC 1624); IPv6 has none.
 fn set_class(frame: &mut [u8], octet: u8) {
     if is_v6(frame) {
         frame[0] = 0x60 | octet >> 4;
@@ -119,8 +120,8 @@ fn set_class(frame: &mut [u8], octet: u8) {
     frame[10..12].copy_from_slice(&(!(folded as u16)).to_be_bytes());
 }
 
-/// Where a packet has 16 bits that no queue looks at, to know it by: IPv4's identification, of IPv6 the checksum of what it
-/// carries.
+/// Offset of 16 bits that no queue reads and that can hold a packet's number: the identification in IPv4, the transport
+/// checksum in IPv6.
 pub fn place_of_number(frame: &[u8]) -> usize {
     const ICMP: u8 = 58;
     match inner(frame) {
@@ -128,12 +129,12 @@ pub fn place_of_number(frame: &[u8]) -> usize {
         (TCP, at) => at + 16,
         (UDP, at) => at + 6,
         (ICMP, at) => at + 2,
-        // Extensions: the flow label's last bits.
+        // After an extension header: the last bits of the flow label.
         _ => 2,
     }
 }
 
-/// Bytes of the headers, and `more` of what a datagram carries.
+/// Length of the headers plus `more` bytes of a datagram's payload.
 pub fn headers_and(packet: &[u8], more: usize) -> usize {
     let (protocol, at) = inner(packet);
     let transport = match packet.get(at + 12) {
@@ -143,7 +144,7 @@ pub fn headers_and(packet: &[u8], more: usize) -> usize {
     (at + transport).min(packet.len())
 }
 
-/// An acknowledgement without payload that repeats the last one's number.
+/// Whether a segment is an acknowledgement without payload that repeats the last acknowledgement number.
 pub fn is_duplicate_ack(frame: &[u8], last: &mut u32) -> bool {
     let (protocol, at) = inner(frame);
     if protocol != TCP || frame.len() < at + 20 {
@@ -153,11 +154,11 @@ pub fn is_duplicate_ack(frame: &[u8], last: &mut u32) -> bool {
     let number = u32::from_be_bytes([tcp[8], tcp[9], tcp[10], tcp[11]]);
     let is_repeated = number == *last;
     *last = number;
-    // Synchronise, finish and reset are no duplicates; the ECN bits do not matter.
+    // A SYN, FIN or RST is no duplicate; the ECN bits do not matter.
     is_repeated && tcp.len() == usize::from(tcp[12] >> 4) * 4 && tcp[13] & 0x17 == ACK_ONLY
 }
 
-/// What an IP packet acknowledges; `None` if it is no TCP segment with an acknowledgement, or a SYN.
+/// What an IP packet acknowledges; `None` for a SYN and for anything but a TCP segment with ACK.
 pub fn acknowledgement(packet: &[u8]) -> Option<Acknowledgement> {
     const SYN: u16 = 0x02;
     const ACK: u16 = 0x10;
@@ -185,7 +186,7 @@ fn word(octets: &[u8]) -> u32 {
     u32::from_be_bytes([octets[0], octets[1], octets[2], octets[3]])
 }
 
-/// The SACK blocks in TCP options (RFC 2018 section 3), and how many there are.
+/// The SACK blocks in TCP options (RFC 2018 section 3), and their number.
 fn sack_blocks(mut options: &[u8]) -> ([[u32; 2]; 4], u8) {
     const END: u8 = 0;
     const NOTHING: u8 = 1;
@@ -210,7 +211,7 @@ fn sack_blocks(mut options: &[u8]) -> ([[u32; 2]; 4], u8) {
     (blocks, count)
 }
 
-/// The port of a connection's client; zero if the packet has none.
+/// The client's port of a connection; zero if the packet has no ports.
 pub fn client_port(packet: &[u8], is_reverse: bool) -> u16 {
     let place = inner(packet).1 + if is_reverse { 2 } else { 0 };
     packet.get(place..place + 2).map_or(0, |port| u16::from_be_bytes([port[0], port[1]]))
@@ -301,7 +302,7 @@ mod tests {
         assert!(plain.is_pure() && plain.is_nothing_else() && plain.sack_count == 0);
         assert!(marked.is_nothing_else() && marked.echoes() == 0x40);
         assert_eq!(read(0x10, &blocks, 0).unwrap().sack_blocks(), [[1, 2]]);
-        // With data or the end of the connection it acknowledges too, and is not only that.
+        // A segment with data, FIN or RST also acknowledges, but does more than that.
         for (flags, payload) in [(0x10, 1), (0x11, 0), (0x14, 0)] {
             assert!(!read(flags, &timestamps, payload).unwrap().is_pure());
         }
@@ -316,7 +317,7 @@ mod tests {
     fn hosts_are_shared_and_flows_of_the_same_hosts_have_ports_of_their_own() {
         let frame = |flow: u16, is_reverse: bool| {
             let mut frame = [header(), vec![0; 20]].concat();
-            // The client's port, from which connections are known.
+            // The client's port, which identifies connections.
             let place = if is_reverse { 22 } else { 20 };
             frame[place..place + 2].copy_from_slice(&40_000u16.to_be_bytes());
             let hosts = if is_reverse { [1, 0] } else { [0, 1] };
@@ -345,7 +346,7 @@ mod tests {
         assert_eq!(owner(&frame), Some((3, false)));
         frame[39] = 1;
         assert_eq!(owner(&frame), Some((3, true)));
-        // Neighbour discovery and the like: to ff02::1.
+        // Neighbour discovery and the like: destination ff02::1.
         frame[24] = 0xff;
         assert_eq!(owner(&frame), None);
         assert_eq!(

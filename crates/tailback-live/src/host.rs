@@ -1,7 +1,7 @@
-//! A host: a network namespace of its own with one TUN device, whose other end the emulator holds.
+//! A host: a network namespace with one TUN device, whose other end the emulator holds.
 //!
-//! The namespace has no name. Only our descriptor and the sockets in it keep it alive, so the kernel removes it
-//! with this process, however that ends. The device's name carries the run's mark all the same.
+//! The namespace has no name. Only our descriptor and the sockets in it keep it alive, so the kernel removes it with
+//! this process, however that ends. The device's name still carries the run's mark.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,31 +15,31 @@ use crate::error::{Doing, LiveError};
 use crate::netlink::Netlink;
 use crate::sys::{self, Tun};
 
-/// Packets a device may hold for the emulator to fetch: more than any window in use, so that none is lost here.
+/// Packets that a device can hold for the emulator: more than any window in use, so that none is lost here.
 const DEVICE_QUEUE: u32 = 100_000;
-/// The least that is asked for where a kernel refuses more.
+/// The smallest queue to ask for where a kernel refuses more.
 const LEAST_QUEUE: u32 = 1_000;
 
-/// A flow's way to its peer, which carries what the kernel keeps by route and not by host.
+/// A flow's route to its peer, which carries the settings that the kernel keeps by route instead of by host.
 #[derive(Clone, Debug)]
 pub struct PeerRoute {
-    /// The flow whose it is.
+    /// The flow it belongs to.
     pub flow: u32,
     /// The peer.
     pub destination: IpAddr,
-    /// The address a program has that asked for none.
+    /// Source address for a program that chose none.
     pub source: IpAddr,
-    /// Largest IP packet, if it is not the device's.
+    /// Largest IP packet, if it differs from the device's.
     pub mtu: Option<u32>,
-    /// Congestion control of connections that choose none, either way begun, by the kernel's name.
+    /// Kernel name of the congestion control for connections, opened or accepted, that choose none.
     pub congestion: Option<String>,
     /// Initial window in segments.
     pub initial_window: u32,
-    /// Connections speak ECN.
+    /// Connections use ECN.
     pub ecn: bool,
-    /// Least timeout in milliseconds.
+    /// Minimum RTO in milliseconds.
     pub rto_min_ms: u32,
-    /// Every segment is acknowledged at once.
+    /// Every segment is acknowledged at once (quickack).
     pub acknowledges_at_once: bool,
 }
 
@@ -47,7 +47,7 @@ impl PeerRoute {
     fn metrics(&self) -> Vec<RouteMetric> {
         /// RTAX_FEATURE_ECN.
         const ECN: u32 = 1;
-        /// By its number, RTAX_RTO_MIN: the kernel heeds a locked one only.
+        /// The bit of RTAX_RTO_MIN: the kernel respects the value only if it is locked.
         const LOCKED_RTO_MIN: u32 = 1 << 13;
         let mut metrics = vec![
             RouteMetric::InitCwnd(self.initial_window),
@@ -62,18 +62,18 @@ impl PeerRoute {
     }
 }
 
-/// What is set at a host before its device comes up.
+/// Settings of a host before its device comes up.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// `net.*` settings by path below /proc/sys, written in this namespace only.
+    /// `net.*` settings by path below /proc/sys, written only in this namespace.
     pub sysctls: BTreeMap<String, String>,
     /// Largest IP packet.
     pub mtu: u32,
-    /// Segments in a burst that leaves as one and is cut on the way out; `None`: as many as the kernel likes.
+    /// Most segments in a burst that is cut by the device (GSO); `None` for the kernel's choice.
     pub bursts: Option<u32>,
     /// Addresses.
     pub addresses: Vec<IpAddr>,
-    /// Ways to single peers.
+    /// Routes to single peers.
     pub routes: Vec<PeerRoute>,
 }
 
@@ -88,10 +88,10 @@ pub struct Host {
 }
 
 impl Host {
-    /// Make a host; `mark` is the run's.
+    /// Creates a host; `mark` is the run's.
     pub fn make(name: &str, mark: &str, settings: &Settings) -> Result<Self, LiveError> {
         let device = format!("{mark}-tun");
-        // A thread of its own: a thread that enters a namespace stays there.
+        // In a thread of its own, because a thread that enters a namespace stays there.
         let made = std::thread::scope(|scope| {
             scope.spawn(|| make(&device, settings)).join().expect("making a host does not panic")
         });
@@ -109,7 +109,7 @@ impl Host {
         self.namespace.as_fd()
     }
 
-    /// Do `work` inside the host, in a thread of its own.
+    /// Runs `work` inside the host, in a thread of its own.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         std::thread::scope(|scope| {
             let inside = scope.spawn(|| {
@@ -120,7 +120,7 @@ impl Host {
         })
     }
 
-    /// Packets the device threw away because the emulator did not fetch them.
+    /// Packets that the device dropped because the emulator did not read them in time.
     pub fn device_drops(&self) -> io::Result<u64> {
         self.inside(|| Netlink::open()?.dropped_by(&self.device))
     }
@@ -139,7 +139,7 @@ fn make(device: &str, settings: &Settings) -> io::Result<(OwnedFd, Tun)> {
         set_v6(device, speaks_v6)?;
     }
     let mut netlink = Netlink::open()?;
-    // The loopback device is always the first.
+    // The loopback device always has index 1.
     netlink.set_up(1, None, None).map_err(while_doing("bringing loopback up"))?;
     let index = netlink.index_of(device).map_err(while_doing("asking for the device"))?;
     bring_up(&mut netlink, index, settings.mtu).map_err(while_doing("bringing the device up"))?;
@@ -168,19 +168,19 @@ fn make(device: &str, settings: &Settings) -> io::Result<(OwnedFd, Tun)> {
     Ok((namespace, tun))
 }
 
-/// Where the kernel's settings of IPv6 are, if it has any.
+/// Directory of the kernel's IPv6 settings, if it supports IPv6.
 pub const IPV6: &str = "/proc/sys/net/ipv6";
 
-/// Let a device speak IPv6 with the addresses it is given, or not at all. Router and neighbour discovery would only be noise
-/// on the path.
+/// Enables IPv6 on a device with only the given addresses, or disables it. Router and neighbour discovery would be
+/// noise on the path.
 fn set_v6(device: &str, speaks: bool) -> io::Result<()> {
     let mut all = vec![(format!("conf/{device}/disable_ipv6"), if speaks { "0" } else { "1" })];
     if speaks {
-        // Mode 1: no link-local address of the kernel's own, and so no multicast groups to report.
+        // Mode 1: the kernel adds no link-local address, so it reports no multicast groups.
         let quiet = [("accept_ra", "0"), ("router_solicitations", "0"), ("addr_gen_mode", "1")];
         all.extend(quiet.map(|(name, value)| (format!("conf/{device}/{name}"), value)));
         all.push(("conf/lo/disable_ipv6".into(), "0"));
-        // As of IPv4: answers to our own dropped packets would come at the kernel's whim.
+        // As for IPv4: replies to our own dropped packets would come at unpredictable times.
         all.push(("icmp/ratelimit".into(), "0"));
     }
     for (name, value) in all {
@@ -190,7 +190,7 @@ fn set_v6(device: &str, speaks: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Bring the device up with room for as many packets as this kernel allows: some have a limit below ours (6.1.192).
+/// Brings the device up with the longest queue that this kernel allows; some limit it to less than we ask (6.1.192).
 pub fn bring_up(netlink: &mut Netlink, index: u32, mtu: u32) -> io::Result<()> {
     let mut queue = DEVICE_QUEUE;
     loop {

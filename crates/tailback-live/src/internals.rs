@@ -1,5 +1,5 @@
-//! The congestion controls' own quantities, read from the kernel's sockets by BPF (`bpf/internals.h`): of our twins, and
-//! of those of the kernel's own whose state its type information describes.
+//! Internal quantities of congestion controls, read from the kernel's sockets by BPF (`bpf/internals.h`): of our twins,
+//! and of the kernel's own algorithms whose state is described by its type information (BTF).
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -20,39 +20,39 @@ use crate::error::LiveError;
 use crate::headers::addresses;
 use crate::recipe::Recipe;
 
-/// No algorithm shows more.
+/// The most quantities that any algorithm shows.
 const QUANTITIES: usize = 5;
-/// Between looks at the rings: each holds 2 MB, a tenth of a second at the highest rate.
+/// Interval between reads of the rings: each holds 2 MB, a tenth of a second at the highest rate.
 const BETWEEN_LOOKS: Wait = Wait::from_millis(20);
 
 macro_rules! own {
     ($($name:literal),+ $(,)?) => {
-        /// What of the kernel's own algorithms can be read, and how.
+        /// Readers for those of the kernel's own algorithms that can be read.
         const OWN: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../../bpf/own/", $name, ".bpf.c")))),+];
     };
 }
 
 own!("cubic", "bbr");
 
-/// A whole number over another; see [`Shown::value`].
+/// The ratio of two integers; see [`Shown::value`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Quantity {
     value: i64,
     per: i64,
 }
 
-/// What an algorithm had in its state when a segment arrived, before it looked at it.
+/// An algorithm's state when a segment arrived, before the algorithm processed it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shown {
     ns: u64,
     local: Ipv4Addr,
-    /// The client's port: it names the connection.
+    /// The client's port, which identifies the connection.
     port: u16,
     quantities: [Quantity; QUANTITIES],
 }
 
 impl Shown {
-    /// As bpf/internals.h lays it out.
+    /// Parses the layout of bpf/internals.h.
     fn read(bytes: &[u8]) -> Option<Shown> {
         const HEAD: usize = 16;
         if bytes.len() < HEAD + 16 * QUANTITIES {
@@ -71,7 +71,8 @@ impl Shown {
         })
     }
 
-    /// A quantity in its unit: over zero it is missing, over a negative number an instant of the machine's clock.
+    /// A quantity in its unit. A zero divisor means that it is missing, a negative one that it is an instant of the
+    /// machine's clock.
     fn value(&self, number: usize, clock: Clock) -> f64 {
         let Quantity { value, per } = self.quantities[number];
         if per == 0 {
@@ -82,7 +83,7 @@ impl Shown {
     }
 }
 
-/// The names of an algorithm's quantities, in their order: the simulator's.
+/// Names of an algorithm's quantities, in order; they are the simulator's.
 fn names(cc: &str) -> Vec<&'static str> {
     let mut quantities = Vec::new();
     if let Ok(algorithm) = registry::build(cc, &Params::new(), "tcp", 0) {
@@ -91,12 +92,12 @@ fn names(cc: &str) -> Vec<&'static str> {
     quantities.into_iter().map(|(name, _)| name).collect()
 }
 
-/// Does the algorithm show anything?
+/// Whether the algorithm shows any quantity.
 pub fn has_any(cc: &str) -> bool {
     !names(cc).is_empty()
 }
 
-/// The program that reads the kernel's own `cc` on this many hosts, where its layout is known.
+/// The program that reads the kernel's own `cc` on this many hosts, if its layout is known.
 pub fn recipe_of_kernel(cc: &str, hosts: usize) -> Option<Recipe> {
     let (_, source) = OWN.iter().find(|(name, _)| *name == cc)?;
     let defines =
@@ -104,23 +105,23 @@ pub fn recipe_of_kernel(cc: &str, hosts: usize) -> Option<Recipe> {
     Some(Recipe::new(cc, source, defines))
 }
 
-/// Reads what one congestion control shows.
+/// Reads the quantities of one congestion control.
 pub struct Reader {
     names: Vec<&'static str>,
     ring: RingReader,
-    /// The program, unless it is part of a twin.
+    /// The reading program, unless it is part of a twin.
     _loaded: Option<Loaded>,
 }
 
 impl Reader {
-    /// Of a twin, whose object has the program.
+    /// For a twin, whose object contains the program.
     pub fn of_twin(cc: &str, loaded: &mut Loaded) -> Result<Reader, LiveError> {
         let ring = loaded.ring("shown")?;
         loaded.attach("on_internals")?;
         Ok(Reader { names: names(cc), ring, _loaded: None })
     }
 
-    /// Of the kernel's own `cc`, on the hosts with these namespace numbers.
+    /// For the kernel's own `cc`, on the hosts with these namespace numbers.
     pub fn of_kernel(cc: &str, hosts: &[u64]) -> Result<Reader, LiveError> {
         let Some(recipe) = recipe_of_kernel(cc, hosts.len()) else {
             return Err(LiveError::Failed(format!(
@@ -134,10 +135,10 @@ impl Reader {
     }
 }
 
-/// What was shown, with the names it goes by.
+/// Recorded states, with the names of their quantities.
 pub type Followed = Vec<(Vec<&'static str>, Vec<Shown>)>;
 
-/// Read until `stop`.
+/// Reads until `stop`.
 pub fn follow(mut readers: Vec<Reader>, stop: &AtomicBool) -> Followed {
     let mut rows: Vec<Vec<Shown>> = readers.iter().map(|_| Vec::new()).collect();
     loop {
@@ -153,8 +154,8 @@ pub fn follow(mut readers: Vec<Reader>, stop: &AtomicBool) -> Followed {
     readers.into_iter().map(|reader| reader.names).zip(rows).collect()
 }
 
-/// The simulator's table at the simulator's instants, and the words its column `name` counts in: for each flow that is
-/// `polled`, what the connection that spoke last had, while it speaks.
+/// The simulator's table at the simulator's instants, and the words that its column `name` indexes. A row holds, for
+/// each `polled` flow, the state of the connection that reported last, while it is active.
 pub fn table(
     followed: &Followed,
     polled: &[bool],

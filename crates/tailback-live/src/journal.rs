@@ -1,11 +1,11 @@
-//! A list that grows for as long as a run lasts and never moves what it holds.
+//! A list that grows during a run and never moves its elements.
 //!
-//! A vector that has no room left takes twice as much and copies itself: at millions of packets that is
-//! milliseconds in which none of them moves.
+//! A vector that is full doubles its memory and copies itself. At millions of packets that takes milliseconds, during
+//! which no packet moves.
 
 use std::ops::{Index, IndexMut};
 
-/// A piece: small enough to be had in an instant.
+/// Elements per block: small enough to allocate quickly.
 const PIECE: usize = 1 << 11;
 
 /// The list.
@@ -36,24 +36,24 @@ impl<T> Journal<T> {
         self.length
     }
 
-    /// None at all?
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// This one, if there are this many.
+    /// The value at index `number`, if there is one.
     pub fn get(&self, number: usize) -> Option<&T> {
         self.pieces.get(number / PIECE)?.get(number % PIECE)
     }
 
-    /// All, in order.
+    /// All values in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.pieces.iter().flatten()
     }
 }
 
 impl<T: Copy> Journal<T> {
-    /// As many more of `value` as are missing to `length`.
+    /// Appends copies of `value` until the list has `length` values.
     pub fn fill(&mut self, length: usize, value: T) {
         while self.length < length {
             self.push(value);

@@ -1,12 +1,13 @@
-//! A link's queue by the kernel's own discipline: the device of a namespace that nothing else is in.
+//! A link's queue by a discipline of the kernel, on a device in a namespace of its own.
 //!
-//! The emulator puts each packet into the device's queue, and takes it out where a wire would begin. The discipline
-//! stands in a class of HTB at the link's rate, which asks it for a packet when the last one's time is over, as a
-//! device does. The qdisc tbf would take one ahead, out of the discipline's sight. What comes out then crosses the
-//! emulator's link: that adds the packet's own time on the wire, and the rest of the path.
+//! The emulator puts each packet into the device's queue and takes it out where transmission would begin. The
+//! discipline stands in an HTB class at the link's rate. HTB dequeues a packet when the previous one's transmission
+//! time is over, as a device does; the qdisc tbf would dequeue one packet early, out of the discipline's control. The
+//! packet then crosses the emulator's link, which adds its own transmission time and the rest of the path.
 //!
-//! The kernel lets no queue in BPF stand in a class. It stands at the device itself, which has room for one packet and is
-//! read when the wire is free. That packet is out of the discipline's sight, as one in a network card is.
+//! The kernel does not allow a BPF queue inside a class. It stands directly at the device, which has room for one
+//! packet and is read when the link is free. That packet is out of the discipline's control, like a packet in a network
+//! card.
 
 mod inside;
 pub mod options;
@@ -34,15 +35,15 @@ use crate::sys::{self, Tun};
 const HTB: TcHandle = TcHandle { major: 1, minor: 0 };
 const CLASS: TcHandle = TcHandle { major: 1, minor: 1 };
 const INNER: TcHandle = TcHandle { major: 2, minor: 0 };
-/// How the name begins, in a guest, of a queue in BPF that says it reorders.
+/// Name prefix, in a guest, of a BPF queue that declares that it reorders.
 const REORDERS: &str = "tailback_qr";
-/// Numbers that packets are known by.
+/// Number of different packet numbers.
 const NUMBERS: usize = 1 << 16;
 
-/// A queue that is wanted, planned; nothing of it exists yet.
+/// A planned queue that does not exist yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
-    /// The link's number and name.
+    /// The link's number.
     pub link: u32,
     /// The link's name.
     pub name: String,
@@ -52,11 +53,11 @@ pub struct Wanted {
     pub discipline: Discipline,
     /// The DSCP of each flow's packets; empty if all are best effort.
     pub dscp: Vec<u8>,
-    /// Numbers of each flow's two hosts, for a discipline that looks at hosts; empty for others.
+    /// Numbers of each flow's two hosts for a discipline that distinguishes hosts; empty for others.
     pub hosts: Vec<[u16; 2]>,
 }
 
-/// The kernel's queues that the scenario asks for, or why it cannot have them.
+/// The kernel queues that the scenario asks for, or why they are impossible.
 pub fn wanted(scenario: &Scenario) -> Result<Vec<Wanted>, LiveError> {
     let mut out = Vec::new();
     for (number, link) in scenario.links.iter().enumerate() {
@@ -101,7 +102,7 @@ pub fn wanted(scenario: &Scenario) -> Result<Vec<Wanted>, LiveError> {
     Ok(out)
 }
 
-/// The two hosts of each flow, numbered in the order in which flows name them.
+/// The two hosts of each flow, numbered in the order in which the flows name them.
 fn hosts_of(scenario: &Scenario) -> Vec<[u16; 2]> {
     let mut numbers = BTreeMap::new();
     let mut number = |host| {
@@ -111,21 +112,21 @@ fn hosts_of(scenario: &Scenario) -> Vec<[u16; 2]> {
     scenario.flows.iter().map(|flow| [number(flow.from.as_str()), number(flow.to.as_str())]).collect()
 }
 
-/// What came out of a kernel's queue.
+/// A packet that left a kernel queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Out {
     /// The packet's slot.
     pub slot: u32,
-    /// The queue marked it.
+    /// Whether the queue marked it.
     pub is_marked: bool,
-    /// Slots of those that should have come out before it: they were dropped.
+    /// Slots of packets that should have left before it: they were dropped.
     pub lost: Vec<u32>,
 }
 
-/// A queue of the kernel's. It is gone when this is dropped.
+/// A kernel queue. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct KernelQueue {
-    /// What was asked for.
+    /// The plan it was made from.
     pub wanted: Wanted,
     namespace: OwnedFd,
     tun: Tun,
@@ -133,22 +134,22 @@ pub struct KernelQueue {
     index: u32,
     inside: Inside,
     next: u16,
-    /// The packet as the kernel gets it.
+    /// The packet as passed to the kernel.
     packet: Vec<u8>,
-    /// Drops that have been seen.
+    /// Drops noticed so far.
     seen: u64,
-    /// The priority that the socket gives a packet.
+    /// The priority that the socket currently sets.
     priority: u8,
-    /// Of a queue in BPF: when the wire is free.
+    /// For a BPF queue: when the link becomes free.
     free_at: Time,
 }
 
 impl KernelQueue {
-    /// Make it; packets have at most `mtu` bytes. It returns when the discipline's law is at work, as a router's is that has
-    /// been there for long.
+    /// Creates the queue for packets of at most `mtu` bytes. It returns when the discipline's control law is active, as
+    /// in a router that has been running for a while.
     pub fn make(wanted: &Wanted, mark: &str, mtu: u32) -> Result<Self, LiveError> {
         let device = format!("{mark}-queue");
-        // A thread of its own: a thread that enters a namespace stays there.
+        // In a thread of its own, because a thread that enters a namespace stays there.
         let made = std::thread::scope(|scope| {
             scope.spawn(|| make(&device, wanted, mtu)).join().expect("making a queue does not panic")
         });
@@ -170,17 +171,17 @@ impl KernelQueue {
         })
     }
 
-    /// The device's far end, where packets come out.
+    /// The device's far end, where packets leave.
     pub fn tun(&self) -> &Tun {
         &self.tun
     }
 
-    /// When its device may be read next; `None` if the kernel itself keeps the link's rate.
+    /// When the device may be read next; `None` if the kernel itself enforces the link's rate.
     pub fn read_from(&self) -> Option<Time> {
         self.wanted.discipline.is_program.then_some(self.free_at)
     }
 
-    /// The wire carries a packet of `bytes` bytes from `start` on.
+    /// Marks the link as busy with a packet of `bytes` bytes from `start` on.
     pub fn occupy(&mut self, start: Time, bytes: usize) {
         const BITS_PS: u128 = 8_000_000_000_000;
         let takes = bytes as u128 * BITS_PS / u128::from(self.wanted.rate_bps);
@@ -192,12 +193,12 @@ impl KernelQueue {
         self.namespace.as_fd()
     }
 
-    /// Put a packet, whose bytes are `frame`, into the queue; false if that dropped it at once.
+    /// Puts a packet with the bytes `frame` into the queue; returns false if the queue dropped it at once.
     pub fn offer(&mut self, packet: &Packet, frame: &[u8]) -> io::Result<bool> {
         let number = self.next;
         self.packet.clear();
         self.packet.extend_from_slice(frame);
-        // Names the packet when it comes out. Nothing on its way checks a sum.
+        // The number identifies the packet when it leaves. Nothing on its way verifies a checksum.
         let place = place_of_number(frame);
         self.packet[place..place + 2].copy_from_slice(&number.to_be_bytes());
         set_codepoint(&mut self.packet, packet.ecn);
@@ -226,9 +227,9 @@ impl KernelQueue {
         Ok(true)
     }
 
-    /// `packet` came out at `at`; `None` if it never went in, or was given up.
+    /// Handles `packet`, which left the queue at `at`; `None` if it never entered or was already counted as dropped.
     pub fn came_out(&mut self, packet: &[u8], at: Time) -> Option<Out> {
-        // What else comes out, such as a host's own notices, may be shorter than any header.
+        // Other packets that leave, such as the host's own messages, may be shorter than any header.
         let place = (packet.len() >= 20).then(|| place_of_number(packet))?;
         let number = u16::from_be_bytes([*packet.get(place)?, *packet.get(place + 1)?]);
         let (out, lost) = self.inside.came_out(number, at)?;
@@ -237,7 +238,7 @@ impl KernelQueue {
         Some(Out { slot: out.slot, is_marked, lost })
     }
 
-    /// After a run until `end`: the rule that a queue of the user's own broke, with packet and time.
+    /// After a run until `end`: the rule that a user's queue broke, with packet and time.
     pub fn broken_rule(&self, end: Time) -> io::Result<Option<String>> {
         let discipline = &self.wanted.discipline;
         let keeps_order = discipline.is_own && order(discipline) != Order::Free;
@@ -247,11 +248,11 @@ impl KernelQueue {
         }
     }
 
-    /// After the run: what the kernel has dropped more, or less, than was seen. Nothing, unless a packet was treated as
+    /// After the run: the kernel's drop count minus the drops noticed. Zero, unless one packet was mistaken for
     /// another.
     pub fn unseen(&mut self) -> io::Result<i64> {
         const TRIES: usize = 100;
-        // A program counts what it likes.
+        // A user's program may count as it likes.
         if self.wanted.discipline.is_program {
             return Ok(0);
         }
@@ -259,7 +260,7 @@ impl KernelQueue {
             self.drain()?;
             let QueueCount { waiting, dropped } = self.count()?;
             if self.drain()? == 0 {
-                // Of the last drops there is no sign yet: nothing behind them has come out.
+                // The latest drops have not been noticed: no later packet has left.
                 let unsigned = self.inside.len() as i64 - i64::from(waiting);
                 return Ok(i64::from(dropped) - self.seen as i64 - unsigned);
             }
@@ -267,7 +268,7 @@ impl KernelQueue {
         Err(io::Error::other("packets leave it faster than they can be counted"))
     }
 
-    /// Take what has come out since the run ended; how many.
+    /// Handles the packets that left after the run ended; returns their number.
     fn drain(&mut self) -> io::Result<usize> {
         let mut packet = vec![0; 1 << 16];
         let mut count = 0;
@@ -322,7 +323,7 @@ fn make(device: &str, wanted: &Wanted, mtu: u32) -> io::Result<(OwnedFd, Tun, Ow
     netlink.add_queue(index, [TcHandle::ROOT, HTB], "htb", htb()).map_err(|error| lacks(error, "htb"))?;
     netlink.add_class(index, [HTB, CLASS], "htb", class(wanted.rate_bps, mtu))?;
     let discipline = &wanted.discipline;
-    // A discipline without a limit of its own has the device's, which it reads as it is made.
+    // A discipline without its own limit reads the device's when it is created.
     if let Some(limit) = discipline.device_queue {
         netlink.set_up(index, None, Some(limit))?;
     }
@@ -335,7 +336,7 @@ fn make(device: &str, wanted: &Wanted, mtu: u32) -> io::Result<(OwnedFd, Tun, Ow
     Ok((namespace, tun, sys::packet_socket()?, index))
 }
 
-/// What to do if this kernel's devices do not leave packets in their disciplines.
+/// Remedy if this kernel's devices bypass their queue discipline.
 fn no_room(error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::InvalidInput {
         return error;
@@ -345,7 +346,7 @@ fn no_room(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), message)
 }
 
-/// What to do if this kernel does not make the discipline.
+/// Remedy if this kernel cannot create the discipline.
 fn absent(error: io::Error, discipline: &Discipline) -> io::Error {
     let name = &discipline.name;
     if !discipline.is_own {
@@ -363,7 +364,7 @@ fn absent(error: io::Error, discipline: &Discipline) -> io::Error {
     io::Error::new(error.kind(), message)
 }
 
-/// What to do if this kernel knows no discipline of this name: it says no more than that there is no such thing.
+/// Remedy if this kernel has no discipline of this name; its own error says no more than "no such thing".
 fn lacks(error: io::Error, name: &str) -> io::Error {
     if error.kind() != io::ErrorKind::NotFound {
         return error;
@@ -384,14 +385,14 @@ fn htb() -> Vec<u8> {
     attribute(INIT, &words.map(u32::to_ne_bytes).concat())
 }
 
-/// HTB's class at the link's rate (TCA_HTB_PARMS, struct tc_htb_opt).
+/// An HTB class at the link's rate (TCA_HTB_PARMS, struct tc_htb_opt).
 fn class(rate_bps: u64, mtu: u32) -> Vec<u8> {
     const PARAMETERS: u16 = 1;
     const RATE_64: u16 = 6;
     const CEILING_64: u16 = 7;
-    /// The kernel computes a packet's time itself, of its bytes alone (TC_LINKLAYER_ETHERNET, no overhead).
+    /// The kernel computes a packet's transmission time from its bytes alone (TC_LINKLAYER_ETHERNET, no overhead).
     const LINK_LAYER: u8 = 1;
-    /// What a late timer is made up for by, in ticks of 64 ns: 50 µs. What it lets out early waits for the wire.
+    /// Burst that compensates for a late timer, in ticks of 64 ns: 50 µs. A packet released early waits for the link.
     const BURST: u32 = 50_000 / 64;
     let bytes = (rate_bps / 8).max(1);
     let rate =

@@ -1,7 +1,7 @@
 //! A file that lists what a run is about to create, for later runs. It is removed with the run.
 //!
-//! The kernel itself takes back namespaces, devices, congestion controls and programs. The file lets
-//! `doctor --clean` find what programs of a killed run have written, and distinguish the objects of two runs.
+//! The kernel itself removes namespaces, devices, congestion controls and programs. With the file, `doctor --clean` can
+//! find files of a killed run's programs, and the objects of two runs can be distinguished.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use crate::error::{Doing, LiveError};
 use crate::twins;
 
 const FOLDER: &str = "/run/tailback";
-/// What every mark begins with.
+/// Prefix of every mark.
 const PREFIX: &str = "tb";
 /// The mark of a run that has a machine to itself.
 pub const ALONE: &str = "tb0000";
@@ -28,7 +28,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The mark of the only run that a machine ever has, and its file: the same every time.
+    /// The mark and file of the only run on a machine; always the same.
     pub fn alone() -> Result<Self, LiveError> {
         fs::create_dir_all(FOLDER).doing("making /run/tailback")?;
         let path = PathBuf::from(format!("{FOLDER}/{ALONE}.json"));
@@ -36,10 +36,10 @@ impl Lease {
         Ok(Lease { mark: ALONE.into(), path })
     }
 
-    /// An unused mark, and its file.
+    /// An unused mark and its file.
     pub fn take() -> Result<Self, LiveError> {
         fs::create_dir_all(FOLDER).doing("making /run/tailback")?;
-        // What a killed run has left is cleared away at the next start.
+        // Remove what a killed run has left, at the next start.
         clean().doing("clearing away what dead runs have left")?;
         let known = twins::in_kernel();
         for _ in 0..100 {
@@ -53,7 +53,7 @@ impl Lease {
             let path = PathBuf::from(format!("{FOLDER}/{mark}.json"));
             let draft = draft();
             fs::write(&draft, text()).doing("writing down the run's mark")?;
-            // Appears complete, and only if it is not there: two runs cannot take the same mark.
+            // The file appears complete, and only if it does not exist yet: two runs cannot take the same mark.
             let linked = fs::hard_link(&draft, &path);
             let _ = fs::remove_file(&draft);
             match linked {
@@ -70,12 +70,12 @@ impl Lease {
         ))
     }
 
-    /// What this run's objects are called by.
+    /// The mark in the names of this run's objects.
     pub fn mark(&self) -> &str {
         &self.mark
     }
 
-    /// A folder for the run's programs, new and empty. It goes with the lease.
+    /// A new, empty folder for the run's programs. It is removed with the lease.
     pub fn folder(&self) -> Result<PathBuf, LiveError> {
         let folder = folder_of(&self.path);
         fs::create_dir(&folder).doing("making a folder for programs")?;
@@ -87,7 +87,7 @@ fn folder_of(lease: &Path) -> PathBuf {
     lease.with_extension("d")
 }
 
-/// Remove a lease with its folder, the folder first: what is left can then still be found.
+/// Removes a lease with its folder, the folder first, so that a partial removal can be found later.
 fn remove(lease: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder_of(lease)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -96,7 +96,7 @@ fn remove(lease: &Path) -> io::Result<()> {
     fs::remove_file(lease)
 }
 
-/// A name for an unfinished file. It is no mark, so that no process reads it as a lease.
+/// Name of an unfinished file. It is not a valid mark, so no process reads it as a lease.
 fn draft() -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -114,10 +114,10 @@ impl Drop for Lease {
     }
 }
 
-/// When a process began, in clock ticks since the machine started: with its number it names the process for good.
+/// Start time of a process, in clock ticks since boot: together with its number it identifies the process uniquely.
 fn began(process: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The second field is a name in brackets that may hold anything; count from behind it.
+    // The second field is a name in parentheses that may contain anything, so count from behind it.
     text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
@@ -126,7 +126,7 @@ fn is_alive(entry: &Value) -> bool {
     process.and_then(began).is_some_and(|time| Some(time) == entry["began"].as_u64())
 }
 
-/// Remove what dead runs have left; returns what was done, in words.
+/// Removes what dead runs have left; returns descriptions of what was removed.
 pub fn clean() -> io::Result<Vec<String>> {
     let mut done = Vec::new();
     let entries = match fs::read_dir(FOLDER) {
@@ -143,7 +143,7 @@ pub fn clean() -> io::Result<Vec<String>> {
         if !mark.starts_with(PREFIX) {
             continue;
         }
-        // A file cut short belongs to a run that died while writing it.
+        // A truncated file belongs to a run that died while writing it.
         let lease: Value = fs::read_to_string(&path)
             .ok()
             .and_then(|text| serde_json::from_str(&text).ok())
@@ -152,7 +152,7 @@ pub fn clean() -> io::Result<Vec<String>> {
             continue;
         }
         match remove(&path) {
-            // Another run was quicker.
+            // Another run removed it first.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             other => other?,
         }

@@ -1,10 +1,10 @@
-//! A scenario on the real kernel: hosts are network namespaces, TCP and UDP are Linux's, the path between them
-//! is the simulator's own [`tailback_core::link::Link`] on real time.
+//! Runs a scenario on the real kernel: hosts are network namespaces, TCP and UDP are Linux's, and the path between them
+//! is the simulator's own [`tailback_core::link::Link`] in real time.
 //!
-//! Everything a run makes hangs on its own process: namespaces are nameless, TUN devices not persistent,
-//! congestion controls held by a link. Whatever way the process ends, the kernel takes them back.
+//! Everything a run creates is tied to its process: namespaces are nameless, TUN devices not persistent, congestion
+//! controls held by a link. However the process ends, the kernel removes them.
 #![cfg(target_os = "linux")]
-// The only crate with unsafe code, and of it only these modules: system calls that libc leaves raw, and libbpf.
+// The only crate with unsafe code, and only in these modules: raw system calls, and libbpf.
 #![deny(unsafe_code)]
 
 pub mod access;

@@ -1,5 +1,4 @@
-//! What is set in a host's namespace: its device up, its addresses, its route. Routing netlink, in the
-//! calling thread's namespace.
+//! Configures the device, the addresses and the routes of a host by routing netlink, in the calling thread's namespace.
 
 use std::io;
 use std::net::IpAddr;
@@ -19,7 +18,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::sys;
 
-/// A conversation with the kernel's routing.
+/// A routing netlink socket.
 #[derive(Debug)]
 pub struct Netlink {
     socket: OwnedFd,
@@ -27,12 +26,12 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Open one in the calling thread's namespace; it stays there.
+    /// Opens a socket in the calling thread's namespace; the socket stays there.
     pub fn open() -> io::Result<Self> {
         Ok(Netlink { socket: sys::netlink_socket()?, sequence: 0 })
     }
 
-    /// Bring device number `index` up with this MTU and room for `queue` packets.
+    /// Brings device number `index` up with this MTU and a queue of `queue` packets.
     pub fn set_up(&mut self, index: u32, mtu: Option<u32>, queue: Option<u32>) -> io::Result<()> {
         let mut link = LinkMessage::default();
         link.header.index = index;
@@ -43,7 +42,7 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::SetLink(link), 0).map(drop)
     }
 
-    /// Let TCP build packets of no more segments than this for device number `index`.
+    /// Limits the packets that TCP builds for device number `index` to this many segments.
     pub fn set_bursts(&mut self, index: u32, segments: u32) -> io::Result<()> {
         let mut link = LinkMessage::default();
         link.header.index = index;
@@ -61,7 +60,7 @@ impl Netlink {
         }
     }
 
-    /// Packets the device has thrown away on the way out.
+    /// Packets that the device dropped on transmission.
     pub fn dropped_by(&mut self, name: &str) -> io::Result<u64> {
         let mut link = LinkMessage::default();
         link.attributes.push(LinkAttribute::IfName(name.into()));
@@ -76,13 +75,13 @@ impl Netlink {
         Ok(dropped.unwrap_or(0))
     }
 
-    /// Give the device an address of its own, without a subnet.
+    /// Gives the device an address without a subnet.
     pub fn add_address(&mut self, index: u32, address: IpAddr) -> io::Result<()> {
         let (family, bits) = kind(address);
         let mut message = AddressMessage::default();
         message.header.family = family;
         message.header.prefix_len = bits;
-        // No other host has it, and a program could not use it before that was known (RFC 4862 section 5.4).
+        // Skip duplicate address detection, which would delay the address's use (RFC 4862 section 5.4).
         message.header.flags =
             if address.is_ipv6() { AddressHeaderFlags::Nodad } else { AddressHeaderFlags::empty() };
         message.header.index = index;
@@ -90,12 +89,12 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL).map(drop)
     }
 
-    /// Send everything to addresses like this one through the device.
+    /// Routes all addresses of this IP version through the device.
     pub fn add_default_route(&mut self, index: u32, like: IpAddr) -> io::Result<()> {
         self.add_route(index, kind(like).0, None, Vec::new())
     }
 
-    /// Send what goes to one address through the device, from this address unless it has one, with these metrics.
+    /// Routes one address through the device, with this source address by default and with these metrics.
     pub fn add_route_to(
         &mut self,
         index: u32,
@@ -131,7 +130,7 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL).map(drop)
     }
 
-    /// Give device number `index` the queue discipline `kind` as `handle` at `parent`, with these attributes.
+    /// Gives device number `index` the queue discipline `kind` as `handle` at `parent`, with these attributes.
     pub fn add_queue(
         &mut self,
         index: u32,
@@ -143,7 +142,7 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::NewQueueDiscipline(message), NLM_F_CREATE | NLM_F_EXCL).map(drop)
     }
 
-    /// Give a discipline of device number `index` the class `handle` at `parent`.
+    /// Gives a discipline of device number `index` the class `handle` at `parent`.
     pub fn add_class(
         &mut self,
         index: u32,
@@ -155,15 +154,15 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::NewTrafficClass(message), NLM_F_CREATE | NLM_F_EXCL).map(drop)
     }
 
-    /// What the discipline `handle` of device number `index` has counted.
+    /// Counters of the discipline `handle` of device number `index`.
     pub fn queue_count(&mut self, index: u32, handle: TcHandle) -> io::Result<QueueCount> {
-        /// Attribute TCA_STATS2, in it TCA_STATS_QUEUE, in it five numbers (struct gnet_stats_queue).
+        /// Attribute TCA_STATS2, within it TCA_STATS_QUEUE, within it five numbers (struct gnet_stats_queue).
         const STATISTICS: [u16; 2] = [7, 3];
         const HEADERS: usize = 16 + 20;
         let mut message = TcMessage::default();
         message.header.index = index as i32;
         message.header.handle = handle;
-        // Without the echo the kernel notifies all listeners but the one that asked.
+        // Without NLM_F_ECHO the kernel notifies all listeners except the sender.
         let answer = self.exchange(RouteNetlinkMessage::GetQueueDiscipline(message), NLM_F_ECHO)?;
         let mut found = answer.get(HEADERS..).unwrap_or_default();
         for kind in STATISTICS {
@@ -178,7 +177,7 @@ impl Netlink {
         Ok(QueueCount { waiting: number(0)?, dropped: number(2)? })
     }
 
-    /// Send a request and take the answer: a message, or `None` for a bare acknowledgement.
+    /// Sends a request and reads the answer: a message, or `None` for a bare acknowledgement.
     fn ask(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<Option<RouteNetlinkMessage>> {
         let answer = self.exchange(request, flags)?;
         let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer)
@@ -193,7 +192,7 @@ impl Netlink {
         }
     }
 
-    /// Send a request and take the answer as it is.
+    /// Sends a request and reads the answer unparsed.
     fn exchange(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<u8>> {
         let is_question =
             matches!(request, RouteNetlinkMessage::GetLink(_) | RouteNetlinkMessage::GetQueueDiscipline(_));
@@ -208,7 +207,7 @@ impl Netlink {
         let mut answer = vec![0; 64 * 1024];
         loop {
             let Some(length) = sys::read_packet(self.socket.as_fd(), &mut answer)? else { continue };
-            // A message's head: its length, kind and flags, then its sequence number.
+            // A message's header: its length, kind and flags, then its sequence number.
             let number =
                 answer.get(8..12).map(|bytes| u32::from_ne_bytes(bytes.try_into().expect("four bytes")));
             if length >= 16 && number == Some(self.sequence) {
@@ -219,12 +218,12 @@ impl Netlink {
     }
 }
 
-/// An address's family, and its bits.
+/// An address's family and number of bits.
 fn kind(of: IpAddr) -> (AddressFamily, u8) {
     if of.is_ipv6() { (AddressFamily::Inet6, 128) } else { (AddressFamily::Inet, 32) }
 }
 
-/// What a queue discipline of the kernel's has counted.
+/// Counters of a kernel queue discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueCount {
     /// Packets that wait in it.
@@ -242,7 +241,7 @@ fn queue(index: u32, [parent, handle]: [TcHandle; 2], kind: &str, options: Vec<u
     message.header.handle = handle;
     message.attributes = vec![TcAttribute::Kind(kind.into())];
     if !options.is_empty() {
-        // Disciplines of recent kernels demand the flag (NLA_F_NESTED); a FIFO's options are a structure.
+        // Recent kernels require the flag (NLA_F_NESTED) for disciplines; a FIFO's options are a structure.
         let is_structure = ["pfifo", "bfifo"].contains(&kind);
         let attribute = if is_structure { OPTIONS } else { OPTIONS | NESTED };
         message.attributes.push(TcAttribute::Other(DefaultNla::new(attribute, options)));
@@ -250,7 +249,7 @@ fn queue(index: u32, [parent, handle]: [TcHandle; 2], kind: &str, options: Vec<u
     message
 }
 
-/// An attribute's bytes: length, kind, value, filled up to a multiple of four.
+/// An attribute's bytes: length, kind and value, padded to a multiple of four.
 pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(4 + value.len().next_multiple_of(4));
     out.extend(((4 + value.len()) as u16).to_ne_bytes());
@@ -263,7 +262,7 @@ pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
 /// The attributes in `bytes`, by kind.
 fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
-        /// Flags that say what is inside.
+        /// Mask without the flags that describe the content.
         const KIND: u16 = 0x3fff;
         let half =
             |at: usize| Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().expect("two bytes")));

@@ -1,7 +1,7 @@
-//! The path between hosts: the scenario's links, walked by packets at their due times.
+//! The path between hosts: the scenario's links, which packets cross at their due times.
 //!
-//! The emulator drives it by the clock and the replay by a log of arrivals. Both make the same calls with the
-//! same times in the same order, which is why fates agree to the bit.
+//! The emulator drives it by the clock, the replay by a log of arrivals. Both make the same calls with the same times
+//! in the same order, so that every packet has exactly the same outcome.
 
 mod link_host;
 
@@ -20,24 +20,24 @@ use self::link_host::{LinkHost, Slot, Slots};
 use crate::access::{self, Accesses};
 use crate::journal::Journal;
 
-/// A packet as it was captured on entering the path.
+/// A packet captured as it enters the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// Time of the sighting.
+    /// Time of capture.
     pub at: Time,
     /// Number of the packet's flow.
     pub flow: u32,
-    /// From the flow's receiver to its sender.
+    /// Whether it goes from the flow's receiver to its sender.
     pub is_reverse: bool,
-    /// Made by a wire, not sent by a host.
+    /// Whether a link made it as a copy, instead of a host sending it.
     pub is_copy: bool,
     /// IP length.
     pub bytes: u32,
-    /// ECN codepoint on entering.
+    /// ECN codepoint on entry.
     pub ecn: Ecn,
-    /// Which of its application's own pairs of hosts it belongs to; 0 if there are none.
+    /// Its application's host pair; 0 if there are none.
     pub pair: u32,
-    /// Its connection, of the client's port as much as eight bits hold: what hashes of addresses and ports see.
+    /// Its connection: the client's port folded to eight bits, for disciplines that hash addresses and ports.
     pub conversation: u8,
 }
 
@@ -46,11 +46,11 @@ pub struct Captured {
 pub enum Outcome {
     /// Still under way.
     InTransit,
-    /// Arrived at the far end, due then, perhaps marked CE on the way.
+    /// Arrived at the far end.
     Delivered {
-        /// When it was due.
+        /// When its arrival was due.
         due: Time,
-        /// Marked CE.
+        /// Whether the path marked it CE.
         is_marked: bool,
     },
     /// Dropped at this link.
@@ -58,60 +58,61 @@ pub enum Outcome {
         /// The link's number.
         link: u32,
     },
-    /// Arrived damaged: the checksum of its receiver fails.
+    /// Arrived damaged: the receiver's checksum fails.
     Damaged,
 }
 
-/// Owns what packets carry.
+/// Stores the contents of packets.
 pub trait Frames {
-    /// The packet in `from` was doubled: `to` carries the same.
+    /// The packet in `from` was duplicated: `to` has the same contents.
     fn copy(&mut self, _from: u32, _to: u32) {}
     /// What the packet in `slot` acknowledges.
     fn acknowledgement(&self, _slot: u32) -> Option<Acknowledgement> {
         None
     }
-    /// The packet, about to enter this link, goes into the kernel's queue there; why, if that dropped it at once.
+    /// Offers the packet, about to enter this link, to the kernel queue there; returns the reason if the queue dropped
+    /// it at once.
     fn offer(&mut self, _link: u32, _packet: &Packet) -> Option<DropReason> {
         unreachable!("a replay has no kernel")
     }
 }
 
-/// Nothing is carried: a replay.
+/// Stores nothing: for a replay.
 impl Frames for () {}
 
-/// Observes what happens on the path. Every method defaults to nothing.
+/// Observes the path. Every method does nothing by default.
 pub trait Observer {
-    /// Does anybody watch this link's queue?
+    /// Whether this link's queue is observed.
     fn watches(&self, _link: u32) -> bool {
         false
     }
     /// A queue event at a link.
     fn queue(&mut self, _link: u32, _row: &QueueRow<'_>) {}
-    /// Polling time for a link.
+    /// A poll of a link is due.
     fn poll_link(&mut self, _now: Time, _link: u32, _backlog: Backlog) {}
-    /// A packet of a flow enters the path; returns its row in the packets table, if it has one.
+    /// A packet of a flow enters the path; returns its row in the packets table, if any.
     fn sent(&mut self, _now: Time, _flow: u32, _index: u64, _bytes: u32) -> u32 {
         NO_ROW
     }
-    /// The packet of that row was handed over.
+    /// The packet of this row was handed over.
     fn received(&mut self, _now: Time, _row: u32) {}
-    /// The packet of that row was dropped.
+    /// The packet of this row was dropped.
     fn lost(&mut self, _row: u32) {}
-    /// A packet reaches a link, the first of its route or another.
+    /// A packet reaches a link, the first of its route or a later one.
     fn entered(&mut self, _now: Time, _link: u32, _is_first: bool, _packet: &Packet) {}
     /// A packet reaches a link's far end.
     fn left(&mut self, _now: Time, _link: u32, _packet: &Packet) {}
-    /// A wire doubled the packet in `from`.
+    /// A link duplicated the packet in `from`.
     fn doubled(&mut self, _from: u32, _to: u32) {}
 }
 
-/// Observes nothing: a replay.
+/// Observes nothing: for a replay.
 impl Observer for () {}
 
-/// What a flow has put on the path and got out of it, forward direction.
+/// Packets and bytes of a flow that entered and left the path, forward direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FlowCount {
-    /// Packets its sender put on the path.
+    /// Packets that its sender sent.
     pub packets_sent: u64,
     /// Packets that reached its receiver.
     pub packets_received: u64,
@@ -127,7 +128,7 @@ pub struct FlowCount {
 #[derive(Debug)]
 pub struct Path<W> {
     links: Vec<Link>,
-    /// A kernel's queue decides at this link, by number; links of the hosts' own have none.
+    /// By link number: whether a kernel queue decides. False for links that stand for the hosts themselves.
     outside: Vec<bool>,
     channels: Vec<Channel>,
     named_links: usize,
@@ -138,26 +139,26 @@ pub struct Path<W> {
     accesses: Accesses,
     poll: Poll,
     reached: Time,
-    /// Every packet that entered, by number.
+    /// Every packet that entered the path, by number.
     pub captured: Journal<Captured>,
-    /// Its outcome, by number.
+    /// Each packet's outcome, by number.
     pub outcomes: Journal<Outcome>,
     /// Totals by flow.
     pub counts: Vec<FlowCount>,
-    /// What ends dropped on arrival.
+    /// Packets dropped by receivers on arrival.
     pub receiver_drops: ReceiverDropCounts,
-    /// Records queues and packets.
+    /// Observes queues and packets.
     pub observer: W,
 }
 
-/// Which backlogs are sampled, and when next.
+/// Which backlogs are sampled, and when.
 #[derive(Debug)]
 pub struct Poll {
-    /// Between samples.
+    /// Interval between samples.
     pub interval: Duration,
-    /// The next one; [`Time::NEVER`] if there is none.
+    /// Time of the next sample; [`Time::NEVER`] for none.
     pub next: Time,
-    /// Of these links.
+    /// The links to sample.
     pub links: Vec<u32>,
 }
 
@@ -169,7 +170,7 @@ impl Poll {
 }
 
 impl<W: Observer> Path<W> {
-    /// The scenario's links and routes. Routes must be named: the scenario is a resolved one.
+    /// Builds the scenario's links and routes. Routes must be named: the scenario must be resolved.
     pub fn build(scenario: &Scenario, observer: W, poll: Poll) -> Result<Self, ScenarioError> {
         let (mut links, mut outside) = (Vec::new(), Vec::new());
         for (number, spec) in scenario.links.iter().enumerate() {
@@ -225,7 +226,7 @@ impl<W: Observer> Path<W> {
         })
     }
 
-    /// The scenario's links, without those that stand for the hosts' own jitter.
+    /// The scenario's links, without those that stand for the hosts' jitter.
     pub fn links(&self) -> &[Link] {
         &self.links[..self.named_links]
     }
@@ -235,18 +236,18 @@ impl<W: Observer> Path<W> {
         self.slots.held[slot as usize].number
     }
 
-    /// The latest instant at which anything has happened: nothing may happen before it any more.
+    /// The time reached so far: nothing earlier can happen any more.
     pub fn reached(&self) -> Time {
         self.reached
     }
 
-    /// When something is next due; [`Time::NEVER`] if nothing is under way.
+    /// Time of the next event; [`Time::NEVER`] if no packet is in flight.
     pub fn next_due(&self) -> Time {
         let first = self.poll.next.min(self.accesses.next_due());
         self.wakes().map(|(wake, _)| wake).fold(first, Time::min)
     }
 
-    /// When each link or, if several share it, medium has something to do; a medium in the place of its first link.
+    /// When each link, or each medium that several links share, acts next; a medium is listed as its first link.
     fn wakes(&self) -> impl Iterator<Item = (Time, usize)> {
         let links = self.links.iter().enumerate().filter(|(_, link)| link.server() == Server::Link);
         let alone = links.map(|(number, link)| (link.next_wake(), number));
@@ -254,17 +255,17 @@ impl<W: Observer> Path<W> {
         alone.chain(media.map(|medium| (medium.next_wake(&self.links), medium.element() as usize)))
     }
 
-    /// How many pairs of hosts of its own a flow's application has.
+    /// Number of host pairs of a flow's application.
     pub fn pairs(&self, flow: u32) -> u32 {
         self.accesses.pairs(flow)
     }
 
-    /// The slot the next arrival will take: its frame can be put there before [`Path::arrive`].
+    /// The slot of the next arrival: its contents can be stored there before [`Path::arrive`].
     pub fn next_slot(&self) -> u32 {
         self.slots.free.last().copied().unwrap_or(self.slots.held.len() as u32)
     }
 
-    /// A host puts a packet on the path. [`Path::run_until`] must have been called for its time.
+    /// A host sends a packet into the path. [`Path::run_until`] must have been called for its time.
     pub fn arrive(&mut self, arrival: Captured, frames: &mut impl Frames) {
         let Captured { at: now, flow, is_reverse, bytes, ecn, pair, conversation, .. } = arrival;
         debug_assert!(now >= self.reached, "time does not run back");
@@ -288,8 +289,8 @@ impl<W: Observer> Path<W> {
         }
     }
 
-    /// Everything due until `now`, in order; hand each packet that leaves the path to `out(due, packet)`, which
-    /// may ask for its number and must call [`Path::release`] when it has written it.
+    /// Processes all events until `now`, in order; passes each packet that leaves the path to `out(due, packet)`, which
+    /// may ask for its number and must call [`Path::release`] after writing it.
     pub fn run_until<F: Frames>(
         &mut self,
         now: Time,
@@ -299,7 +300,7 @@ impl<W: Observer> Path<W> {
         loop {
             let (mut due, mut which) = (self.poll.next, None);
             for (wake, number) in self.wakes() {
-                // A link before the poll of the same instant, and the first listed first.
+                // At the same instant, links act before the poll, and in their listed order.
                 if wake < due || (wake == due && which.is_none() && wake < Time::NEVER) {
                     (due, which) = (wake, Some(number));
                 }
@@ -309,7 +310,7 @@ impl<W: Observer> Path<W> {
                 return;
             }
             self.reached = access.min(due);
-            // A packet that comes in before what a link or the poll of the same instant does.
+            // At the same instant, packets enter before links act or the poll is taken.
             if access <= due {
                 let packet = self.accesses.pop().expect("it is due");
                 self.push(access, packet, frames);
@@ -346,7 +347,7 @@ impl<W: Observer> Path<W> {
         }
     }
 
-    /// The kernel never sees it: its checksum would fail there.
+    /// Drops a damaged packet: the kernel never sees it, because its checksum would fail there.
     fn drop_damaged(&mut self, packet: &Packet) {
         let Slot { number, row, .. } = self.slots.held[packet.slot as usize];
         self.outcomes[number as usize] = Outcome::Damaged;
@@ -364,7 +365,7 @@ impl<W: Observer> Path<W> {
         self.slots.free.push(slot);
     }
 
-    /// Bring every queue to `now`, for the totals at the end.
+    /// Advances every queue to `now`, for the totals at the end.
     pub fn settle(&mut self, now: Time, frames: &mut impl Frames) {
         for link in 0..self.links.len() {
             self.at(link, now, frames, Step::Settle);
@@ -378,7 +379,7 @@ impl<W: Observer> Path<W> {
             self.at(link as usize, at, &mut (), Step::Settle);
             let it = &self.links[link as usize];
             let mut backlog = it.backlog();
-            // What waits or is being sent: what a newcomer of the same instant has before it.
+            // Include the packet in transmission: a new arrival has to wait for it too.
             backlog.packets += u32::from(it.in_service() > 0);
             backlog.bytes += Bytes::from(it.in_service());
             self.observer.poll_link(at, link, backlog);
@@ -398,7 +399,7 @@ impl<W: Observer> Path<W> {
         self.at(link as usize, now, frames, Step::Push(packet));
     }
 
-    /// The kernel's queue at `link` has dropped the packets in the slots `lost`, and let out one, perhaps marked.
+    /// The kernel queue at `link` has dropped the packets in the slots `lost`, and released one packet, perhaps marked.
     pub fn decided(
         &mut self,
         now: Time,
@@ -438,7 +439,7 @@ impl<W: Observer> Path<W> {
             }
             Server::Link => {
                 let link = &mut links[link];
-                // When it wakes next is asked of all links together.
+                // The next wake is asked for over all links, so ignore the return value here.
                 match step {
                     Step::Push(packet) => {
                         link.push(packet, now, fate, &mut host);
@@ -481,17 +482,17 @@ impl<W: Observer> Path<W> {
     }
 }
 
-/// What happens at a link.
+/// An operation on a link.
 enum Step<'a> {
     Push(Packet),
-    /// The kernel's queue does not take the next.
+    /// The kernel queue refuses the next packet.
     Refuse(DropReason),
     Decide((&'a [u32], DropReason), Option<(u32, bool)>),
     Advance,
     Settle,
 }
 
-/// An infinitely fast link that holds each packet for this and a random time, as the simulator's hosts do.
+/// An infinitely fast link that delays each packet by this plus a random time, as the simulator's hosts do.
 fn jitter(name: &str, delay: Duration, scenario: &Scenario) -> Result<Link, ScenarioError> {
     let described = serde_json::json!({
         "name": name, "from": "", "to": "", "delay_ps": delay.as_ps(),
@@ -502,7 +503,7 @@ fn jitter(name: &str, delay: Duration, scenario: &Scenario) -> Result<Link, Scen
         .map_err(|error| ScenarioError { field: "randomness.processing_jitter_ps".into(), ..error })
 }
 
-/// The outcomes of these arrivals when no clock is involved: the simulator's answer to a live run's log.
+/// Outcomes of these arrivals without a clock: the simulator's result for a live run's log.
 pub fn replay(scenario: &Scenario, log: &[Captured], end: Time) -> Result<Vec<Outcome>, ScenarioError> {
     let mut path = Path::build(scenario, (), Poll::never())?;
     let hand_over =

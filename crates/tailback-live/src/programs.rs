@@ -1,5 +1,5 @@
-//! Real programs in the place of applications: one thread a flow, which starts its server and its client and sees
-//! both to their ends.
+//! Operating-system programs in place of applications: one thread per flow starts its server and its client and waits
+//! for both to end.
 
 pub mod collect;
 pub mod order;
@@ -32,59 +32,59 @@ use crate::headers::{addresses, ends};
 use crate::spawn::{self, Ending, Program, Setting};
 use crate::sys;
 
-/// The kernel reports a socket from a queue of work, after the socket has gone: one that closes at the end, a little later.
+/// Wait for the kernel's socket reports, which come from a work queue after the socket has closed.
 const REPORTED: Wait = Wait::from_millis(20);
-/// An end, or a stop, is heard within this.
+/// The end and a request to stop are noticed within this.
 const NAP: Wait = Wait::from_millis(20);
-/// Between two looks whether a server listens.
+/// Interval between checks whether a server listens.
 const LOOK: Wait = Wait::from_millis(5);
-/// Of an output so much is kept.
+/// Most bytes of a program's output that are kept.
 const MOST_OUTPUT: u64 = 16 << 20;
-/// A guest's processor that idles for less than this share of a program's time,
+/// A program is named if the guest's processor was idle for less than this share of the program's time,
 const HARDLY: f64 = 0.1;
-/// and of which the program had more than this, has that program named.
+/// and the program used more than this share.
 const MUCH: f64 = 0.25;
 
-/// What to do about a program that goes into the background.
+/// Remedy for a program that goes into the background.
 const STAY: &str = ": let it stay in the foreground (nginx: daemon off)";
 
-/// The programs of a flow, planned.
+/// The planned programs of a flow.
 #[derive(Clone, Debug)]
 pub struct ProgramPlan {
     /// Number of the flow in the scenario.
     pub number: u32,
     /// The flow's name.
     pub name: String,
-    /// The command lines, cut into words, their placeholders not filled yet.
+    /// The client's command line, split into words, with placeholders not yet filled.
     pub client: Vec<String>,
-    /// Empty: none.
+    /// The server's command line; empty for none.
     pub server: Vec<String>,
-    /// When the client starts,
+    /// When the client starts.
     pub start: Time,
-    /// and when both are asked to end.
+    /// When both are asked to end.
     pub stop: Time,
-    /// TCP settings; the route to the peer brings them to the programs' connections.
+    /// TCP settings, which the route to the peer applies to the programs' connections.
     pub tcp: TcpPlan,
-    /// What `{port}` stands for.
+    /// The value of `{port}`.
     pub port: u16,
-    /// What `{seed}` stands for.
+    /// The value of `{seed}`.
     pub seed: u64,
-    /// What `{here}` stands for: the scenario's folder.
+    /// The value of `{here}`: the scenario's folder.
     pub here: PathBuf,
-    /// How long the server may take to be ready; zero: it is not waited for.
+    /// How long the server may take to become ready; zero: do not wait for it.
     pub ready: Wait,
-    /// What says that it is.
+    /// How readiness is detected.
     pub ready_by: Readiness,
-    /// What the programs wait for.
+    /// What the server and the client wait for before they start.
     pub after: Vec<After>,
-    /// From asking to killing.
+    /// Time between asking a program to end and killing it.
     pub grace: Wait,
-    /// Names of the files to keep of those that the programs leave in `{dir}`; `*` and `?` stand for others.
+    /// Name patterns of the files in `{dir}` to keep; `*` and `?` are wildcards.
     pub collect: Vec<String>,
-    /// On a guest's only processor: a program that takes most of it is named.
+    /// Whether the guest has a single processor; a program that takes most of it is named.
     pub is_alone: bool,
-    /// The client is a command that the caller typed: it has his input and output and folder, its words stand for
-    /// nothing else, and the run ends with it.
+    /// Whether the client is a command that the caller typed: it uses the caller's input, output and folder, its
+    /// placeholders are not filled, and the run ends with it.
     pub is_in_front: bool,
 }
 
@@ -96,11 +96,11 @@ pub struct Ready {
     hosts: [OwnedFd; 2],
     folder: PathBuf,
     watch: Diagnosis,
-    /// How far the programs of all flows are.
+    /// The state of the programs of all flows.
     progress: Arc<[Progress]>,
 }
 
-/// Make the folder that `{dir}` stands for, below the run's.
+/// Creates the folder for `{dir}`, below the run's.
 pub fn prepare(
     plan: ProgramPlan,
     hosts: [OwnedFd; 2],
@@ -116,14 +116,14 @@ pub fn prepare(
     made.map_err(|error| LiveError::Failed(format!("preparing the programs of flow {name}: {error}")))
 }
 
-/// A program under way, or over.
+/// A program that is running or has ended.
 struct Running {
     role: Role,
     program: Program,
     started: Time,
     over: Option<(Time, Ending)>,
     fate: ProgramFate,
-    /// The machine's idle time at its start; then by how much that grew to its end.
+    /// The machine's idle time at the start; after the end, how much it grew.
     idle: Wait,
 }
 
@@ -135,8 +135,8 @@ impl Running {
 }
 
 impl Ready {
-    /// Start the server and signal `is_ready` once it listens; then run until `end` or `stop`. Returns the
-    /// totals of the programs' connections, and how they ended.
+    /// Starts the server and signals `is_ready` once it listens; then runs until `end` or `stop`. Returns the totals of
+    /// the programs' connections, and how the programs ended.
     pub fn run(
         mut self,
         is_ready: &Sender<Result<(), LiveError>>,
@@ -147,13 +147,13 @@ impl Ready {
         let both = match self.serve(stop).and_then(|server| Ok((server, self.waiting_client()?))) {
             Ok(both) => both,
             Err(error) => {
-                // The thread that waits for us ends the run by this error.
+                // The waiting thread ends the run with this error.
                 let _ = is_ready.send(Err(error));
                 return Err(LiveError::Cancelled);
             }
         };
         let _ = is_ready.send(Ok(()));
-        // The sign never comes if the run ends before it begins.
+        // No clock arrives if the run ends before it begins.
         let clock = go.recv().map_err(|_| LiveError::Cancelled)?;
         clock.await_start();
         let name = self.plan.name.clone();
@@ -161,7 +161,7 @@ impl Ready {
         ran.map_err(|error| LiveError::Failed(format!("flow {name}: {error}")))
     }
 
-    /// The client, waiting for its start; one in front has the caller's input and cannot wait for a line of ours.
+    /// The client, started but held until its time. A command in front uses the caller's input and cannot be held.
     fn waiting_client(&self) -> Result<Option<Program>, LiveError> {
         if self.plan.is_in_front {
             return Ok(None);
@@ -171,7 +171,7 @@ impl Ready {
         })
     }
 
-    /// The server, listening; none if the flow has none.
+    /// The server, once it listens; none if the flow has none.
     fn serve(&self, stop: &AtomicBool) -> Result<Option<Program>, LiveError> {
         let plan = &self.plan;
         if plan.server.is_empty() {
@@ -224,7 +224,7 @@ impl Ready {
         self.folder.join(format!("{}.{}", role.word(), ["out", "err"][which]))
     }
 
-    /// What a program wrote, and whether that is all.
+    /// A program's output, and whether it is complete.
     fn output(&self, role: Role, which: usize) -> io::Result<(Vec<u8>, bool)> {
         let mut text = Vec::new();
         let file = File::open(self.path(role, which))?;
@@ -290,7 +290,7 @@ impl Ready {
                 break;
             }
             let next = if is_waiting { self.plan.start.min(last) } else { last };
-            // One that waits for another flow's client hears of its end soon.
+            // A client that waits for another flow's client must notice its end soon.
             let nap = if is_due && is_waiting { LOOK } else { clock.until(next).min(NAP) };
             watch_over(&mut all, clock, nap)?;
             if all.iter().any(|running| running.role == Role::Client && running.over.is_some()) {
@@ -299,11 +299,11 @@ impl Ready {
             self.watch.listen()?;
         }
         let never_began = is_waiting && !order::may_begin(&self.plan.after, &self.progress);
-        // The client first: a server that is asked to end may wait for its last one.
+        // The client first: a server that is asked to end may wait for its last client.
         while let Some(place) = all.iter().rposition(|running| running.over.is_none()) {
             self.end(&mut all[place], clock)?;
         }
-        // What was on its way to the other end at a stop may still arrive.
+        // Packets in flight at a stop may still arrive at the other end.
         while !is_in_front && clock.now() < end && !stop.load(Ordering::Relaxed) {
             std::thread::sleep(clock.until(end).min(NAP));
             self.watch.listen()?;
@@ -321,7 +321,7 @@ impl Ready {
         Ok((record, report))
     }
 
-    /// Ask a program to end; kill it if it does not.
+    /// Asks a program to end; kills it if it does not.
     fn end(&self, running: &mut Running, clock: Clock) -> io::Result<()> {
         if self.plan.is_alone {
             running.program.look_how_busy();
@@ -351,7 +351,7 @@ impl Ready {
         for running in all {
             let Running { role, program, started, over, fate, idle } = running;
             let (busy, has_left) = (program.busy(), program.has_left());
-            // Whatever it has left behind goes before its output is read.
+            // Kill what it has left behind before reading its output.
             drop(program);
             let (ended, ending) = over.expect("all have been ended");
             let ((output, all_output), (errors, all_errors)) = (self.output(role, 0)?, self.output(role, 1)?);
@@ -380,13 +380,13 @@ impl Ready {
         Ok((record, Report { flow: plan.number, name: plan.name.clone(), programs, collected, notes }))
     }
 
-    /// A program that never lets a guest's clock jump: what it does is measured in instructions.
+    /// Reports a program that never lets a guest's clock jump, so that its speed is measured in instructions.
     fn spinning(&self, role: Role, busy: Option<Wait>, idle: Wait, span: Duration) -> Option<String> {
         let busy = busy.filter(|_| self.plan.is_alone)?;
         let share = |part: Wait| part.as_secs_f64() / span.as_secs_f64().max(1e-9);
         let has_much = share(busy) > MUCH && share(idle) < HARDLY;
         let share = share(busy);
-        // Started just before its end it had no time for anything but starting.
+        // A program started just before the end had time only to start.
         (has_much && busy > Wait::from_millis(100)).then(|| {
             format!(
                 "flow {}: its {} had the guest's processor for {:.0} % of its time: it spins, or has more to do than \
@@ -398,13 +398,13 @@ impl Ready {
         })
     }
 
-    /// The note for an end that was not meant.
+    /// The note for an unintended end.
     fn record(&self, role: Role, fate: ProgramFate, ending: Ending, errors: &[u8]) -> Option<String> {
         let grace = self.plan.grace.as_secs_f64();
         let what = match (fate, role) {
             (ProgramFate::Exited, _) if ending == Ending::Exit(0) => return None,
             (ProgramFate::Exited, _) => in_words(ending),
-            // A server waits for others until it is asked to end.
+            // A server runs until it is asked to end.
             (ProgramFate::Stopped, Role::Server) => return None,
             (ProgramFate::Stopped, Role::Client) => {
                 "was still at work at its stop, and was asked to end".into()
@@ -427,7 +427,7 @@ fn running(role: Role, program: Program, started: Time) -> Running {
     Running { role, program, started, over: None, fate: ProgramFate::Exited, idle: sys::idle() }
 }
 
-/// Record which programs have ended, for so long.
+/// Records which programs have ended, watching for `span`.
 fn watch_over(all: &mut [Running], clock: Clock, span: Wait) -> io::Result<()> {
     let until = Instant::now() + span;
     loop {
@@ -449,13 +449,13 @@ fn watch_over(all: &mut [Running], clock: Clock, span: Wait) -> io::Result<()> {
     }
 }
 
-/// What placeholders stand for.
+/// The values of the placeholders.
 pub fn values<'a>(plan: &'a ProgramPlan, dir: &'a str) -> Values<'a> {
     let [near, far] = ends(plan.number, plan.tcp.ip);
     // RFC 3986 section 3.2.2.
     let in_url =
         |address: IpAddr| if address.is_ipv6() { format!("[{address}]") } else { address.to_string() };
-    // One second is the program's own, to begin and to print what it measured.
+    // Leave one second to the program itself, to start and to print its results.
     let span = plan.stop.since(plan.start).as_secs_f64();
     let whole = (span - 1.0).floor().max(1.0) as u64;
     vec![
@@ -471,7 +471,7 @@ pub fn values<'a>(plan: &'a ProgramPlan, dir: &'a str) -> Values<'a> {
     ]
 }
 
-/// A wait for servers that can be ended: `visit` is called meanwhile.
+/// Waits for servers and can be interrupted; calls `visit` meanwhile.
 pub fn await_all<E: From<LiveError>>(
     ready: &Receiver<Result<(), LiveError>>,
     count: usize,

@@ -1,4 +1,4 @@
-//! How punctual a run was, and whether that was enough for its result to mean what it says.
+//! How punctual a run was, and whether that is enough for its result to be valid.
 
 use tailback_core::probe::Table;
 use tailback_core::probe::rows::{Emulator, EmulatorRow};
@@ -6,27 +6,27 @@ use tailback_core::time::Duration;
 
 use crate::journal::Journal;
 
-/// Nanoseconds of every packet, for quantiles.
+/// Lateness of each packet in nanoseconds, for quantiles.
 #[derive(Clone, Debug, Default)]
 pub struct Late(Journal<u32>);
 
 impl Late {
-    /// One packet more.
+    /// Adds one packet.
     pub fn push(&mut self, by: Duration) {
         self.0.push(u32::try_from(by.as_ps() / 1_000).unwrap_or(u32::MAX));
     }
 
-    /// How many packets.
+    /// Number of packets.
     pub fn count(&self) -> u64 {
         self.0.len() as u64
     }
 
-    /// All of it, in seconds.
+    /// Total lateness in seconds.
     pub fn total_s(&self) -> f64 {
         self.0.iter().map(|by| f64::from(*by)).sum::<f64>() / 1e9
     }
 
-    /// The lateness that each of these shares of the packets stayed under, in seconds; NaN without packets.
+    /// Quantiles of the lateness in seconds, at these shares; NaN without packets.
     pub fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [f64; N] {
         let mut sorted: Vec<u32> = self.0.iter().copied().collect();
         sorted.sort_unstable();
@@ -38,71 +38,71 @@ impl Late {
 /// How punctual a run was.
 #[derive(Clone, Debug, Default)]
 pub struct Punctuality {
-    /// For every packet handed over: by how much longer it was between its hosts than the path says. With stamps by
-    /// the kernel's clock at both ends; without, from due to written.
+    /// Lateness of every packet handed over: how much longer it took between its hosts than the path prescribes. With
+    /// stamps, by the kernel's clock at both ends; without, from its due time to the write.
     pub late: Late,
-    /// The part of it from being sent to entering the path, for every packet with a stamp.
+    /// The part of it between sending and entering the path, for every packet with a stamp.
     pub late_in: Late,
-    /// What hosts sent, large segments that the emulator has cut counted as one.
+    /// Packets that hosts sent; a large segment that the emulator cut counts once.
     pub frames: u64,
-    /// Bytes of the largest of them.
+    /// Size of the largest of these, in bytes.
     pub largest_frame: u64,
-    /// Packets of no flow (the kernel's own, such as ICMP).
+    /// Packets that belong to no flow (the kernel's own, such as ICMP).
     pub foreign: u64,
-    /// Packets the kernel would not take.
+    /// Packets that the kernel did not accept.
     pub refused: u64,
-    /// Packets taken without a stamp of when they were sent.
+    /// Packets that entered without a send stamp.
     pub unstamped: u64,
-    /// Did the scheduler grant real-time priority?
+    /// Whether the scheduler granted real-time priority.
     pub is_realtime: bool,
-    /// Nanoseconds asleep.
+    /// Time asleep, in nanoseconds.
     pub asleep_ns: u64,
 }
 
-/// How well the threads of applications were served by this machine.
+/// How promptly this machine ran the application threads.
 #[derive(Clone, Debug, Default)]
 pub struct Service {
-    /// For whatever an application wished to do at an instant: by how much later it could.
+    /// Lateness of each action that an application scheduled.
     pub late: Late,
-    /// At each look at a thread: how long it had waited for a processor since the look before.
+    /// At each check of a thread: how long it waited for a processor since the previous check.
     pub waited: Late,
 }
 
 impl Service {
-    /// With what `other` saw.
+    /// Adds the samples of `other`.
     pub fn add(&mut self, other: &Service) {
         other.late.0.iter().for_each(|by| self.late.0.push(*by));
         other.waited.0.iter().for_each(|by| self.waited.0.push(*by));
     }
 }
 
-/// What a run may not exceed.
+/// Limits that a run must not exceed.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Of all packets but one in a hundred.
+    /// For the 99th percentile of packet lateness.
     pub most: Duration,
-    /// Smallest round trip of any flow, by propagation alone.
+    /// Smallest propagation round trip of any flow.
     pub rtt_least: Duration,
 }
 
 impl Limits {
-    /// By how much one in a hundred of what applications do may be late. It delays the answers that people wait for,
-    /// which one round trip at least takes: a twentieth of that, as much as the metrics are compared to.
+    /// Limit of the 99th percentile of application lateness. It adds to response times, which are at least one round
+    /// trip; a twentieth of that is also the tolerance with which metrics are compared.
     fn of_applications(self) -> Duration {
         (self.rtt_least / 20).max(self.most).max(Duration::from_ms(1))
     }
 }
 
-/// What went missing beside the path.
+/// Losses outside the path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Missing {
-    /// Packets, in the hosts' own devices.
+    /// Packets dropped by the hosts' devices.
     pub device_drops: u64,
-    /// Rows of the state log.
+    /// Rows lost from the state log.
     pub log_rows: u64,
 }
 
-/// The `emulator` table, what is wrong in words, and whether the run is fit.
+/// The `emulator` table, notes about problems, and whether the run is fit.
 pub fn judge(
     punctuality: &Punctuality,
     service: &Service,
@@ -112,7 +112,7 @@ pub fn judge(
     let [median, high, worst] = punctuality.late.quantiles([0.5, 0.99, 1.0]);
     let [median_in, high_in, worst_in] = punctuality.late_in.quantiles([0.5, 0.99, 1.0]);
     let limit = limits.most.as_secs_f64();
-    // Half a round trip's stall makes timers fire that should not.
+    // A stall of half a round trip would make timers expire spuriously.
     let worst_limit = (limits.rtt_least.as_secs_f64() / 2.0).max(10.0 * limit);
     let mut notes = Vec::new();
     if high > limit {
@@ -130,7 +130,7 @@ pub fn judge(
         ));
     }
     let app_limit = limits.of_applications().as_secs_f64();
-    // In a round trip without the application, what a socket has in store runs out.
+    // After a round trip without the application, the data in a socket's buffer runs out.
     let stall_limit = limits.rtt_least.as_secs_f64().max(10.0 * app_limit);
     let [app_late, app_latest] = service.late.quantiles([0.99, 1.0]);
     let [app_waited, app_longest] = service.waited.quantiles([0.99, 1.0]);

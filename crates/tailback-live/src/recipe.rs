@@ -1,4 +1,4 @@
-//! A BPF program of ours from source to object: compiled by clang, here or where there is one.
+//! Compiles our BPF programs with clang, on this machine or in advance on another.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,43 +14,44 @@ const KERNEL: &str = include_str!("../../../bpf/kernel.h");
 const PARTS: &str = include_str!("../../../bpf/parts.h");
 const HOSTS: &str = include_str!("../../../bpf/hosts.h");
 const INTERNALS: &str = include_str!("../../../bpf/internals.h");
-/// Said by every program of ours: the kernel lends its functions to GPL-compatible programs only.
+/// Every program declares this: the kernel offers its functions only to GPL-compatible programs.
 const LICENCE: &str = "LICENSE(\"Dual MIT/GPL\");\n";
 
 /// The folder of objects that were compiled elsewhere.
 static COMPILED: OnceLock<PathBuf> = OnceLock::new();
 
-/// What this process has compiled: its runs have the same programs, and clang takes a second of processor time for them.
+/// Objects that this process has compiled: its runs use the same programs, and clang takes a second of processor time
+/// for them.
 static MADE: LazyLock<Mutex<HashMap<Recipe, Vec<u8>>>> = LazyLock::new(Mutex::default);
 
-/// From now on take every object from `folder`, by its [`Recipe::key`]: this machine has no compiler.
+/// From now on takes every object from `folder`, by its [`Recipe::key`], because this machine has no compiler.
 pub fn take_from(folder: PathBuf) {
-    // The first call stands.
+    // Only the first call has an effect.
     let _ = COMPILED.set(folder);
 }
 
-/// Can programs be had without a compiler?
+/// Whether programs are available without a compiler.
 pub fn are_compiled() -> bool {
     COMPILED.get().is_some()
 }
 
-/// The object `key` of the program `name`, if programs are compiled elsewhere.
+/// The object `key` of the program `name`, if programs were compiled elsewhere.
 pub fn compiled(key: &str, name: &str) -> Option<Result<Vec<u8>, LiveError>> {
     let folder = COMPILED.get()?;
     Some(fs::read(folder.join(key)).doing(&format!("reading the compiled BPF program {name}")))
 }
 
-/// What a program is made of.
+/// What a program is compiled from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Recipe {
-    /// Its name, for people.
+    /// Its name for messages.
     pub name: String,
     source: &'static str,
     defines: Vec<(&'static str, String)>,
 }
 
 impl Recipe {
-    /// A program of ours; `defines` become macros.
+    /// A recipe for one of our programs; `defines` become macros.
     pub fn new(name: impl Into<String>, source: &'static str, defines: Vec<(&'static str, String)>) -> Self {
         Recipe { name: name.into(), source, defines }
     }
@@ -59,7 +60,7 @@ impl Recipe {
         [KERNEL, PARTS, HOSTS, INTERNALS, LICENCE, self.source].concat()
     }
 
-    /// The name of its object: another one for every text and every macro.
+    /// The name of its object, which depends on the source and on every macro.
     pub fn key(&self) -> String {
         let mut hasher = DefaultHasher::new();
         (self.text(), &self.defines).hash(&mut hasher);
@@ -71,7 +72,7 @@ impl Recipe {
         compiled(&self.key(), &self.name).unwrap_or_else(|| self.compile())
     }
 
-    /// Its object, compiled here, once in a process.
+    /// Its object, compiled here, once per process.
     pub fn compile(&self) -> Result<Vec<u8>, LiveError> {
         let made = || MADE.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(object) = made().get(self) {
@@ -90,12 +91,12 @@ impl Recipe {
         for (name, value) in &self.defines {
             clang.arg(format!("-D{name}={value}"));
         }
-        // Else the object says where it was compiled, and is another in each place.
+        // Otherwise the object would contain the directory of compilation and differ between machines.
         clang.args(["-c", "-", "-o", "-"]).current_dir("/");
         clang.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut running = clang.spawn().map_err(|error| fail(format!("clang does not start: {error}")))?;
         let mut input = running.stdin.take().expect("piped above");
-        // Read by clang in full before it writes a byte: the two pipes cannot block each other.
+        // clang reads all its input before it writes, so the two pipes cannot deadlock.
         input.write_all(self.text().as_bytes()).map_err(|error| fail(error.to_string()))?;
         drop(input);
         let done = running.wait_with_output().map_err(|error| fail(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! A live run from beginning to end. Whatever happens, everything it made goes with the values it is made of.
+//! A live run from beginning to end. Dropping its values removes everything it created, whatever happens.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -41,36 +41,36 @@ use crate::tcp_log::{self, Row, TcpLog, ticks_a_second};
 use crate::twins::{self, Registered, Source};
 use crate::watch::{self, TcpPoll};
 
-/// From everything in place to time zero.
+/// Time between the end of preparation and time zero.
 const LEAD: Duration = Duration::from_ms(20);
-/// Between two visits to the caller.
+/// Interval between visits to the caller.
 const BETWEEN_VISITS: Wait = Wait::from_millis(100);
-/// Without the state log, congestion events are taken from polls at least this close.
+/// Longest poll interval if, without the state log, congestion events are derived from polls.
 const FALLBACK_POLL: Duration = Duration::from_ms(1);
 
-/// What a user's congestion control is called in the kernel, behind the run's mark.
+/// Part of the kernel name of a user's congestion control, after the run's mark.
 const OWN: &str = "own";
 
-/// What a run leaves behind.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The simulator's tables, `emulator` and `captures`, and `programs` if there were any.
+    /// The simulator's tables, plus `emulator`, `captures` and, if there were any, `programs`.
     pub tables: Vec<Table>,
-    /// The words that the column `name` of table `internals` counts in.
+    /// The words that column `name` of table `internals` indexes.
     pub internals_names: Vec<&'static str>,
-    /// What programs wrote, by names such as `download/client.out`.
+    /// Output of programs, with names such as `download/client.out`.
     pub files: Vec<(String, Vec<u8>)>,
-    /// What people should know of the run.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// Each flow's congestion controls, in turn, with whose they are ([`Source::name`]).
+    /// Each flow's congestion controls, in turn, and who wrote each ([`Source::name`]).
     pub controls: Vec<Vec<(String, &'static str)>>,
-    /// The kernel's own counters of each host, with their names (`counters::of_host`).
+    /// The kernel's own counters of each host, by name (`counters::of_host`).
     pub counters: Vec<(String, Vec<(String, i64)>)>,
-    /// Was it punctual enough for its result to mean what it says?
+    /// Whether the run was punctual enough for its result to be valid.
     pub is_fit: bool,
 }
 
-/// Run the scenario live. `visit(fraction)` is called ten times a second and may end the run by an error.
+/// Runs the scenario live. `visit(fraction)` is called ten times a second; its error ends the run.
 pub fn run<E: From<LiveError>>(
     scenario: &Scenario,
     visit: impl FnMut(f64) -> Result<(), E>,
@@ -78,7 +78,7 @@ pub fn run<E: From<LiveError>>(
     run_as(scenario, &Manner::default(), visit)
 }
 
-/// As [`run`], in this manner.
+/// Like [`run`], with these options.
 pub fn run_as<E: From<LiveError>>(
     scenario: &Scenario,
     manner: &Manner<'_>,
@@ -105,7 +105,7 @@ pub fn run_as<E: From<LiveError>>(
     let with_sent = !scenario.instruments.segments.is_empty();
     let log = TcpLog::attach(&numbers, with_sent)
         .or_else(|error| {
-            // Some kernel's verifier may not let it see the state behind a packet that leaves.
+            // Some kernels' verifiers reject reading the state behind an outgoing packet.
             let without = if with_sent { TcpLog::attach(&numbers, false) } else { Err(error) };
             without.inspect(|_| notes.push("the state log has no rows for segments sent".into()))
         })
@@ -126,7 +126,7 @@ pub fn run_as<E: From<LiveError>>(
     Ok(outcome)
 }
 
-/// The BPF programs that a run of this scenario loads on a machine of its own, in this manner: their keys and objects.
+/// Keys and objects of the BPF programs that a run of this scenario loads on a machine of its own.
 pub fn programs(
     scenario: &Scenario,
     kernel: &Kernel,
@@ -160,7 +160,7 @@ pub fn programs(
     Ok(objects)
 }
 
-/// Put the twins the plan needs into the kernel, and their names into the plan.
+/// Registers the twins that the plan needs in the kernel, and puts their names into the plan.
 fn register(plan: &mut Plan, lease: &Lease, shows: bool) -> Result<Vec<Registered>, LiveError> {
     let mut twins = Vec::new();
     let mut names = Vec::new();
@@ -196,7 +196,7 @@ fn register(plan: &mut Plan, lease: &Lease, shows: bool) -> Result<Vec<Registere
     Ok(twins)
 }
 
-/// What can be read of the kernel's own congestion controls; a note says of the others why not.
+/// Readers for those of the kernel's own congestion controls that can be read; a note says why the others cannot.
 fn readers_of_kernel(plan: &Plan, hosts: &[u64], notes: &mut Vec<String>) -> Vec<Reader> {
     let own = plan.controls.iter().filter(|control| control.source == Source::Kernel);
     let readers = own.filter(|control| internals::has_any(&control.cc)).map(|control| {
@@ -212,16 +212,16 @@ fn numbers<'a>(hosts: impl Iterator<Item = BorrowedFd<'a>>) -> Result<Vec<u64>, 
     numbers.doing("asking for a host's number")
 }
 
-/// What the threads of a run saw.
+/// What the threads of a run recorded.
 struct Seen {
     clock: Clock,
     emulated: Emulated,
     tcp_polls: Vec<TcpPoll>,
-    /// What each flow's application did, and of programs what became.
+    /// Records of each flow's applications or programs.
     records: Vec<FlowRecord>,
     reports: Vec<Report>,
     log: Option<(Vec<Row>, u64)>,
-    /// The congestion controls' own quantities.
+    /// Internal quantities of the congestion controls.
     shown: internals::Followed,
 }
 
@@ -277,7 +277,7 @@ fn in_threads<E: From<LiveError>>(
     let end = plan.end;
     let plan_is_alone = plan.is_alone;
     let affinity = Affinity::share_out();
-    // The log goes on until everything else has ended.
+    // The log continues until everything else has ended.
     let log_stop = AtomicBool::new(false);
 
     thread::scope(|scope| {
@@ -295,7 +295,7 @@ fn in_threads<E: From<LiveError>>(
             }));
         }
         if let Err(error) = programs::await_all(&ready, signs.len(), visit) {
-            // Without a sign the other servers end as well.
+            // Without a start signal the other servers end too.
             shared.stop.store(true, Ordering::Relaxed);
             return Err(error);
         }
@@ -357,7 +357,7 @@ fn numbered_tcp(scenario: &Scenario) -> Vec<u32> {
     flows.filter(|(_, flow)| is_tcp(flow)).map(|(number, _)| number as u32).collect()
 }
 
-/// Everything flows need before they start: sockets, and folders for programs.
+/// Prepares what flows need before they start: sockets, and folders for programs.
 fn prepare<'a>(
     plan: &mut Plan,
     lease: &Lease,
@@ -424,13 +424,13 @@ fn collect(
     if let Some(rows) = &rows {
         tables::add_rtt(&mut polls, rows, seen.clock);
         arrivals::add_arrivals(&mut polls, rows, seen.clock);
-        // Of programs we hold no socket to ask: what the log said last stands in.
+        // Programs' sockets are not ours to query, so use the latest state in the log.
         for report in seen.reports.iter().filter(|report| polled[report.flow as usize]) {
             tables::add_from_log(&mut polls, rows, report.flow, grid, seen.clock);
         }
     }
 
-    // The states that foreign stacks reported: the kernel knows of their datagrams only.
+    // States reported by foreign stacks: the kernel sees only their datagrams.
     let mut stack_states = StackStates::default();
     for record in &mut seen.records {
         record.congestion.drain(..).for_each(|row| congestion.push(row));
@@ -516,7 +516,7 @@ fn collect(
     })
 }
 
-/// The flows whose congestion control takes the window down without the kernel's knowing.
+/// Whether each flow's congestion control reduces the window without the kernel's knowledge.
 fn unseen(plan: &Plan) -> Vec<bool> {
     let is_unseen = |control: &usize| {
         let control = &plan.controls[*control];
@@ -525,7 +525,7 @@ fn unseen(plan: &Plan) -> Vec<bool> {
     plan.controls_of.iter().map(|controls| controls.iter().any(is_unseen)).collect()
 }
 
-/// Each row with its flow, and whether it is of the receiver's end.
+/// Each row with its flow, and whether it belongs to the receiver's end.
 fn owned(rows: Vec<Row>, flows: usize) -> Vec<(u32, bool, Row)> {
     let owner = |row: &Row| {
         let [_, x, y, _] = row.local.octets();
@@ -539,7 +539,8 @@ fn owned(rows: Vec<Row>, flows: usize) -> Vec<(u32, bool, Row)> {
         .collect()
 }
 
-/// Datagrams reach the path in the order they were sent, so a packet's place among its flow's gives its stream.
+/// Sets the stream of each packet. Datagrams reach the path in the order they were sent, so a packet's index within its
+/// flow determines its stream.
 fn name_streams(packets: &mut Packets, records: &[FlowRecord]) {
     for row in 0..packets.flow.len() {
         let streams = &records[packets.flow[row] as usize].streams;
@@ -564,7 +565,7 @@ fn flow_table(scenario: &Scenario, seen: &Seen, events: &[tables::Events]) -> Fl
             packets_dropped: count.packets_dropped,
             bytes_sent: count.bytes_sent,
             bytes_acked: tally.bytes_acked,
-            // Of datagrams the replies too, as the simulator counts them.
+            // For datagrams include the replies, as the simulator does.
             bytes_received: match is_tcp {
                 true => tally.bytes_received,
                 false => count.bytes_received + tally.bytes_returned,

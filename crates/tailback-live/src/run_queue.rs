@@ -1,31 +1,31 @@
-//! How long a thread was ready to run and had no processor, as the kernel counts it.
+//! How long a thread was runnable without a processor, by the kernel's count.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use tailback_core::time::{Duration, Time};
 
-/// Between two looks, each of which costs a system call.
+/// Interval between reads, each of which costs a system call.
 const BETWEEN_LOOKS: Duration = Duration::from_us(500);
 
-/// The calling thread's waits.
+/// Run-queue waits of the calling thread.
 #[derive(Debug)]
 pub struct RunQueue {
-    /// None where the kernel does not count.
+    /// None if the kernel does not count waits.
     file: Option<File>,
     seen_ns: u64,
     next: Time,
 }
 
 impl RunQueue {
-    /// Of the calling thread, from now on.
+    /// For the calling thread, counting from now.
     pub fn of_this_thread() -> Self {
         let file = File::open("/proc/thread-self/schedstat").ok();
         let seen_ns = file.as_ref().and_then(waited_ns).unwrap_or(0);
         RunQueue { file, seen_ns, next: Time::ZERO }
     }
 
-    /// How long it has waited since the look before; `None` if that was only just now.
+    /// How long the thread has waited since the last read; `None` if that was too recent.
     pub fn look(&mut self, now: Time) -> Option<Duration> {
         if now < self.next {
             return None;
@@ -37,7 +37,7 @@ impl RunQueue {
     }
 }
 
-/// The second of three numbers: nanoseconds run, nanoseconds waited, how often run.
+/// The second of three numbers: nanoseconds run, nanoseconds waited, number of times run.
 fn waited_ns(file: &File) -> Option<u64> {
     let mut text = [0; 96];
     let length = file.read_at(&mut text, 0).ok()?;

@@ -1,28 +1,29 @@
-//! Cutting what a host left whole, as its network card would: one large TCP segment into packets, back to back.
+//! Segmentation offload: cuts one large TCP segment of a host into back-to-back packets, as its network card would.
 //!
-//! Source: what Linux's own `tcp_gso_segment`, `inet_gso_segment` and `ipv6_gso_segment` make of a packet where the device cannot.
+//! Source: the output of Linux's own `tcp_gso_segment`, `inet_gso_segment` and `ipv6_gso_segment` for devices without
+//! offload.
 
 use crate::sys::Offload;
 
 const FIN_AND_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 const TCP: u8 = 6;
-/// An IPv6 header without extensions, which no segment of a host has.
+/// An IPv6 header without extensions; hosts' segments have none.
 const V6_HEADER: usize = 40;
 const IP_CHECKSUM: std::ops::Range<usize> = 10..12;
 
-/// The packets of one large one.
+/// The packets of one large segment.
 #[derive(Debug)]
 pub struct Segments<'a> {
     whole: &'a [u8],
-    /// Lengths of the IP header, and of both headers.
+    /// Length of the IP header; then of both headers.
     ip_header: usize,
     headers: usize,
     payload: usize,
 }
 
 impl<'a> Segments<'a> {
-    /// Of a packet whose segments are to carry `payload` bytes each; `None` if it is no TCP after all.
+    /// For segments of `payload` bytes each; `None` if the packet is not TCP.
     pub fn of(whole: &'a [u8], payload: usize) -> Option<Self> {
         let ip_header = match whole.first()? >> 4 {
             4 => usize::from(whole[0] & 15) * 4,
@@ -34,12 +35,12 @@ impl<'a> Segments<'a> {
         is_sound.then_some(Segments { whole, ip_header, headers, payload })
     }
 
-    /// How many there are.
+    /// The number of packets.
     pub fn count(&self) -> usize {
         (self.whole.len() - self.headers).div_ceil(self.payload)
     }
 
-    /// Write the `number`th into `packet`; returns what is left to do with it.
+    /// Writes packet `number` into `packet`; returns the offload work that is left.
     pub fn write(&self, number: usize, packet: &mut Vec<u8>) -> Offload {
         let begin = self.headers + number * self.payload;
         let end = (begin + self.payload).min(self.whole.len());
@@ -86,7 +87,7 @@ pub fn checksum(header: &[u8]) -> u16 {
 mod tests {
     use super::*;
 
-    /// Headers of 20 and 32 bytes, `payload` bytes that count up, SYN-free flags.
+    /// Headers of 20 and 32 bytes, `payload` bytes that count up, and `flags`.
     fn large(payload: usize, flags: u8) -> Vec<u8> {
         let mut packet = vec![0u8; 52];
         packet[0] = 0x45;

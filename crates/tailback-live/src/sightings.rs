@@ -1,4 +1,5 @@
-//! Captures of a live run: the first bytes of each packet as its host sent it, and when it passed which point.
+//! Captures of a live run: the first bytes of each packet as its host sent it, and the times at which it passed capture
+//! points.
 
 use tailback_core::packet::{Ecn, FlowId, Packet};
 use tailback_core::probe::Table;
@@ -11,10 +12,10 @@ use tailback_core::time::Time;
 use crate::headers::headers_and;
 use crate::journal::Journal;
 
-/// Bytes of a packet that are kept: the longest headers of IPv6 and TCP, with more than eight of payload.
+/// Bytes kept of a packet: the longest IPv6 and TCP headers, and more than eight bytes of payload.
 pub const KEPT: usize = 128;
 const NONE: u32 = u32::MAX;
-/// Of a datagram: its header, and that of RTP or an echo.
+/// Bytes kept of a datagram: its header, and that of RTP or an echo.
 const DATAGRAM: usize = 8 + 12;
 
 #[derive(Clone, Copy, Debug)]
@@ -35,24 +36,24 @@ struct Sighting {
     ecn: Ecn,
 }
 
-/// Takes captures of packets that pass the points.
+/// Captures packets that pass the points.
 #[derive(Debug)]
 pub struct Sightings {
     points: Points,
     window: Window,
-    /// Row of the packet in each slot.
+    /// The row of the packet in each slot.
     rows: Vec<u32>,
     frames: Journal<Frame>,
     wire: Journal<Sighting>,
 }
 
 impl Sightings {
-    /// Captures at these points, while the window is open.
+    /// Captures at these points, within the window.
     pub fn new(points: Points, window: Window) -> Self {
         Sightings { points, window, rows: Vec::new(), frames: Journal::default(), wire: Journal::default() }
     }
 
-    /// A host sends this packet, which will lie in `slot`.
+    /// A host sends this packet, which will be stored in `slot`.
     pub fn departed(
         &mut self,
         now: Time,
@@ -82,14 +83,14 @@ impl Sightings {
         self.rows[slot] = row;
     }
 
-    /// A wire doubled a packet: the copy has the same bytes.
+    /// A link duplicated a packet: the copy has the same bytes.
     pub fn doubled(&mut self, from: u32, to: u32) {
         self.keep(to, self.rows[from as usize]);
     }
 
-    /// A packet reaches a link; on its first, its host has been seen already.
+    /// A packet reaches a link; at its first link, the host's capture has already been taken.
     pub fn entered(&mut self, now: Time, link: u32, is_first: bool, packet: &Packet) {
-        // What stands for a host's own jitter is no link of the scenario's.
+        // Links that stand for a host's jitter are not in the scenario.
         let Some(&node) = self.points.leaves.get(link as usize) else { return };
         let from = self.points.hosts[packet.flow.0 as usize][usize::from(packet.is_reverse)];
         if !is_first && node != from {
@@ -103,7 +104,7 @@ impl Sightings {
         self.sight(now, self.points.after.get(link as usize).copied().flatten(), packet.slot, packet.ecn);
     }
 
-    /// A packet was handed to the host it is for.
+    /// A packet was handed to its receiving host.
     pub fn arrived(&mut self, now: Time, packet: &Packet) {
         let to = self.points.hosts[packet.flow.0 as usize][usize::from(!packet.is_reverse)];
         self.sight(now, self.points.node[to as usize], packet.slot, packet.ecn);
@@ -115,7 +116,7 @@ impl Sightings {
         self.wire.push(Sighting { at: now, point, frame, ecn });
     }
 
-    /// The tables: rows of `wire` in order of time.
+    /// The tables; the rows of `wire` are in order of time.
     pub fn tables(self) -> [Table; 3] {
         let mut sightings: Vec<Sighting> = self.wire.iter().copied().collect();
         sightings.sort_by_key(|it| it.at);

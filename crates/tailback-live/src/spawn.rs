@@ -1,12 +1,11 @@
-//! Programs in a host, so that nothing of them outlives us.
+//! Starts programs in a host such that nothing of them outlives this process.
 //!
-//! Three processes: the keeper dies with the thread that made it, and takes the first process of a PID namespace with
-//! it. The kernel kills whatever lives in a PID namespace whose first process has died. That one starts the program,
-//! waits for it, reaps what it leaves, and ends with it. A program that puts itself into the background is so at its
-//! end too.
+//! There are three processes. The keeper dies with the thread that made it, and kills the first process of a PID
+//! namespace with it; the kernel then kills everything in that namespace. The first process starts the program, waits
+//! for it, reaps what it leaves, and ends with it. So a program that goes into the background also ends there.
 //!
-//! A large process forks slowly, and the emulator would wait meanwhile. So a program that is to start during the run is
-//! started before it, as a shell that waits for its sign and then becomes the program.
+//! A large process forks slowly, and the emulator would have to wait. So a program that is due during the run is forked
+//! before it, as a shell that waits for a line and then becomes the program.
 #![allow(
     unsafe_code,
     reason = "between fork and exec only plain system calls are allowed, and libc's are raw"
@@ -22,33 +21,33 @@ use std::time::{Duration, Instant};
 
 use crate::sys::{self, Interest};
 
-/// Waits for a line, then becomes the program that its arguments are.
+/// Waits for a line, then executes its arguments as a program.
 const GATE: [&str; 3] = ["-c", "read -r sign && exec \"$@\" </dev/null", "sh"];
-/// What the pipe says: a letter, and four bytes.
+/// Length of a message on the pipe: a letter and four bytes.
 const MESSAGE: usize = 5;
-/// The first process of the namespace, by its number outside.
+/// The PID of the namespace's first process, seen from outside.
 const FIRST: u8 = b'F';
-/// The program has ended, with this wait status.
+/// The program has ended with this wait status.
 const ENDED: u8 = b'E';
-/// Said before that: processes that it started are still there.
+/// Sent before that: processes that the program started still exist.
 const LEFT: u8 = b'L';
-/// Said before that: how long it and what it waited for had a processor, in milliseconds.
+/// Sent before that: processor time of the program and of the children it waited for, in milliseconds.
 const BUSY: u8 = b'B';
 
 /// How a program ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// By itself, with this status.
+    /// By itself, with this exit status.
     Exit(i32),
     /// By this signal.
     Signal(i32),
 }
 
-/// A program under way. Dropping it kills it and all it has started.
+/// A running program. Dropping it kills it and everything it started.
 #[derive(Debug)]
 pub struct Program {
     keeper: Child,
-    /// The namespace's first process, and the group the program is in.
+    /// The PID of the namespace's first process, and the process group of the program.
     first: u32,
     news: File,
     gate: Option<ChildStdin>,
@@ -57,24 +56,25 @@ pub struct Program {
     busy: Option<Duration>,
 }
 
-/// What a program is given.
+/// The environment in which a program runs.
 #[derive(Debug)]
 pub struct Setting<'a> {
     /// Working folder of the program.
     pub folder: &'a Path,
-    /// Its standard output,
+    /// Its standard output.
     pub output: File,
-    /// and its standard error.
+    /// Its standard error.
     pub errors: File,
     /// Network namespace of the program.
     pub network: BorrowedFd<'a>,
-    /// It waits for [`Program::begin`].
+    /// Whether it waits for [`Program::begin`].
     pub waits: bool,
-    /// The caller types to it: it has the caller's input and, if that is the terminal we are in front of, stands there.
+    /// Set if the caller types to the program: it gets the caller's input and, if that is our controlling terminal, the
+    /// foreground.
     pub in_front: Option<[String; 2]>,
 }
 
-/// Start `words`.
+/// Starts `words`.
 pub fn start(words: &[String], setting: Setting<'_>) -> io::Result<Program> {
     let Setting { folder, output, errors, network, waits, in_front } = setting;
     let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
@@ -91,7 +91,7 @@ pub fn start(words: &[String], setting: Setting<'_>) -> io::Result<Program> {
         command.env("TAILBACK_ADDR", own).env("TAILBACK_PEER", peer);
     }
     command.args(arguments).current_dir(folder).stdout(output).stderr(errors);
-    // SAFETY: `enter` makes async-signal-safe calls only and allocates nothing.
+    // SAFETY: `enter` makes only async-signal-safe calls and allocates nothing.
     unsafe {
         command.pre_exec(move || enter(network, parent, reports, takes_terminal));
     }
@@ -110,7 +110,7 @@ pub fn start(words: &[String], setting: Setting<'_>) -> io::Result<Program> {
 }
 
 impl Program {
-    /// Let a program that waits begin.
+    /// Lets a waiting program begin.
     pub fn begin(&mut self) -> io::Result<()> {
         match self.gate.take() {
             Some(mut gate) => gate.write_all(b"\n"),
@@ -118,12 +118,12 @@ impl Program {
         }
     }
 
-    /// A process whose network is the program's, by its number.
+    /// The PID of a process in the program's network namespace.
     pub fn process(&self) -> u32 {
         self.first
     }
 
-    /// How it has ended; `None` if it has not within this time.
+    /// How it has ended; `None` if it has not within `timeout`.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<Option<Ending>> {
         let until = Instant::now() + timeout;
         while self.ending.is_none() {
@@ -138,24 +138,24 @@ impl Program {
         Ok(self.ending)
     }
 
-    /// Look how long the processes of its group have had a processor; [`Program::busy`] says it.
+    /// Reads the processor time of the group's processes; [`Program::busy`] returns it.
     pub fn look_how_busy(&mut self) {
         if self.ending.is_none() {
             self.busy = Some(sys::group_busy(self.first));
         }
     }
 
-    /// For how long it had a processor: known once it has ended by itself, or after a look.
+    /// Its processor time, if known: after it has ended by itself, or after a read.
     pub fn busy(&self) -> Option<Duration> {
         self.busy
     }
 
-    /// Whether processes that it had started were there when it ended by itself; they end with it.
+    /// Whether processes that it had started still existed when it ended by itself; they end with it.
     pub fn has_left(&self) -> bool {
         self.has_left
     }
 
-    /// Ask it, and what it has started in its group, to end.
+    /// Asks it and the other processes in its group to end.
     pub fn ask_to_end(&self) {
         if self.ending.is_none() {
             sys::signal_group(self.first, libc::SIGTERM);
@@ -187,7 +187,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // With the first process, the kernel kills all others; the keeper waits until that is done.
+        // When the first process dies, the kernel kills all others; the keeper waits until that is done.
         if !matches!(self.wait(Duration::ZERO), Ok(Some(_))) {
             sys::kill(self.first);
         }
@@ -197,7 +197,7 @@ impl Drop for Program {
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds = [0; 2];
-    // SAFETY: the array is ours and has room for two; the descriptors are owned at once.
+    // SAFETY: the array is ours and has room for two; the descriptors get owners at once.
     unsafe {
         check(libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC))?;
         Ok((OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])))
@@ -208,14 +208,14 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// fork(2) without what the library hangs on it.
+/// fork(2) without the C library's handlers.
 fn fork() -> io::Result<libc::pid_t> {
-    // SAFETY: no new stack is asked for, so this is fork; the child makes async-signal-safe calls only.
+    // SAFETY: without a new stack this is fork; the child makes only async-signal-safe calls.
     let process = unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(libc::SIGCHLD), 0, 0, 0, 0) };
     check(process as libc::c_int)
 }
 
-/// What happens between fork and exec. Only the program returns from it.
+/// Runs between fork and exec. Only the program's process returns from it.
 fn enter(network: RawFd, parent: u32, reports: RawFd, takes_terminal: bool) -> io::Result<()> {
     // SAFETY: no pointers; each is a plain system call.
     unsafe {
@@ -236,14 +236,14 @@ fn enter(network: RawFd, parent: u32, reports: RawFd, takes_terminal: bool) -> i
         check(libc::setpgid(0, 0))?;
         check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
         if takes_terminal {
-            // A group in the background that takes the terminal is stopped, unless it ignores the signal.
+            // A background group that takes the terminal is stopped, unless it ignores this signal.
             libc::signal(libc::SIGTTOU, libc::SIG_IGN);
             let taken = check(libc::tcsetpgrp(0, libc::getpid()));
             libc::signal(libc::SIGTTOU, libc::SIG_DFL);
             taken?;
         }
     }
-    // The reader of the reports has died then, and the keeper with it.
+    // The reader of the reports has then died, and the keeper with it.
     if is_unheard(reports) {
         leave();
     }
@@ -260,7 +260,7 @@ fn is_unheard(reports: RawFd) -> bool {
     unsafe { libc::poll(&mut poll, 1, 0) > 0 && poll.revents & libc::POLLERR != 0 }
 }
 
-/// The keeper: says who is first, and stays until that one ends.
+/// The keeper: reports the first process's PID and waits until it ends.
 fn keep(first: libc::pid_t, reports: RawFd) -> ! {
     close_all_but(reports);
     report(reports, FIRST, first);
@@ -270,7 +270,7 @@ fn keep(first: libc::pid_t, reports: RawFd) -> ! {
     leave()
 }
 
-/// The first process: waits for the program, reaping whatever else ends before it.
+/// The first process: waits for the program and reaps everything that ends before it.
 fn reap(program: libc::pid_t, reports: RawFd) -> ! {
     close_all_but(reports);
     loop {
@@ -309,10 +309,10 @@ fn interrupted() -> bool {
     io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
 }
 
-/// The caller's pipes must not stay open here, or it would wait for their ends.
+/// Closes the caller's pipes here; otherwise the caller would wait for their end.
 fn close_all_but(kept: RawFd) {
     let kept = libc::c_long::from(kept);
-    // SAFETY: no pointers; nothing here uses a descriptor but `kept`.
+    // SAFETY: no pointers; nothing here uses a descriptor other than `kept`.
     unsafe {
         if kept > 0 {
             libc::syscall(libc::SYS_close_range, 0, kept - 1, 0);
@@ -324,14 +324,14 @@ fn close_all_but(kept: RawFd) {
 fn report(reports: RawFd, what: u8, number: i32) {
     let bytes = number.to_ne_bytes();
     let message = [what, bytes[0], bytes[1], bytes[2], bytes[3]];
-    // SAFETY: the message is ours and as long as we say.
+    // SAFETY: the message is ours and has the length given.
     unsafe {
         libc::write(reports, message.as_ptr().cast(), MESSAGE);
     }
 }
 
 fn leave() -> ! {
-    // SAFETY: no pointers; nothing of the caller's is to be run on the way out.
+    // SAFETY: no pointers; no exit handler of the caller may run.
     unsafe { libc::_exit(0) }
 }
 

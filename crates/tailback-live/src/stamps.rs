@@ -1,8 +1,8 @@
-//! When packets passed between hosts and emulator, by the kernel's clock: what a capture card would say.
+//! When packets passed between hosts and emulator, by the kernel's clock: what a capture card would record.
 //!
-//! A packet waits in its host's device until the emulator reads it. Its stamp shows how long, so the path can take
-//! it at the instant it was sent, as long as nothing later has happened there yet. The stamps lie in memory shared
-//! with a BPF program (`bpf/log/stamps.bpf.c`): to look whether a packet waits is no system call.
+//! A packet waits in its host's device until the emulator reads it. Its stamp shows for how long, so the path can
+//! accept it as of its send time, unless something later has already happened there. The stamps are in memory shared
+//! with a BPF program (`bpf/log/stamps.bpf.c`), so checking for waiting packets needs no system call.
 
 use crate::bpf::{Loaded, Memory};
 use crate::clock;
@@ -11,23 +11,23 @@ use crate::headers::is_v6;
 use crate::recipe::Recipe;
 
 const SOURCE: &str = include_str!("../../../bpf/log/stamps.bpf.c");
-/// Stamps kept of each device and direction: more than wait unread in any run that keeps time.
+/// Stamps kept per device and direction: more than wait unread in any punctual run.
 const ROOM: u64 = 1 << 14;
-/// The most hosts there is room for.
+/// The largest number of hosts.
 const MOST_HOSTS: usize = 64;
 const WORDS_OF_A_STAMP: usize = 4;
 const NUMBER: usize = 2;
 const WORDS_OF_A_COUNT: usize = 8;
-/// How long a stamp that is counted may be in the writing.
+/// How long the write of a counted stamp may take.
 const WRITING_NS: u64 = 20_000;
-/// A packet's stamp is found this near to where it should be: two processors may send at once.
+/// How far from its expected place a packet's stamp may be, because two processors may send at once.
 const NEAR: u64 = 8;
 
 /// The stamps of every host's device.
 pub struct Stamps {
     counts: Memory,
     stamps: Memory,
-    /// The next stamp of each device whose packet has not been read.
+    /// For each device, the first stamp whose packet has not been read.
     next: Vec<u64>,
     _loaded: Loaded,
 }
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Stamps {
     }
 }
 
-/// Enough of a packet to know its stamp by, as the BPF program computes it.
+/// A key that identifies a packet's stamp, computed as in the BPF program.
 fn key(frame: &[u8]) -> Option<u64> {
     frame.first()?;
     let word = |at: usize| -> Option<u32> {
@@ -49,13 +49,13 @@ fn key(frame: &[u8]) -> Option<u64> {
     Some(u64::from(key) | (frame.len() as u64) << 32)
 }
 
-/// The stamps' program, for this many hosts.
+/// The stamp program for this many hosts.
 pub fn recipe(hosts: usize) -> Recipe {
     Recipe::new("stamps", SOURCE, vec![("HOSTS", hosts.to_string()), ("ROOM", ROOM.to_string())])
 }
 
 impl Stamps {
-    /// Stamp the packets of the hosts with these namespace numbers; port `i` is the `i`th.
+    /// Stamps the packets of the hosts with these namespace numbers; port `i` belongs to host `i`.
     pub fn attach(hosts: &[u64]) -> Result<Self, LiveError> {
         if hosts.len() > MOST_HOSTS {
             return Err(LiveError::Failed(format!(
@@ -80,22 +80,22 @@ impl Stamps {
         (ring * ROOM as usize + (number & (ROOM - 1)) as usize) * WORDS_OF_A_STAMP
     }
 
-    /// A stamp's nanoseconds; `None` while it is in the writing.
+    /// A stamp in nanoseconds; `None` while it is being written.
     fn ns(&self, ring: usize, number: u64) -> Option<u64> {
         let place = Self::place(ring, number);
         let is_written = self.stamps.word(place + NUMBER) == number + 1;
         is_written.then(|| self.stamps.word(place))
     }
 
-    /// Of the ports that are `meant`, the one whose oldest unread packet was sent first, and when; `None` if none is known to
-    /// wait.
+    /// Among the ports selected by `meant`, the one whose oldest unread packet was sent first, and its send time;
+    /// `None` if no packet is known to wait.
     pub fn waiting(&self, meant: impl Fn(usize) -> bool) -> Option<(usize, u64)> {
         let waits = |port: &usize| meant(*port) && self.count(2 * port) > self.next[*port];
         let sent = |port: usize| self.await_ns(2 * port, self.next[port]).map(|ns| (port, ns));
         (0..self.next.len()).filter(waits).filter_map(sent).min_by_key(|(_, ns)| *ns)
     }
 
-    /// A stamp's nanoseconds, if need be after a moment; `None` if its writer is held up.
+    /// A stamp in nanoseconds, waiting briefly for its writer; `None` if the writer is delayed.
     fn await_ns(&self, ring: usize, number: u64) -> Option<u64> {
         let mut since = None;
         loop {
@@ -110,7 +110,7 @@ impl Stamps {
         }
     }
 
-    /// A packet was read at this port: when it was sent.
+    /// The send time of the packet that was read at this port.
     pub fn sent(&mut self, port: usize, frame: &[u8]) -> Option<u64> {
         let expected = self.next[port];
         let key = key(frame)?;
@@ -128,14 +128,14 @@ impl Stamps {
                 Some(self.stamps.word(Self::place(2 * port, number)))
             }
             None => {
-                // The program does not see everything a device may get; never wait for such a stamp.
+                // The program may miss packets that a device receives; never wait for such a stamp.
                 self.next[port] = known.min(expected + 1);
                 None
             }
         }
     }
 
-    /// The packet expected at this port will not come.
+    /// Gives up the packet expected at this port.
     pub fn give_up(&mut self, port: usize) {
         self.next[port] += 1;
     }
@@ -162,7 +162,7 @@ mod tests {
         let second = key(&frame);
         frame[24] = 1;
         assert_ne!(first, second);
-        // The words are joined by exclusive or: the same bit twice is none.
+        // The words are combined by XOR: flipping the same bit twice has no effect.
         assert_eq!(first, key(&frame));
         frame.push(0);
         assert_ne!(first, key(&frame));

@@ -1,4 +1,4 @@
-//! System calls, each wrapped once so that the rest of the crate is safe code.
+//! Safe wrappers of the system calls that the crate uses.
 #![allow(
     unsafe_code,
     reason = "libc's calls are raw; every wrapper below owns its pointers for the call's length"
@@ -33,7 +33,7 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// How long the calling thread has run, in nanoseconds.
+/// Processor time of the calling thread, in nanoseconds.
 pub fn thread_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -48,19 +48,19 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Are we root (effective user id)?
+/// Whether we are root (effective user ID).
 pub fn is_root() -> bool {
     // SAFETY: no arguments.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Move the calling thread into a new, nameless network namespace.
+/// Moves the calling thread into a new, nameless network namespace.
 pub fn unshare_network() -> io::Result<()> {
     // SAFETY: no pointers.
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// Move the calling thread into this network namespace.
+/// Moves the calling thread into this network namespace.
 pub fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no pointers.
     check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
@@ -68,21 +68,21 @@ pub fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Send `signal` to a process group.
 pub fn signal_group(group: u32, signal: c_int) {
-    // SAFETY: no pointers. A group that is gone is what we want.
+    // SAFETY: no pointers. A group that no longer exists is fine.
     unsafe {
         libc::kill(-(group as i32), signal);
     }
 }
 
-/// Is our standard input a terminal, and we in front of it?
+/// Whether standard input is a terminal with us in the foreground.
 pub fn has_terminal() -> bool {
     // SAFETY: no pointers.
     unsafe { libc::tcgetpgrp(0) == libc::getpgrp() }
 }
 
-/// Come to the front of our terminal again, after a program that stood there.
+/// Returns to the foreground of our terminal after a program that was there.
 pub fn take_terminal() {
-    // SAFETY: the disposition that is put back is the one the first call returned; nothing else is pointed to.
+    // SAFETY: the signal disposition restored is the one that the first call returned; there are no other pointers.
     unsafe {
         let before = libc::signal(libc::SIGTTOU, libc::SIG_IGN);
         libc::tcsetpgrp(0, libc::getpgrp());
@@ -92,15 +92,15 @@ pub fn take_terminal() {
 
 /// Kill a process.
 pub fn kill(process: u32) {
-    // SAFETY: no pointers. One that is gone is what we want.
+    // SAFETY: no pointers. A process that no longer exists is fine.
     unsafe {
         libc::kill(process as i32, libc::SIGKILL);
     }
 }
 
-/// Read a packet; `None` if there is none.
+/// Reads a packet; `None` if there is none.
 pub fn read_packet(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-    // SAFETY: the buffer is ours and as long as we say.
+    // SAFETY: the buffer is ours and has the length given.
     let got = check_size(unsafe { libc::read(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) });
     match got {
         Ok(length) => Ok(Some(length)),
@@ -109,16 +109,16 @@ pub fn read_packet(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<u
     }
 }
 
-/// What [`wait`] waits for at one descriptor.
+/// The events that [`wait`] waits for at one descriptor.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Interest {
-    /// Wake when it can be read.
+    /// Wake when it is readable.
     pub read: bool,
-    /// Wake when it can be written.
+    /// Wake when it is writable.
     pub write: bool,
 }
 
-/// Wait until a descriptor is ready or the time is over; true if one is ready.
+/// Waits until a descriptor is ready or the timeout is over; true if one is ready.
 pub fn wait(fds: &[(RawFd, Interest)], timeout: Option<Duration>) -> io::Result<bool> {
     let mut polls: Vec<libc::pollfd> = fds
         .iter()
@@ -155,23 +155,23 @@ pub fn readable(fd: RawFd) -> libc::pollfd {
     libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 
-/// Ask for the scheduler's real-time class for this thread, and for exact timers; false if it was refused. When it
-/// is not in that class it goes before other threads as far as ordinary ones can.
+/// Requests the real-time scheduling class and exact timers for this thread; false if the class was refused. Outside
+/// that class the thread gets the highest ordinary priority.
 pub fn become_punctual() -> bool {
     exact_timers();
     go_first();
     set_realtime(true)
 }
 
-/// Go before other threads as far as ordinary ones can.
+/// Gives the thread the highest ordinary priority.
 pub fn go_first() {
-    // SAFETY: no pointers. Zero is the calling thread. Without the right to it, it stays as it is.
+    // SAFETY: no pointers. Zero is the calling thread. Without the permission its priority stays as it is.
     unsafe {
         libc::setpriority(libc::PRIO_PROCESS, 0, -20);
     }
 }
 
-/// Put this thread into the scheduler's real-time class, or back; false if it was refused.
+/// Puts this thread into the real-time scheduling class, or back; false if that was refused.
 pub fn set_realtime(is_realtime: bool) -> bool {
     let (class, priority) = if is_realtime { (libc::SCHED_FIFO, 10) } else { (libc::SCHED_OTHER, 0) };
     // SAFETY: `parameters` outlives the call.
@@ -195,7 +195,7 @@ pub fn processors() -> io::Result<Processors> {
     }
 }
 
-/// Keep the calling thread, and what it spawns from now on, on these processors.
+/// Restricts the calling thread, and threads it spawns later, to these processors.
 pub fn stay_on(processors: &[usize]) -> io::Result<()> {
     // SAFETY: all zeros is an empty set; it outlives the call.
     unsafe {
@@ -215,7 +215,7 @@ pub fn exact_timers() {
     }
 }
 
-/// Allow this process as many open files as it may have at all; returns how many.
+/// Raises this process's limit of open files to the maximum allowed; returns it.
 pub fn raise_file_limit() -> u64 {
     // SAFETY: `limit` outlives the calls. If they fail, the limit stays what it was.
     unsafe {
@@ -228,10 +228,10 @@ pub fn raise_file_limit() -> u64 {
     }
 }
 
-/// Timer ticks a second the running kernel was built with: its coarse clock steps once a tick.
+/// Timer frequency of the running kernel (CONFIG_HZ): its coarse clock advances once per tick.
 pub fn ticks_a_second() -> u64 {
     let mut step = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the clock is one of the kernel's own, and the place is ours.
+    // SAFETY: the clock exists in every kernel, and the memory is ours.
     unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut step) };
     1_000_000_000 / (step.tv_nsec as u64).max(1)
 }

@@ -1,4 +1,4 @@
-//! The simulator's tables from what was seen live, so that everything after the rows is written once.
+//! Builds the simulator's tables from live observations, so that all later steps are shared.
 
 use tailback_core::cc::{Control, Phase};
 use tailback_core::packet::{FlowId, Packet};
@@ -21,12 +21,12 @@ use crate::sightings::Sightings;
 use crate::tcp_log::{Kind, Row};
 use crate::watch::TcpPoll;
 
-/// No ssthresh yet.
+/// ssthresh before the first reduction.
 const UNLIMITED: u64 = Control::UNLIMITED;
-/// The kernel's own word for it.
+/// The kernel's own value for it.
 const KERNEL_UNLIMITED: u32 = 0x7fff_ffff;
 
-/// Records what passes the path: the instruments' rows, and captures if they are wanted.
+/// Observes the path: rows for the instruments, and captures if requested.
 #[derive(Debug, Default)]
 pub struct Watcher {
     /// Packets and queues.
@@ -35,7 +35,7 @@ pub struct Watcher {
     pub sightings: Option<Sightings>,
 }
 
-/// What the scenario's instruments ask for of the path.
+/// The observations of the path that the scenario's instruments need.
 pub fn watcher(scenario: &Scenario) -> Result<Watcher, ScenarioError> {
     let node = |name: &String| scenario.nodes.iter().position(|node| node == name).unwrap_or(0) as u32;
     let hosts = scenario.flows.iter().map(|flow| [node(&flow.from), node(&flow.to)]).collect();
@@ -72,7 +72,7 @@ impl Observer for Watcher {
     }
 
     fn sent(&mut self, now: Time, flow: u32, index: u64, bytes: u32) -> u32 {
-        // Who knows the streams names them afterwards.
+        // Streams are filled in later by the code that knows them.
         self.recorder.sent(now, FlowId(flow), index, bytes, 0)
     }
 
@@ -103,17 +103,17 @@ impl Observer for Watcher {
     }
 }
 
-/// Seconds, or NaN for never.
+/// Seconds; NaN for [`Time::NEVER`].
 pub fn seconds(time: Time) -> f64 {
     if time == Time::NEVER { f64::NAN } else { time.as_secs_f64() }
 }
 
-/// Seconds, or NaN for none.
+/// Seconds; NaN for no value.
 pub fn micro(us: u32) -> f64 {
     if us == 0 { f64::NAN } else { f64::from(us) * 1e-6 }
 }
 
-/// The kernel's smallest RTT before the first sample is all ones.
+/// The kernel's smallest RTT in seconds; before the first sample all its bits are set.
 pub fn least_rtt(us: u32) -> f64 {
     if us == u32::MAX { f64::NAN } else { micro(us) }
 }
@@ -123,7 +123,7 @@ pub fn ssthresh(segments: u32, mss: u32) -> u64 {
     if segments >= KERNEL_UNLIMITED { UNLIMITED } else { u64::from(segments) * u64::from(mss) }
 }
 
-/// The polls.
+/// The polls table.
 pub fn polls(tcp_polls: &[TcpPoll]) -> Polls {
     let mut polls = Polls::default();
     for poll in tcp_polls {
@@ -145,14 +145,14 @@ pub fn polls(tcp_polls: &[TcpPoll]) -> Polls {
             segments_retransmitted: u64::from(info.total_retrans),
             dup_acks_in: poll.duplicate_acks,
             snd_wnd: u64::from(info.snd_wnd),
-            // TCP_INFO has no latest sample: `add_rtt` brings it.
+            // TCP_INFO has no latest sample: `add_rtt` adds it.
             ..PollRow::missing()
         });
     }
     polls
 }
 
-/// Put each poll's latest RTT sample in, from the log: TCP_INFO has only the smoothed one.
+/// Adds each poll's latest RTT sample from the log: TCP_INFO has only the smoothed RTT.
 pub fn add_rtt(polls: &mut Polls, rows: &[(u32, bool, Row)], clock: Clock) {
     let mut latest = std::collections::BTreeMap::new();
     let mut next = rows.iter().peekable();
@@ -172,8 +172,8 @@ pub fn add_rtt(polls: &mut Polls, rows: &[(u32, bool, Row)], clock: Clock) {
     }
 }
 
-/// Polls of a flow whose sockets are others', at the grid's instants: what the log had said last, of the end that sends
-/// more and the connection that spoke last, while it speaks.
+/// Polls, at the grid's instants, of a flow whose sockets are not ours. Each is the latest state in the log of the
+/// connection that was active last, at the end that sends more, while it is active.
 pub fn add_from_log(
     polls: &mut Polls,
     rows: &[(u32, bool, Row)],
@@ -207,7 +207,7 @@ pub fn add_from_log(
                 in_flight: row.in_flight(),
                 phase: phase(row.phase),
                 bytes_acked: row.bytes_acked,
-                // What was acknowledged had arrived; how much more, the log does not say.
+                // Acknowledged data has arrived; the log does not say how much more has.
                 bytes_received: row.bytes_acked,
                 bytes_arrived: row.bytes_acked,
                 segments_retransmitted: u64::from(row.total_retrans),
@@ -219,7 +219,7 @@ pub fn add_from_log(
     }
 }
 
-/// The segments table from the log, for the flows chosen.
+/// The segments table from the log, for the chosen flows.
 pub fn segments(rows: &[(u32, bool, Row)], chosen: &[bool], clock: Clock, hz: Option<f64>) -> Segments {
     let mut segments = Segments::default();
     for (flow, at_receiver, row) in rows {
@@ -257,7 +257,7 @@ pub fn segments(rows: &[(u32, bool, Row)], chosen: &[bool], clock: Clock, hz: Op
     segments
 }
 
-/// The segments table from polls: the fallback where BPF cannot be had.
+/// The segments table from polls: the fallback without BPF.
 pub fn segments_from_polls(tcp_polls: &[TcpPoll], chosen: &[bool]) -> Segments {
     let mut segments = Segments::default();
     for poll in tcp_polls.iter().filter(|poll| chosen[poll.flow as usize]) {
@@ -287,19 +287,19 @@ pub fn segments_from_polls(tcp_polls: &[TcpPoll], chosen: &[bool]) -> Segments {
     segments
 }
 
-/// Linux numbers the connection states its own way; tables use SIFTR's numbers, in which ESTABLISHED is 4.
+/// Converts Linux's numbers of connection states to SIFTR's, which tables use and in which ESTABLISHED is 4.
 fn fsm(state: u8) -> u8 {
     // ESTABLISHED, SYN_SENT, SYN_RECV, FIN_WAIT1, FIN_WAIT2, TIME_WAIT, CLOSE, CLOSE_WAIT, LAST_ACK, LISTEN, CLOSING
     const SIFTR: [u8; 12] = [0, 4, 2, 3, 6, 9, 10, 0, 5, 8, 1, 7];
     SIFTR.get(usize::from(state)).copied().unwrap_or(0)
 }
 
-/// The kernel's congestion state: it numbers them as tables do.
+/// The kernel's congestion state; its numbers equal those in tables.
 fn phase(state: u8) -> Phase {
     Phase::from_code(state).unwrap_or_default()
 }
 
-/// What the state log says of the congestion state at one end of a connection.
+/// The congestion state at one end of a connection, from the state log.
 #[derive(Clone, Copy, Debug)]
 struct State {
     at: Time,
@@ -314,7 +314,7 @@ struct State {
     in_flight: u64,
 }
 
-/// How often the senders at a flow's `from` had each kind of event.
+/// Number of events of each kind at the senders of a flow's `from` node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events {
     /// Recoveries entered.
@@ -325,13 +325,14 @@ pub struct Events {
     pub undos: u64,
 }
 
-/// Congestion events from states as they are set. `states` are in order of time; those of `crowds` are counted, not listed.
+/// Congestion events derived from states as they are set. `states` are in order of time; events of `crowds` are
+/// counted, not listed.
 ///
-/// Linux sets Loss at every timeout, so Loss after Loss is one more (`tcp_enter_loss`).
+/// Linux sets Loss at every timeout, so Loss after Loss is another timeout (`tcp_enter_loss`).
 fn events(states: impl Iterator<Item = State>, crowds: &[bool]) -> (Congestion, Vec<Events>) {
     let mut table = Congestion::default();
     let mut counts = vec![Events::default(); crowds.len()];
-    // Phase of each end of a connection, and ssthresh on entering it.
+    // For each end of a connection: its phase, and ssthresh when it entered that phase.
     let mut now_in = std::collections::BTreeMap::new();
     for state in states {
         let end = (state.flow, state.at_receiver, state.port);
@@ -381,10 +382,10 @@ fn events(states: impl Iterator<Item = State>, crowds: &[bool]) -> (Congestion, 
     (table, counts)
 }
 
-/// Congestion events from the state log: every change, when it happened.
+/// Congestion events from the state log: every change, at its time.
 ///
-/// Of the flows in `unseen` also the reductions the kernel does not know: the window falls to ssthresh with no change of
-/// state.
+/// For flows in `unseen` also reductions that the kernel does not know of: the window falls to ssthresh without a
+/// change of state.
 pub fn congestion(
     rows: &[(u32, bool, Row)],
     crowds: &[bool],
@@ -402,7 +403,7 @@ pub fn congestion(
             _ => return None,
         };
         let mss = u64::from(row.mss);
-        // The kernel reports an entry before it moves the window, and keeps what it was.
+        // The kernel reports an entry before it reduces the window; `prior_cwnd` also holds the previous value.
         let is_entry = now_in >= Phase::Cwr && matches!(row.kind, Kind::State(_));
         let before = if is_entry { row.cwnd.max(row.prior_cwnd) } else { row.cwnd };
         Some(State {
@@ -420,7 +421,7 @@ pub fn congestion(
     events(states, crowds)
 }
 
-/// A reduction the kernel does not know of.
+/// A reduction that the kernel does not know of.
 #[derive(Debug, Default)]
 struct Rest {
     cwnd: u32,
@@ -428,9 +429,9 @@ struct Rest {
 }
 
 impl Rest {
-    /// The state these windows would be a change to, if the kernel knew.
+    /// The state to which these windows would be a change, if the kernel knew.
     fn follow(&mut self, cwnd: u32, ssthresh: u32, phase: Phase) -> Option<Phase> {
-        // While the kernel knows of nothing, such a window falls for no other reason.
+        // In the kernel's Open state such a window falls for no other reason.
         let has_fallen = cwnd < self.cwnd;
         self.cwnd = cwnd;
         if phase >= Phase::Cwr {
@@ -446,8 +447,8 @@ impl Rest {
     }
 }
 
-/// Congestion events from polls: changes shorter than the interval are missed, and so are all but the first of timeouts
-/// in a row, and all but the latest connection's client.
+/// Congestion events from polls. They miss changes shorter than the interval, all but the first of consecutive
+/// timeouts, and connections other than the latest one's client.
 pub fn congestion_from_polls(tcp_polls: &[TcpPoll], crowds: &[bool]) -> (Congestion, Vec<Events>) {
     let mut last = vec![(0, Phase::Open); crowds.len()];
     let states = tcp_polls.iter().filter_map(|poll| {

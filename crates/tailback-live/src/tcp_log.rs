@@ -1,4 +1,4 @@
-//! The TCP state log: what the kernel's tracepoints say of the run's connections, by BPF.
+//! The TCP state log: the kernel's tracepoints for the run's connections, recorded by BPF.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,21 +8,21 @@ use crate::error::LiveError;
 use crate::recipe::Recipe;
 
 const SOURCE: &str = include_str!("../../../bpf/log/tcp.bpf.c");
-/// Between looks at the ring: it holds 16 MB, some 0.1 s of rows at the highest rate.
+/// Interval between reads of the ring, which holds 16 MB, some 0.1 s of rows at the highest rate.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// What made a row.
+/// The event that produced a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A segment arrived; the state is that before it was looked at.
+    /// A segment arrived; the state is that before it was processed.
     Received,
-    /// A segment left; the state is that after.
+    /// A segment was sent; the state is that after sending.
     Sent,
     /// The congestion state is about to change to this.
     State(u8),
 }
 
-/// A row, as bpf/log/tcp.bpf.c lays it out. Counts are segments unless they say otherwise.
+/// A row in the layout of bpf/log/tcp.bpf.c. Counts are in segments unless stated otherwise.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the kernel's own names")]
 pub struct Row {
@@ -55,13 +55,13 @@ pub struct Row {
     pub seq: u32,
     pub ack: u32,
     pub flags: u32,
-    /// Payload of each segment that a large one is to be cut into; 0 if it is one.
+    /// Payload of each segment that a large segment will be cut into; 0 if it is not cut.
     pub cut: u32,
     pub state: u8,
     pub phase: u8,
     pub snd_scale: u8,
     pub rcv_scale: u8,
-    /// The client's port, at both ends: it names the connection.
+    /// The client's port, at both ends: it identifies the connection.
     pub port: u16,
 }
 
@@ -72,7 +72,7 @@ impl Row {
         u64::from(segments) * u64::from(self.mss)
     }
 
-    /// A row for each segment as it goes on the wire, where the kernel has left the cutting to the device.
+    /// One row per segment on the wire, where the kernel leaves segmentation to the device.
     fn segments(self) -> impl Iterator<Item = Row> {
         const FIN_AND_PSH: u32 = 0x09;
         const CWR: u32 = 0x80;
@@ -146,23 +146,23 @@ impl Row {
     }
 }
 
-/// Timer ticks a second of the running kernel, from rows some time apart; `None` if they are too close.
+/// Timer frequency of the running kernel (CONFIG_HZ), from rows some time apart; `None` if they are too close.
 pub fn ticks_a_second(rows: &[Row]) -> Option<f64> {
     let (first, last) = (rows.first()?, rows.last()?);
     let seconds = last.ns.checked_sub(first.ns)? as f64 * 1e-9;
     let ticks = f64::from(last.jiffies.wrapping_sub(first.jiffies));
-    // The rates a kernel can be built with.
+    // The timer frequencies that a kernel can be built with.
     let near = |hz: &&f64| (ticks - **hz * seconds).abs() < 0.05 * **hz * seconds + 2.0;
     if seconds < 0.2 { None } else { [100.0, 250.0, 300.0, 1000.0].iter().find(near).copied() }
 }
 
-/// The log, attached.
+/// The attached log.
 pub struct TcpLog {
     loaded: Loaded,
     ring: RingReader,
 }
 
-/// The log's program for this many hosts, as kernels of 6.2 and later take it, and as those before.
+/// The log program for this many hosts: for kernels 6.2 and later, and for older ones.
 pub fn recipes(hosts: usize) -> [Recipe; 2] {
     let hosts = ("HOSTS", hosts.to_string());
     [vec![hosts.clone()], vec![hosts, ("BEFORE_CASTS", "1".into())]]
@@ -170,7 +170,7 @@ pub fn recipes(hosts: usize) -> [Recipe; 2] {
 }
 
 impl TcpLog {
-    /// Log the connections of the hosts with these namespace numbers, and what they send if it is wanted.
+    /// Logs the connections of the hosts with these namespace numbers, and also what they send if `with_sent` is set.
     pub fn attach(hosts: &[u64], with_sent: bool) -> Result<Self, LiveError> {
         let [now, before] = recipes(hosts.len());
         let left_out = (!with_sent).then_some(c"on_sent");
@@ -185,7 +185,7 @@ impl TcpLog {
         Ok(TcpLog { loaded, ring })
     }
 
-    /// Read rows until `stop`; returns them with the number of those lost.
+    /// Reads rows until `stop`; returns them with the number of lost rows.
     pub fn follow(mut self, stop: &AtomicBool) -> (Vec<Row>, u64) {
         crate::sys::go_first();
         let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! Congestion controls in the kernel: its own by name, and ours in BPF, registered for the run only.
+//! Congestion controls in the kernel: its own, by name, and our BPF twins, registered only for the run.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -13,24 +13,24 @@ use crate::internals::{self, Reader};
 use crate::recipe::{self, Recipe};
 use crate::sys;
 
-/// The longest name a congestion control may have in the kernel.
+/// The longest name of a congestion control that the kernel allows.
 const LONGEST_NAME: usize = 15;
 
 /// A congestion control written for BPF.
 struct Twin {
     name: &'static str,
     source: &'static str,
-    /// Parameters it takes: the row's name, the macro, and how much of the row's unit one of the macro's is.
+    /// Its parameters: the name in the card, the macro, and the macro's unit in units of the parameter.
     params: &'static [(&'static str, &'static str, f64)],
-    /// It brings the window down on its own, because a BPF program cannot enter the kernel's CWR state.
+    /// Whether it reduces the window itself, because a BPF program cannot enter the kernel's CWR state.
     reduces_unseen: bool,
-    /// The kernel's own of this name echoes each change of the CE mark.
+    /// Whether the kernel's algorithm of this name echoes each change of the CE mark.
     echoes_marks: bool,
-    /// It sets the whole window, in a hook that has had its four arguments since Linux 6.10.
+    /// Whether it sets the window in the `cong_control` hook, which has taken four arguments since Linux 6.10.
     owns_window: bool,
 }
 
-/// The first kernel whose hook for the whole window has four arguments.
+/// The first kernel whose `cong_control` hook takes four arguments.
 const OWNS_WINDOW_SINCE: (u32, u32) = (6, 10);
 
 const PLAIN: Twin = Twin {
@@ -96,39 +96,39 @@ pub fn source(name: &str) -> Option<&'static str> {
     TWINS.iter().find(|twin| twin.name == name).map(|twin| twin.source)
 }
 
-/// Does this twin bring the window down on its own, because a BPF program cannot enter the kernel's CWR state?
+/// Whether this twin reduces the window itself, because a BPF program cannot enter the kernel's CWR state.
 pub fn reduces_unseen(name: &str) -> bool {
     TWINS.iter().any(|twin| twin.name == name && twin.reduces_unseen)
 }
 
-/// Does the kernel's own congestion control of this name echo each change of the CE mark?
+/// Whether the kernel's own congestion control of this name echoes each change of the CE mark.
 pub fn echoes_marks(name: &str) -> bool {
     TWINS.iter().any(|twin| twin.name == name && twin.echoes_marks)
 }
 
-/// Does the kernel's stack negotiate accurate ECN (RFC 9768) for this congestion control?
+/// Whether the kernel negotiates accurate ECN (RFC 9768) for this congestion control.
 pub fn negotiates_accecn(name: &str) -> bool {
     name == "prague"
 }
 
-/// What the kernel has now, by scenarios' names.
+/// Congestion controls that the kernel currently has, by their names in scenarios.
 pub fn in_kernel() -> Vec<String> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     let version = fs::read_to_string("/sys/module/tcp_bbr/version").unwrap_or_default();
     text.split_whitespace().map(|name| scenarios_name(name, &version).to_owned()).collect()
 }
 
-/// Google's BBRv3 registers under the name of version 1, which states no version.
+/// The name in scenarios: Google's BBRv3 registers under the name of version 1, which states no version.
 fn scenarios_name<'a>(name: &'a str, version: &str) -> &'a str {
     if name == "bbr" && version.trim() == "3" { "bbr3" } else { name }
 }
 
-/// The kernel's name of its own congestion control that scenarios call `cc`.
+/// The kernel's name of its congestion control that scenarios call `cc`.
 pub fn name_in_kernel(cc: &str) -> &str {
     if cc == "bbr3" { "bbr" } else { cc }
 }
 
-/// Which kernel has a congestion control that those of kernel.org lack, as a sentence; nothing for the others.
+/// A sentence about which kernel has a congestion control that kernel.org's kernels lack; empty for others.
 fn kernel_with(cc: &str) -> &'static str {
     match cc {
         "bbr3" => {
@@ -140,21 +140,21 @@ fn kernel_with(cc: &str) -> &'static str {
     }
 }
 
-/// How a scenario's congestion control is had live.
+/// The implementation of a scenario's congestion control in a live run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     /// The kernel's own.
     Kernel,
-    /// Ours, with these macros.
+    /// Our twin, compiled with these macros.
     Twin(Vec<(&'static str, String)>),
-    /// The user's own, in BPF.
+    /// The user's own in BPF.
     Candidate(Box<tailback_bpf::Source>),
-    /// The user's own, in a module that is loaded and registered it under this name.
+    /// The user's own in a loaded module, which registered it under this name.
     Module(String),
 }
 
 impl Source {
-    /// Who wrote what runs: the kernel has it itself, or tailback's "twin" of it, or the user's "own" does.
+    /// Who wrote it: "kernel", tailback's "twin", or the user's "own".
     pub fn name(&self) -> &'static str {
         match self {
             Source::Kernel => "kernel",
@@ -164,8 +164,8 @@ impl Source {
     }
 }
 
-/// Where `cc` comes from on this kernel, or why it cannot be had. A twin of what the kernel has is
-/// treated as its parameters, or because it is `preferred`.
+/// The implementation of `cc` on this kernel, or why there is none. Where the kernel has the algorithm itself, its twin
+/// is used if parameters require it or if it is `preferred`.
 pub fn choose(
     cc: &str,
     params: &Params,
@@ -174,7 +174,7 @@ pub fn choose(
     kernel: &Kernel,
 ) -> Result<Source, LiveError> {
     let known = &kernel.controls;
-    // Being Linux' variant is what live means.
+    // A live run always uses Linux's variant, so asking for it needs nothing.
     let asked: Vec<(&String, &Value)> = params
         .iter()
         .filter(|(name, value)| *name != "variant" || **value != Value::Name("linux".into()))
@@ -249,26 +249,26 @@ pub fn choose(
     Ok(Source::Twin(macros))
 }
 
-/// A registered twin. Dropping it takes it out of the kernel.
+/// A registered twin. Dropping it removes it from the kernel.
 pub struct Registered {
     /// Its name in the kernel.
     pub name: String,
-    /// Reads its own quantities, if they were wanted. The code that records them takes it.
+    /// Reads the twin's internal quantities, if requested; taken by the code that records them.
     pub shows: Option<Reader>,
-    // Before the object: a congestion control goes before its programs.
+    // Declared before the object: a congestion control must be removed before its programs.
     _link: Option<OwnedFd>,
     _loaded: Loaded,
 }
 
-/// A name in the kernel for this run's twin of `cc`: the run's mark in front, cut to what fits.
+/// The kernel name of this run's twin of `cc`: the run's mark and `cc`, cut to the allowed length.
 pub fn kernel_name(mark: &str, number: usize, cc: &str) -> String {
     let mut name = format!("{mark}{number}{cc}");
     name.truncate(LONGEST_NAME);
     name
 }
 
-/// The program of the twin of `cc` that the kernel, of this many ticks a second, is to know by `name`; with its own
-/// quantities if that is wanted and it has some.
+/// The program for the twin of `cc` under the kernel name `name`, for a kernel with timer frequency `hz`. With `shows`
+/// it also exports the twin's internal quantities, if it has any.
 pub fn recipe(cc: &str, macros: &[(&'static str, String)], name: &str, hz: u64, shows: bool) -> Recipe {
     let source = source(cc).expect("chosen from the list");
     let mut defines = vec![("NAME", format!("\"{name}\"")), ("KERNEL_HZ", hz.to_string())];
@@ -293,13 +293,13 @@ fn held_by_kernel(cc: &str, object: &[u8]) -> Result<(Loaded, Option<OwnedFd>), 
 
 fn held(cc: &str, object: &[u8], ends_with_us: bool) -> Result<(Loaded, Option<OwnedFd>), LiveError> {
     held_by_process(cc, object).or_else(|error| match ends_with_us {
-        // Before Linux 6.4 only the kernel could hold on to it.
+        // Before Linux 6.4 only the kernel could keep it registered.
         true => held_by_kernel(cc, object).map_err(|_| error),
         false => Err(error),
     })
 }
 
-/// A candidate's parameters are macros, whole numbers.
+/// Checks a candidate. Its parameters are macros with integer values.
 pub fn candidate(cc: &str, text: &str, params: &Params, field: &str) -> Result<Source, LiveError> {
     let mut defines = Vec::new();
     for (name, value) in params {
@@ -322,17 +322,17 @@ pub fn candidate(cc: &str, text: &str, params: &Params, field: &str) -> Result<S
     Ok(Source::Candidate(Box::new(tailback_bpf::Source { name, text: text.into(), defines })))
 }
 
-/// The name of the object of a plan's control of this number, if it is a candidate.
+/// Name of the object of the plan's control `number`, if it is a candidate.
 pub fn candidate_key(number: usize) -> String {
     format!("own{number}.o")
 }
 
-/// Compile a candidate that the kernel is to know by this name.
+/// Compiles a candidate that the kernel will know by `name`.
 pub fn compile_candidate(source: &tailback_bpf::Source, name: &str) -> Result<Vec<u8>, LiveError> {
     source.object(name, tailback_bpf::Kind::Control).map_err(LiveError::Failed)
 }
 
-/// Compile, load and register the candidate that is the plan's control of this number; `ends_with_us` as for [`register`].
+/// Compiles, loads and registers the candidate that is the plan's control `number`; `ends_with_us` as for [`register`].
 pub fn register_candidate(
     source: &tailback_bpf::Source,
     number: usize,
@@ -345,8 +345,8 @@ pub fn register_candidate(
     Ok(Registered { name: name.into(), shows: None, _link: link, _loaded: loaded })
 }
 
-/// Compile, load and register a twin, and read its own quantities if that is wanted and it has some. `ends_with_us`: the
-/// machine ends with this process, so nothing needs to be taken back.
+/// Compiles, loads and registers a twin, and reads its internal quantities if requested and available. With
+/// `ends_with_us` the machine ends with this process, so that nothing needs to be removed.
 pub fn register(
     cc: &str,
     macros: &[(&'static str, String)],

@@ -1,8 +1,8 @@
 //! Real-time priority for a thread that hardly ever sleeps.
 //!
-//! The kernel takes the processor from real-time threads for a twentieth of every second
-//! (`kernel.sched_rt_runtime_us`), in one piece, even if no other thread wants it: 50 ms in which no packet moves.
-//! A thread that sleeps for that share itself, a moment at a time, is not stopped.
+//! The kernel stops real-time threads for a twentieth of every second (`kernel.sched_rt_runtime_us`), in one piece,
+//! even if no other thread is runnable: for 50 ms no packet moves. A thread that sleeps for that share itself, in short
+//! naps, is not stopped.
 
 use std::fs;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use std::time::Duration;
 use crate::clock;
 use crate::sys;
 
-/// Between two looks at how long the thread has run.
+/// Interval between checks of how long the thread has run.
 const LOOK_NS: u64 = 400_000;
-/// What is worth a nap.
+/// The shortest nap worth taking.
 const MOMENT_NS: i64 = 40_000;
-/// What to ask for to sleep so long; a core takes some 30 µs to wake up.
+/// Requested length of such a nap; a core takes some 30 µs to wake up.
 const NAP: Duration = Duration::from_micros(30);
-/// Sleep in hand is worth no more than this: the kernel looks at a second, and forgets.
+/// Most sleep that can be credited: the kernel accounts by the second, and then forgets.
 const MOST_IN_HAND_NS: i64 = 5_000_000;
 
-/// What the calling thread owes the others.
+/// Sleep that the calling thread owes to other threads.
 #[derive(Debug)]
 pub struct Urgency {
     is_realtime: bool,
@@ -27,7 +27,7 @@ pub struct Urgency {
     began: Reading,
 }
 
-/// The time, and how much of it the thread has run.
+/// The time, and the thread's processor time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reading {
     wall_ns: u64,
@@ -40,17 +40,17 @@ impl Reading {
     }
 }
 
-/// Sleep owed, by what the kernel counts.
+/// Sleep owed, as the kernel accounts for it.
 #[derive(Debug, Default)]
 struct Debt {
-    /// For a nanosecond running, in millionths; zero if nothing is ever owed.
+    /// Sleep owed per nanosecond of running, in millionths; zero without a limit.
     ppm: u64,
     owed_ns: i64,
     seen: Reading,
 }
 
 impl Debt {
-    /// Is a nap owed?
+    /// Updates the account; returns whether a nap is owed.
     fn update(&mut self, now: Reading) -> bool {
         let run = now.run_ns - self.seen.run_ns;
         let off = (now.wall_ns - self.seen.wall_ns).saturating_sub(run);
@@ -62,7 +62,7 @@ impl Debt {
 }
 
 impl Urgency {
-    /// Real-time priority from now on; without the right to it, the best there is.
+    /// Requests real-time priority; without the permission, the highest ordinary priority.
     pub fn begin() -> Self {
         let is_realtime = sys::become_punctual();
         let began = Reading::now();
@@ -70,12 +70,12 @@ impl Urgency {
         Urgency { is_realtime, debt: Debt { ppm, owed_ns: 0, seen: began }, began }
     }
 
-    /// Was real-time priority granted?
+    /// Whether real-time priority was granted.
     pub fn is_realtime(&self) -> bool {
         self.is_realtime
     }
 
-    /// To be called often: sleeps for a moment when that is owed.
+    /// Call often: naps briefly when that is owed.
     pub fn keep(&mut self, now_ns: u64) {
         if self.debt.ppm > 0 && now_ns >= self.debt.seen.wall_ns + LOOK_NS && self.debt.update(Reading::now())
         {
@@ -83,19 +83,20 @@ impl Urgency {
         }
     }
 
-    /// Nanoseconds not run since the beginning.
+    /// Nanoseconds since the beginning in which the thread did not run.
     pub fn asleep_ns(&self) -> u64 {
         let now = Reading::now();
         (now.wall_ns - self.began.wall_ns).saturating_sub(now.run_ns - self.began.run_ns)
     }
 }
 
-/// What the kernel's limit on real-time threads leaves to others, twice: half of a nap goes into falling asleep and waking. Zero without a limit.
+/// Twice the share that the kernel's real-time limit leaves to others, because half of a nap is spent falling asleep
+/// and waking. Zero without a limit.
 fn owed_ppm() -> u64 {
     let read = |name: &str| -> Option<u64> {
         fs::read_to_string(format!("/proc/sys/kernel/sched_rt_{name}_us")).ok()?.trim().parse().ok()
     };
-    // No limit is written as −1, which is no unsigned number.
+    // No limit is written as −1, which does not parse as unsigned.
     match (read("runtime"), read("period")) {
         (Some(runtime), Some(period)) if runtime < period => {
             (period - runtime) * 2_000_000 / runtime.max(period / 2)
@@ -128,7 +129,7 @@ mod tests {
     fn who_sleeps_anyway_owes_nothing_for_a_while() {
         let mut debt = Debt { ppm: 63_000, ..Debt::default() };
         assert!(!debt.update(Reading { wall_ns: 1_000_000_000, run_ns: 0 }));
-        // 5 ms in hand last for a twelfth of a second awake.
+        // A credit of 5 ms lasts for a twelfth of a second awake.
         assert!(!debt.update(Reading { wall_ns: 1_075_000_000, run_ns: 75_000_000 }));
         assert!(debt.update(Reading { wall_ns: 1_085_000_000, run_ns: 85_000_000 }));
     }

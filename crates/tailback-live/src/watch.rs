@@ -1,4 +1,4 @@
-//! Polls the kernel's view of each connection (TCP_INFO) at the scenario's interval.
+//! Polls the kernel's state of each connection (TCP_INFO) at the scenario's interval.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +16,7 @@ pub struct TcpPoll {
     pub at: Time,
     /// Number of the flow.
     pub flow: u32,
-    /// What the kernel says of the latest connection's client.
+    /// TCP_INFO of the latest connection's client.
     pub info: TcpInfo,
     /// Payload delivered in order at the receiver.
     pub received: u64,
@@ -32,7 +32,7 @@ impl TcpPoll {
     }
 }
 
-/// Poll these flows every `interval`, on the grid from time zero, until `end` or `stop`.
+/// Polls these flows every `interval`, on the grid from time zero, until `end` or `stop`.
 pub fn follow(
     flows: &[u32],
     states: &[FlowState],
@@ -53,13 +53,13 @@ pub fn follow(
             continue;
         }
         tcp_polls.extend(flows.iter().filter_map(|&flow| poll(flow, &states[flow as usize], shared, clock)));
-        // A late poll is not made up for: it would show the same state again.
+        // Skip polls that were missed: they would show the same state again.
         next = (clock.now() + Duration::from_ps(1)).ceil_to(interval);
     }
     tcp_polls
 }
 
-/// One poll, if there is a connection.
+/// Takes one poll, if there is a connection.
 pub fn poll(flow: u32, state: &FlowState, shared: &Shared, clock: Clock) -> Option<TcpPoll> {
     let (info, received) = state.tcp_info()?;
     Some(TcpPoll {

@@ -1,4 +1,5 @@
-//! A foreign stack that does what none may ends its flow of a live run by name. Without root this says so and passes.
+//! A foreign stack that breaks the interface's rules ends its flow of a live run, and the error names it. Without root
+//! this says so and passes.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use tailback_live::demands::Manner;
 use tailback_live::run::Outcome;
 use tailback_live::{LiveError, doctor, run};
 
-/// The client sends one datagram of this many bytes; the end that gets one panics.
+/// The client sends one datagram of this many bytes; the end that receives one panics.
 #[derive(Debug)]
 struct Faulty(usize);
 

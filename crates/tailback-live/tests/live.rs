@@ -1,4 +1,4 @@
-//! Runs on this machine's kernel. Without root (or TUN, or BPF) they say so and pass.
+//! Runs on this machine's kernel. Without root (or TUN, or BPF) the tests say so and pass.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -78,7 +78,7 @@ fn live(scenario: &Scenario) -> run::Outcome {
     live_with(scenario, false)
 }
 
-/// `twins`: ours of what the kernel has itself, too.
+/// `twins`: use ours even of algorithms that the kernel has itself.
 fn live_with(scenario: &Scenario, twins: bool) -> run::Outcome {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let manner = Manner { twins, ..Manner::default() };
@@ -109,7 +109,7 @@ fn a_call_and_a_transfer_fill_the_tables() {
     let outcome = live(&scenario(3_000, json!({}), vec![bulk("cubic"), call()]));
     let flows = table(&outcome, "flows");
     let goodput = numbers(flows["bytes_received"])[0] * 8.0 / 3.0;
-    // 10 Mbit/s less headers, the call and the start; the path may lose some.
+    // 10 Mbit/s minus headers, the handshake and slow start; the path may lose some packets.
     assert!((6e6..9.7e6).contains(&goodput), "{goodput}");
     assert_eq!(numbers(flows["packets_sent"])[1], 150.0);
     let rtt = numbers(flows["rtt_min_s"])[0];
@@ -132,9 +132,8 @@ fn a_call_and_a_transfer_fill_the_tables() {
     assert!(delays.len() > 1000);
 }
 
-/// A SYN that left before time zero would enter the path only then, and the kernel's first RTT would be as much too
-/// long. An algorithm that learns its base from the handshake, such as Hybla, would behave differently for the whole
-/// run.
+/// A SYN sent before time zero would enter the path only then, and the kernel's first RTT would be too long by that
+/// time. An algorithm that learns its base RTT from the handshake, such as Hybla, would then differ for the entire run.
 #[test]
 fn the_first_round_trip_is_the_paths() {
     if !can_run() || !has_bpf() {
@@ -146,7 +145,7 @@ fn the_first_round_trip_is_the_paths() {
     let segments = table(&outcome, "segments");
     let (srtt, at_receiver) = (numbers(segments["srtt_s"]), numbers(segments["at_receiver"]));
     let first = (0..srtt.len()).find(|&row| at_receiver[row] == 0.0 && srtt[row] > 0.0).expect("a sample");
-    // 10 ms each way, an empty queue, and what a busy machine takes.
+    // 10 ms each way, an empty queue, and the delays of a busy machine.
     assert!((0.020..0.032).contains(&srtt[first]), "{}", srtt[first]);
 }
 
@@ -158,7 +157,7 @@ fn captured(outcome: &run::Outcome, scenario: &Scenario) -> (Vec<Captured>, Vec<
     let conversation = column("conversation");
     let log = (0..at.len())
         .map(|row| Captured {
-            // Stamps are nanoseconds, which seconds in double precision hold exactly enough to come back.
+            // Stamps are whole nanoseconds, which survive the conversion to seconds in double precision and back.
             at: Time::from_ns((at[row] * 1e9).round() as u64),
             flow: flow[row] as u32,
             is_reverse: reverse[row] != 0.0,
@@ -219,7 +218,7 @@ fn stations_contend_for_a_medium_as_in_the_simulator() {
     }
 }
 
-/// Run it and replay what arrived: every packet meets the same fate.
+/// Runs the scenario and replays its arrivals: every packet must have the same outcome.
 fn replays(scenario: &Scenario) -> (run::Outcome, Vec<Captured>, Vec<Outcome>) {
     let outcome = live(scenario);
     let (log, fates) = captured(&outcome, scenario);
@@ -228,7 +227,7 @@ fn replays(scenario: &Scenario) -> (run::Outcome, Vec<Captured>, Vec<Outcome>) {
     for (number, (again, (due, fate, marked))) in replayed.iter().zip(&fates).enumerate() {
         let same = match again {
             Outcome::Delivered { due: then, is_marked } => {
-                // What was due in the last moments may not have been handed over any more.
+                // Packets due in the last moments may not have been handed over.
                 *fate == 2.0 || then.as_secs_f64() == *due && f64::from(u8::from(*is_marked)) == *marked
             }
             Outcome::Dropped { .. } | Outcome::Damaged => *fate == 1.0,
@@ -259,7 +258,7 @@ fn connections_of_a_webs_own_hosts_take_their_own_paths() {
             *least = (*least).min(due.since(packet.at));
         }
     }
-    // 10 ms of the link, and no more than a packet's time or two.
+    // 10 ms of the link, plus at most a packet's time or two.
     for (pair, (least, delay)) in least.iter().zip(&delays).enumerate() {
         let expected = *delay + Duration::from_ms(10);
         let is_right = *least >= expected && *least < expected + Duration::from_us(300);
@@ -286,7 +285,7 @@ fn every_twin_loads_and_leaves_the_kernel() {
     }
 }
 
-/// All at once, each in a flow of its own.
+/// All twins at once, each in a flow of its own.
 #[test]
 fn every_twin_carries_data_and_moves_its_window() {
     if !can_run() || !has_bpf() {
@@ -307,7 +306,8 @@ fn every_twin_carries_data_and_moves_its_window() {
     let logged = numbers(table(&outcome, "segments")["flow"]);
     for (number, cc) in ours.iter().enumerate() {
         let flow = number as f64;
-        // That it works, not how fast: a busy machine holds a real-time run back, and the others leave it little.
+        // This checks that it works, not how fast: a busy machine throttles a real-time run, and little is left for the
+        // others.
         assert!(received[number] > 50_000.0, "{cc}: {}", received[number]);
         let windows: Vec<f64> =
             cwnd.iter().zip(&of).filter(|(_, of)| **of == flow).map(|(window, _)| *window).collect();
@@ -317,7 +317,7 @@ fn every_twin_carries_data_and_moves_its_window() {
     assert_eq!(twins::in_kernel(), before, "all are gone");
 }
 
-/// What a flow's algorithm showed, by name: its values in order of time.
+/// The quantities that a flow's algorithm exported, by name: values in order of time.
 fn shown(outcome: &run::Outcome, flow: u32) -> BTreeMap<&'static str, Vec<f64>> {
     let internals = table(outcome, "internals");
     let (of, name, value) =
@@ -346,12 +346,12 @@ fn internals_are_read_from_twins_and_from_the_kernels_own() {
     assert!(!outcome.notes.iter().any(|note| note.contains("internals")), "{:?}", outcome.notes);
     let last = |flow: u32, name: &str| shown(&outcome, flow)[name].last().copied().expect("a row");
     let within = |value: f64, low: f64, high: f64| assert!((low..high).contains(&value), "{value}");
-    // The path is 20 ms long, and its queue another 20 ms at most; a flow that came late never saw it empty.
+    // The path takes 20 ms and its queue at most another 20 ms; a flow that started late never saw the queue empty.
     within(last(0, "base_rtt_s"), 0.0195, 0.045);
     within(last(1, "rtt_min_s"), 0.0195, 0.045);
-    // A quarter of 10 Mbit/s, or what luck has made of it.
+    // A quarter of 10 Mbit/s, within a wide margin.
     within(last(1, "bwe_bps"), 1e5, 1e7);
-    // Once it has lost, the kernel's own CUBIC remembers where: among at most 35 segments in all.
+    // After a loss, the kernel's own CUBIC remembers its window: at most 35 segments fit in all.
     let w_max = &shown(&outcome, 2)["w_max"];
     assert!(w_max.iter().any(|window| (2.0..60.0).contains(window)), "{w_max:?}");
     within(last(3, "beta"), 0.5, 0.81);
@@ -360,7 +360,8 @@ fn internals_are_read_from_twins_and_from_the_kernels_own() {
     assert_eq!(columns, ["alpha", "beta", "last_congestion_s", "rtt_max_s", "rtt_min_s"]);
 }
 
-/// Where the kernel has one of its own, ours is its twin in earnest: on the same path their windows are alike.
+/// Where the kernel has the algorithm itself, it is the reference: on the same path, our twin's windows must be
+/// similar.
 #[test]
 fn a_twin_of_what_the_kernel_has_can_be_preferred() {
     if !can_run() || !has_bpf() || !twins::in_kernel().iter().any(|name| name == "cubic") {
@@ -374,12 +375,12 @@ fn a_twin_of_what_the_kernel_has_can_be_preferred() {
         assert!(shown(&outcome, 0).contains_key("w_max"), "the algorithm that ran shows what CUBIC has");
         let polls = table(&outcome, "polls");
         let (times, cwnd) = (numbers(polls["t_s"]), numbers(polls["cwnd"]));
-        // Slow start's end differs from run to run; after two seconds both go up and down below the same losses.
+        // The end of slow start differs between runs; after two seconds both oscillate below the same loss point.
         let late: Vec<f64> =
             times.iter().zip(&cwnd).filter(|(t, _)| **t > 2.0).map(|(_, w)| w / 1448.0).collect();
         means.push(late.iter().sum::<f64>() / late.len() as f64);
     }
-    // 10 Mbit/s, 20 ms and 25 kB of queue hold some 33 segments: above seven tenths of it, and below it.
+    // 10 Mbit/s, 20 ms and a 25 kB queue hold some 33 segments: the mean is below that, and above half of it.
     assert!(means.iter().all(|mean| (17.0..34.0).contains(mean)), "{means:?}");
     assert!((means[0] - means[1]).abs() <= 0.15 * means[0], "{means:?}");
 }
@@ -436,7 +437,7 @@ fn the_log_has_every_segment_sent_and_received_at_both_ends() {
     };
     let payload = |rows: &[usize]| rows.iter().map(|&row| length[row]).sum::<f64>();
     let (sent, received) = (rows(1.0, 0.0), rows(0.0, 1.0));
-    // What the sender sent, as its device saw it: counted by the path as well.
+    // What the sender's device captured must equal what the path counted.
     let packets = numbers(table(&outcome, "flows")["packets_sent"])[0];
     assert!((packets - sent.len() as f64).abs() < 10.0, "{packets} packets, {} rows", sent.len());
     assert!(
@@ -444,7 +445,7 @@ fn the_log_has_every_segment_sent_and_received_at_both_ends() {
         "segments as on the wire, not as the kernel bundles them"
     );
     assert!(payload(&received) <= payload(&sent) && payload(&received) > 0.5 * payload(&sent));
-    // Each way's acknowledgements: bits of an ACK, no payload, and numbers from the sender's own sequence.
+    // Each direction's acknowledgements: only the ACK flag, no payload, and the sender's own sequence numbers.
     let (acks_out, acks_in) = (rows(1.0, 1.0), rows(0.0, 0.0));
     assert!(acks_in.len() <= acks_out.len() && !acks_in.is_empty());
     assert!(acks_out.iter().all(|&row| flags[row] as u32 & 0x10 != 0 && length[row] == 0.0));
@@ -474,7 +475,7 @@ fn what_cannot_be_done_is_refused_before_anything_is_made() {
     flow["tcp"]["stack_params"] = json!({ "ack_division": 8 });
     let error = refused(scenario(1_000, json!({}), vec![flow]));
     assert_eq!(error.problem, "the kernel's receiver is honest");
-    // The kernel's F-RTO is off or by SACK from the first ACK on; it has no other forms.
+    // The kernel's F-RTO is off, or SACK-based from the first ACK on; it has no other forms.
     let mut flow = bulk("cubic");
     flow["tcp"]["stack_params"] = json!({ "frto": "basic" });
     let error = refused(scenario(1_000, json!({}), vec![flow]));
@@ -523,7 +524,7 @@ fn hosts_leave_large_segments_to_be_cut_unless_their_stack_says_no() {
         assert_eq!((of("frames") as usize) < log.len(), is_cut, "and how many");
         assert!(log.iter().all(|packet| packet.bytes <= 1500), "the path sees packets");
         assert!(log.iter().any(|packet| packet.bytes == 1500), "and full ones");
-        // They are put together again as they were: the kernel would take no others, and sees nothing lost.
+        // The packets are reassembled as they were: the kernel accepts no others and sees no loss.
         let flows = table(&outcome, "flows");
         let of = |name: &str| numbers(flows[name])[0];
         assert!(of("bytes_received") > 1e6, "{}", of("bytes_received"));
@@ -537,7 +538,7 @@ fn bursts_have_as_many_segments_as_the_stack_says() {
         return;
     }
     let (outcome, _) = with_stack(400, json!({ "burst_segments": 4, "burst_autosize": false }));
-    // 52 bytes of headers, and four times the payload of 1448.
+    // 52 bytes of headers and four payloads of 1448 bytes.
     assert_eq!(numbers(table(&outcome, "emulator")["largest_frame_bytes"])[0], 52.0 + 4.0 * 1448.0);
 }
 
@@ -546,7 +547,7 @@ fn the_kernel_follows_the_stack() {
     if !can_run() {
         return;
     }
-    // What is sent before the first acknowledgement can be back.
+    // Data sent before the first acknowledgement can arrive.
     let first_flight = |log: &[Captured]| sent(log).iter().filter(|at| **at < 0.015).count();
     let (_, log) = with_stack(300, json!({}));
     assert_eq!(first_flight(&log), 10);
@@ -562,7 +563,7 @@ fn the_kernel_follows_the_stack() {
     let back = log.iter().filter(|packet| packet.is_reverse).count() as f64;
     assert!(back > 0.7 * data, "{back} acknowledgements of {data}: those of the last 20 ms are not yet sent");
 
-    // Twice the window a round trip (200 %): the second flight, 20 segments, takes half of one.
+    // Twice the window per round trip (200 %): the second flight, 20 segments, takes half a round trip.
     let (_, log) = with_stack(300, json!({ "pacing": true }));
     let at = sent(&log);
     assert!(at[29] - at[10] > 0.006, "{:?}", &at[10..30]);

@@ -1,4 +1,4 @@
-//! What an application wants, done.
+//! Carries out the actions of an application.
 
 use std::cmp::Reverse;
 use std::io;
@@ -14,7 +14,7 @@ use super::{DATAGRAM_HEADERS, Flow, NUMBER_BYTES};
 use crate::sys;
 
 impl Flow<'_> {
-    /// Give the application its cue, and carry out its actions.
+    /// Gives the application a cue and carries out its actions.
     pub(super) fn cue(&mut self, side: Side, cue: Cue, now: Time) -> io::Result<()> {
         let mut actions = std::mem::take(&mut self.actions);
         self.plan.app.step(side, cue, now, &mut actions);
@@ -25,7 +25,7 @@ impl Flow<'_> {
         Ok(())
     }
 
-    /// Actions for a connection that is over come to nothing.
+    /// Actions for a connection that is over have no effect.
     fn perform(&mut self, side: Side, action: Action, now: Time) -> io::Result<()> {
         if self.foreign.is_some() && self.act_hosted(side, &action, now) {
             return Ok(());
@@ -113,7 +113,7 @@ impl Flow<'_> {
         Ok(())
     }
 
-    /// Send a datagram; false if the kernel had no room: a full device drops it, as a full host would.
+    /// Sends a datagram. Returns false if the kernel had no room: a full device drops it, as a full host would.
     fn send(&mut self, side: Side, number: u64, bytes: u32) -> io::Result<bool> {
         let Sockets::Datagrams(both) = &self.sockets else { return Ok(false) };
         let mut payload = [0; 65_536];
@@ -122,14 +122,14 @@ impl Flow<'_> {
         match sys::send(both[index(side)].as_fd(), payload) {
             Ok(sent) => Ok(sent.is_some()),
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(false),
-            // The path reported an earlier loss.
+            // The path reported an earlier loss (ICMP).
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(false),
             Err(error) => Err(error),
         }
     }
 
     fn report(&mut self, report: Report) {
-        // Measured when it happens, not when it was due.
+        // The time at which it happens, not the due time.
         let now = self.clock.now();
         match report {
             Report::Asked { connection, kind, bytes, turn } if self.foreign.is_some() => {
@@ -157,7 +157,7 @@ impl Flow<'_> {
     }
 }
 
-/// Out of descriptors, ports or memory: the machine's limit, met as the simulator meets its own.
+/// Out of descriptors, ports or memory: the machine's limit is handled like the simulator's own.
 fn is_limit(error: &io::Error) -> bool {
     const LIMITS: [i32; 6] =
         [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::EADDRNOTAVAIL, libc::EAGAIN];

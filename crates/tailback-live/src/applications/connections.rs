@@ -1,6 +1,6 @@
-//! The two ends of a connection: what their application has asked for, and moving the bytes.
+//! The two ends of a connection: what their application has requested, and moving the bytes.
 //!
-//! Payload is zeros, and is thrown away uncopied at the other end.
+//! The payload is zeros; the receiver discards it without copying it.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,36 +11,36 @@ use tailback_core::traffic::{Connection, Side};
 
 use crate::sys::{self, TcpInfo};
 
-/// Written at once.
+/// Most bytes per write.
 const CHUNK: usize = 64 * 1024;
-/// Read at once.
+/// Most bytes per read.
 const MOUTHFUL: usize = 1 << 20;
-/// Linux' numbers of connection states.
+/// Linux's numbers of the TCP states.
 const ESTABLISHED: u8 = 1;
 const CLOSED: u8 = 7;
 
 /// One end of a connection.
 #[derive(Debug)]
 pub struct End {
-    /// Its socket, from the time there is one.
+    /// Its socket, once there is one.
     pub socket: Option<Arc<OwnedFd>>,
-    /// Bytes still to be written; `None`: without limit.
+    /// Bytes still to write; `None` for no limit.
     pub unsent: Option<Bytes>,
-    /// Finish once everything is written.
+    /// Send a FIN once everything is written.
     pub closes: bool,
-    /// Its application was notified that it is established.
+    /// Whether the application knows that the connection is established.
     pub is_established: bool,
     /// Payload received.
     pub received: Bytes,
-    /// Its application wants to hear of this many.
+    /// The application wants a cue when this much has been received.
     pub mark: Bytes,
-    /// Its application wants to hear that all was acknowledged.
+    /// Whether the application wants a cue when all data is acknowledged.
     pub wants_drained: bool,
-    /// Its application asked to be called then.
+    /// Time at which the application asked to be called.
     pub call_at: Time,
-    /// Its application was notified that the peer finished.
+    /// Whether the application knows that the peer has finished.
     pub has_reported: bool,
-    /// Its application was notified that it is over.
+    /// Whether the application knows that the connection is over.
     pub is_over: bool,
     written: Bytes,
     has_shut: bool,
@@ -66,7 +66,7 @@ impl End {
         }
     }
 
-    /// Give the kernel what it takes, and take what it has.
+    /// Writes what the kernel accepts and reads what it holds.
     pub fn move_bytes(&mut self) -> io::Result<()> {
         static NOTHING: [u8; CHUNK] = [0; CHUNK];
         let Some(socket) = &self.socket else { return Ok(()) };
@@ -93,51 +93,51 @@ impl End {
         Ok(())
     }
 
-    /// Has the peer finished, unknown to the application?
+    /// Whether the peer has finished and the application does not yet know.
     pub fn has_news_of_peer(&self) -> bool {
         self.peer_finished && !self.has_reported
     }
 
-    /// Are both directions finished, as far as the sockets' callers are concerned?
+    /// Whether both directions are finished, as far as the socket calls show.
     pub fn is_closing(&self) -> bool {
         self.has_shut && self.peer_finished
     }
 
-    /// Has the peer acknowledged all that was written?
+    /// Whether the peer has acknowledged everything written.
     pub fn is_drained(&self) -> io::Result<bool> {
         let Some(socket) = &self.socket else { return Ok(false) };
         Ok(self.unsent == Some(0) && sys::unacknowledged(socket.as_fd())? == 0)
     }
 
-    /// What the kernel says of it; nothing if it has no socket.
+    /// The kernel's TCP_INFO; nothing if the end has no socket.
     pub fn info(&self) -> Option<TcpInfo> {
         sys::tcp_info(self.socket.as_ref()?.as_fd()).ok()
     }
 
-    /// Is the kernel done with it, the last acknowledgement included?
+    /// Whether the kernel has finished with the connection, including its last acknowledgement.
     pub fn is_closed(&self) -> bool {
         self.is_closing() && self.info().is_none_or(|info| info.state == CLOSED)
     }
 
-    /// Of its payload, what was acknowledged. The kernel's count includes the SYN and the FIN.
+    /// Payload of this end that was acknowledged. The kernel's count also includes SYN and FIN.
     pub fn acked(&self, info: &TcpInfo) -> Bytes {
         info.bytes_acked.min(self.written)
     }
 
-    /// Has a connection that was asked for come about? An error if it never will.
+    /// Whether a requested connection is established; an error if it never will be.
     pub fn has_connected(&self) -> io::Result<bool> {
         let Some(socket) = &self.socket else { return Ok(false) };
         if sys::tcp_info(socket.as_fd())?.state == ESTABLISHED {
             return Ok(true);
         }
         match sys::pending_error(socket.as_fd())? {
-            // One that is past ESTABLISHED already was there.
+            // A connection past ESTABLISHED was established before.
             0 => Ok(sys::peer_port(socket.as_fd()).is_ok()),
             code => Err(io::Error::from_raw_os_error(code)),
         }
     }
 
-    /// Whatever is under way is cut off, so that nothing of it keeps the host alive.
+    /// Resets the connection, so that data in flight does not keep the host alive.
     pub fn cut_off(&self) {
         if let Some(socket) = &self.socket {
             let _ = sys::reset_on_close(socket.as_fd());
@@ -145,36 +145,36 @@ impl End {
     }
 }
 
-/// A connection: its client's end and its server's.
+/// A connection: the client's end and the server's.
 #[derive(Debug)]
 pub struct Pair {
-    /// In order of opening; distinguishes it from others of its number.
+    /// Serial number in order of opening; distinguishes it from other connections with the same number.
     pub serial: u64,
-    /// Which of the flow's congestion controls it uses.
+    /// Index of the congestion control it uses, among the flow's.
     pub turn: u32,
     /// The client's port.
     pub port: u16,
     /// The ends.
     pub ends: [End; 2],
-    /// The row of the requests table that waits for an answer.
+    /// The row in the requests table that waits for an answer.
     pub row: Option<usize>,
 }
 
 impl Pair {
-    /// A connection that the client has just asked for.
+    /// A connection that the client has just requested.
     pub fn new(serial: u64, turn: u32, port: u16, client: Arc<OwnedFd>) -> Self {
         Pair { serial, turn, port, ends: [End::new(Some(client)), End::new(None)], row: None }
     }
 }
 
-/// A connection's end, in 64 bits: side, number and the low bits of the serial.
+/// Identifies a connection's end in 64 bits: side, number and the low bits of the serial.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Token(pub u64);
 
 const NUMBER_BITS: u32 = 24;
 
 impl Token {
-    /// The end at `side` of the connection of this number and serial.
+    /// For the end at `side` of the connection with this number and serial.
     pub fn new(serial: u64, connection: Connection, side: Side) -> Self {
         Token(serial << (NUMBER_BITS + 1) | u64::from(connection) << 1 | u64::from(side == Side::Server))
     }
@@ -185,7 +185,7 @@ impl Token {
     }
 }
 
-/// The index of a side in arrays of two.
+/// The index of a side in two-element arrays.
 pub fn index(side: Side) -> usize {
     usize::from(side == Side::Server)
 }

@@ -1,4 +1,4 @@
-//! What a flow's applications did: rows of its exchanges and echoes, and totals over its connections.
+//! What a flow's applications did: rows for exchanges and echoes, and totals over connections.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ use tailback_core::traffic::Exchange;
 use crate::punctuality::Service;
 use crate::sys::TcpInfo;
 
-/// What is recorded of a flow, and when.
+/// What to record of a flow, and when.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recording {
     /// Rows of all exchanges.
     pub requests: bool,
     /// Every echo request.
     pub echoes: bool,
-    /// Every change at an end of a foreign stack's connection.
+    /// Every state change at an end of a foreign stack's connection.
     pub states: bool,
-    /// A foreign stack's connection opened last, at these intervals.
+    /// Interval at which to poll the foreign connection opened last.
     pub polls: Option<Duration>,
     /// Start of the period.
     pub from: Time,
@@ -68,11 +68,11 @@ pub struct Sent {
 pub struct Tally {
     /// Connections opened.
     pub connections: u64,
-    /// Of them given up, or never let in.
+    /// Of these, connections that were given up or never accepted.
     pub failed: u64,
-    /// Of them not over at the end.
+    /// Of these, connections still open at the end.
     pub open: u64,
-    /// Payload of the client that was acknowledged.
+    /// The client's acknowledged payload.
     pub bytes_acked: Bytes,
     /// Payload delivered at the server.
     pub bytes_received: Bytes,
@@ -90,7 +90,7 @@ pub struct Tally {
     pub rtt_us_min: u32,
     /// The last smoothed RTT, in µs; 0 without a sample.
     pub srtt_us: u32,
-    /// Times that a foreign stack took a loss or a mark for congestion. TCP's are in the state log.
+    /// Number of times a foreign stack responded to a loss or mark as congestion. For TCP see the state log.
     pub recoveries: u64,
 }
 
@@ -115,7 +115,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Add what the kernel says of a client's end.
+    /// Adds the kernel's TCP_INFO of a client's end.
     pub fn add_client(&mut self, info: &TcpInfo) {
         add(&mut self.sent, info);
         self.rtt_us_min = self.rtt_us_min.min(if info.min_rtt_us == 0 { u32::MAX } else { info.min_rtt_us });
@@ -124,12 +124,12 @@ impl Tally {
         }
     }
 
-    /// Add what it says of a server's.
+    /// Adds the kernel's TCP_INFO of a server's end.
     pub fn add_server(&mut self, info: &TcpInfo) {
         add(&mut self.back, info);
     }
 
-    /// Add what a foreign stack's connection has done, as the simulator does.
+    /// Adds the totals of a foreign stack's connection, as the simulator does.
     pub fn add_foreign(&mut self, live: &Live) {
         let [client, server] = &live.halves;
         self.bytes_acked += client.state.bytes_acked;
@@ -169,22 +169,22 @@ pub struct FlowRecord {
     unanswered: BTreeMap<u64, usize>,
     /// The stream of each datagram the client sent, in order.
     pub streams: Vec<u16>,
-    /// How the flow's thread was served.
+    /// How promptly the flow's thread ran.
     pub service: Service,
-    /// Of a foreign stack: the state that it reported at each change,
+    /// A foreign stack's state at each change.
     pub states: Vec<StackStateRow>,
-    /// at equal intervals,
+    /// A foreign stack's state at equal intervals.
     pub polls: Vec<PollRow>,
-    /// and when it took something for congestion.
+    /// A foreign stack's responses to congestion.
     pub congestion: Vec<CongestionRow>,
-    /// Datagrams that the flow's own sockets had no room for.
+    /// Datagrams dropped because the flow's own socket buffer was full.
     pub socket_drops: u64,
-    /// What its stack did that no stack may, and how many connections ended by it.
+    /// The rule that the foreign stack broke, and how many connections that ended.
     pub fault: Option<(u64, Box<StackFault>)>,
 }
 
 impl FlowRecord {
-    /// Nothing yet of a flow.
+    /// An empty record of a flow.
     pub fn new(flow: u32, record: Recording) -> Self {
         FlowRecord {
             flow,
@@ -203,12 +203,12 @@ impl FlowRecord {
         }
     }
 
-    /// What is recorded now.
+    /// What to record at this time.
     pub fn wanted(&self, now: Time) -> Recording {
         if self.is_on(now) { self.record } else { Recording::default() }
     }
 
-    /// Number of the flow.
+    /// The flow's number.
     pub fn flow(&self) -> u32 {
         self.flow
     }
@@ -217,7 +217,7 @@ impl FlowRecord {
         self.record.from <= now && now < self.record.until
     }
 
-    /// An exchange begins on the connection opened last; its row, if it has one.
+    /// Starts an exchange on the connection opened last; returns its row if exchanges are recorded.
     pub fn asked(&mut self, at: Time, kind: Exchange, bytes: Bytes, turn: u16) -> Option<usize> {
         if !(self.record.requests && self.is_on(at)) {
             return None;
@@ -228,21 +228,21 @@ impl FlowRecord {
         Some(self.requests.len() - 1)
     }
 
-    /// It is complete.
+    /// Marks an exchange as complete.
     pub fn answered(&mut self, now: Time, row: Option<usize>) {
         if let Some(request) = row.map(|row| &mut self.requests[row]) {
             (request.answered, request.fate) = (now, ExchangeFate::Answered);
         }
     }
 
-    /// It will never be.
+    /// Marks an exchange as one that will never complete.
     pub fn abandoned(&mut self, row: Option<usize>) {
         if let Some(request) = row.map(|row| &mut self.requests[row]) {
             request.fate = ExchangeFate::Abandoned;
         }
     }
 
-    /// An echo request leaves.
+    /// Records that an echo request was sent.
     pub fn pinged(&mut self, at: Time, number: u64) {
         if self.record.echoes && self.is_on(at) {
             self.unanswered.insert(number, self.echoes.len());
@@ -250,7 +250,7 @@ impl FlowRecord {
         }
     }
 
-    /// Its reply is back; a doubled one finds its request answered.
+    /// Records an echo reply; the reply to a request already answered is ignored.
     pub fn ponged(&mut self, now: Time, number: u64) {
         if let Some(row) = self.unanswered.remove(&number) {
             self.echoes[row].answered = now;

@@ -1,8 +1,8 @@
-//! A flow whose connections are a foreign stack's, over UDP sockets: both ends of each are driven here, with the run's
-//! clock in the place of the simulator's.
+//! A flow whose connections use a foreign stack over UDP sockets. Both ends of each connection are driven here, by the
+//! run's clock instead of the simulator's.
 //!
-//! What the simulator does at an event is done here when the event is noticed, in the same order. One datagram is
-//! handed in, then bytes are moved, what is to be sent leaves, and the application is notified.
+//! When an event is noticed, the steps are the simulator's, in the same order: one datagram is handed to the stack,
+//! bytes are moved, what is due is sent, and the application is notified.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -28,13 +28,13 @@ use super::{Flow, sockets};
 use crate::headers::codepoint_of;
 use crate::sys;
 
-/// Sockets of a connection that is over stay open this long: what is still on its way to them is not answered by ICMP.
+/// How long the sockets of a closed connection stay open, so that packets still on their way are not answered by ICMP.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// The largest datagram there is.
+/// The largest possible datagram.
 const LARGEST: usize = 65_535;
 
-/// A connection's sockets, and the ECN bits that each was last set to send.
+/// A connection's sockets, with the ECN bits that each currently sends.
 #[derive(Debug)]
 struct Wire {
     sockets: [Arc<OwnedFd>; 2],
@@ -48,7 +48,7 @@ pub struct Hosted {
     /// The namespaces of client and server.
     hosts: [OwnedFd; 2],
     wires: BTreeMap<u32, Wire>,
-    /// Of connections that are over, until when.
+    /// Sockets of closed connections, with the time to close them.
     past: VecDeque<(Time, Wire)>,
     shown: Shown,
     next_poll: Time,
@@ -56,7 +56,7 @@ pub struct Hosted {
     datagram: Vec<u8>,
 }
 
-/// Which end: the connection's serial number, and the side.
+/// Identifies an end: the connection's serial number and the side.
 type Which = (u32, Side);
 
 fn token((serial, side): Which) -> Token {
@@ -68,7 +68,7 @@ fn which(token: Token) -> Which {
 }
 
 impl Hosted {
-    /// Nothing opened yet; `polls` says how often the latest connection is looked at, and from when.
+    /// No connection opened yet; `polls` holds the interval and start of polling the latest connection.
     pub fn new(flow: Foreign, hosts: [OwnedFd; 2], polls: Option<(Duration, Time)>) -> Self {
         let next_poll = polls.map_or(Time::NEVER, |(interval, from)| from.ceil_to(interval));
         Hosted {
@@ -83,12 +83,12 @@ impl Hosted {
         }
     }
 
-    /// When an end or a poll is next due.
+    /// When an end or a poll is due next.
     pub fn next_due(&self) -> Time {
         self.flow.next_wake().min(self.next_poll)
     }
 
-    /// How many congestion controls take turns.
+    /// Number of congestion controls that connections take in turn.
     fn turns(&self) -> u32 {
         self.flow.algorithms.len() as u32
     }
@@ -104,7 +104,7 @@ impl Flow<'_> {
         self.fault.get_or_insert(fault);
     }
 
-    /// Let the stack do something; nothing once it did wrong.
+    /// Calls the stack and catches its faults; does nothing after the first.
     fn guarded<R>(&mut self, now: Time, ask: impl FnOnce(&mut Hosted) -> R) -> Option<R> {
         if self.fault.is_some() {
             return None;
@@ -119,7 +119,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Let it do something at one end, if that is there.
+    /// Calls the stack at one end, if that end exists.
     fn ask<R>(
         &mut self,
         (serial, side): Which,
@@ -129,7 +129,7 @@ impl Flow<'_> {
         self.guarded(now, |hosted| hosted.flow.half(serial, side).map(|half| ask(half, now)))?
     }
 
-    /// Open a connection with two sockets of its own.
+    /// Opens a connection with two sockets of its own.
     pub(super) fn open_hosted(&mut self, opening: Opening, now: Time) -> io::Result<()> {
         let of = (self.plan.number, self.plan.ip);
         let hosted = self.hosted();
@@ -146,7 +146,7 @@ impl Flow<'_> {
         Ok(())
     }
 
-    /// What the application wants of a connection; false if it is nothing of a connection.
+    /// Performs an action on a connection; returns false for other actions.
     pub(super) fn act_hosted(&mut self, side: Side, action: &Action, now: Time) -> bool {
         let serial = match self.hosted().flow.note(side, action) {
             Wanted::Elsewhere => return false,
@@ -161,7 +161,7 @@ impl Flow<'_> {
         true
     }
 
-    /// An exchange begins.
+    /// Records the start of an exchange.
     pub(super) fn asked_hosted(&mut self, connection: Connection, now: Time, what: (Exchange, Bytes, u32)) {
         let (kind, bytes, turn) = what;
         let turn = (turn % self.hosted().turns()) as u16;
@@ -171,14 +171,14 @@ impl Flow<'_> {
         }
     }
 
-    /// It is complete.
+    /// Records the end of an exchange.
     pub(super) fn answered_hosted(&mut self, connection: Connection, now: Time) {
         let Some(live) = self.hosted().flow.of(connection) else { return };
         let row = std::mem::replace(&mut live.row, NO_ROW);
         self.record.answered(now, (row != NO_ROW).then_some(row as usize));
     }
 
-    /// Do what has become due.
+    /// Handles everything that is due.
     pub(super) fn keep_hosted(&mut self, now: Time) -> io::Result<()> {
         if self.hosted().next_poll <= now {
             self.poll_hosted(now);
@@ -209,7 +209,7 @@ impl Flow<'_> {
         Ok(())
     }
 
-    /// Datagrams wait at a socket.
+    /// Reads the datagrams that wait at a socket.
     pub(super) fn hear_hosted(&mut self, token: Token) -> io::Result<()> {
         let (serial, side) = which(token);
         let mut buffer = std::mem::take(&mut self.hosted().buffer);
@@ -219,7 +219,7 @@ impl Flow<'_> {
             let (length, tos) = match sys::receive_marked(socket.as_fd(), &mut buffer) {
                 Ok(Some(got)) => got,
                 Ok(None) => break,
-                // The path reported a loss, which the stack finds by itself.
+                // The path reported a loss, which the stack detects by itself.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 Err(error) => return Err(error),
             };
@@ -233,7 +233,7 @@ impl Flow<'_> {
         Ok(())
     }
 
-    /// Something happened at an end: move bytes, send datagrams, call the application, until nothing more comes of it.
+    /// After an event at an end: moves bytes, sends datagrams and notifies the application until nothing changes.
     pub(super) fn serve_hosted(&mut self, token: Token) -> io::Result<()> {
         let which = which(token);
         let now = self.clock.now();
@@ -269,7 +269,7 @@ impl Flow<'_> {
         Ok(())
     }
 
-    /// Send what the stack has to send now.
+    /// Sends every datagram that the stack has ready.
     fn flush_hosted(&mut self, which: Which, now: Time) -> io::Result<()> {
         let (serial, side) = which;
         let ip = self.plan.ip;
@@ -303,12 +303,12 @@ impl Flow<'_> {
             match sys::send(socket, &datagram) {
                 Ok(Some(_)) if side == Side::Client => self.record.streams.push(serial as u16),
                 Ok(Some(_)) => {}
-                // Its own buffer is full, or something before it was refused: gone, as at a full host.
+                // The socket's buffer is full, or refused an earlier datagram: it is lost, as at a full host.
                 Ok(None) => self.record.socket_drops += 1,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     self.record.socket_drops += 1;
                 }
-                // The device counts what it drops.
+                // The device counts its own drops.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
                 Err(error) => return Err(error),
             }
@@ -317,14 +317,14 @@ impl Flow<'_> {
         Ok(())
     }
 
-    /// The time has come at which an application wanted to be called.
+    /// Calls the application at the time it asked for.
     fn call_back_hosted(&mut self, (serial, side): Which, now: Time) -> io::Result<()> {
         let live = self.hosted().flow.live.iter().find(|live| live.serial == serial);
         let Some(connection) = live.map(|live| live.connection) else { return Ok(()) };
         self.cue(side, Cue::Due(connection), now)
     }
 
-    /// Report to the application what is new to it; true if there was anything.
+    /// Notifies the application of what is new; returns whether there was anything.
     fn report_to_hosted(&mut self, which: Which, now: Time) -> io::Result<bool> {
         let (serial, side) = which;
         let Some(step) = self.ask(which, now, Half::step) else { return Ok(false) };
@@ -342,7 +342,7 @@ impl Flow<'_> {
                 }
                 (News::Closed, Side::Client) => {
                     self.record.tally.finished = now;
-                    // The side that opened the connection closes it, once all data is exchanged.
+                    // The side that opened the connection closes it after all data is exchanged.
                     self.ask(which, now, |half, now| half.endpoint.close(now));
                 }
                 _ => {}
@@ -358,7 +358,7 @@ impl Flow<'_> {
         Ok(is_news)
     }
 
-    /// The connection is over at both ends, or has failed at one.
+    /// Ends a connection that is over at both ends or failed at one.
     fn close_hosted(&mut self, (serial, _): Which, now: Time, has_failed: bool) -> io::Result<()> {
         let hosted = self.hosted();
         let Some(at) = hosted.flow.live.iter().position(|live| live.serial == serial) else { return Ok(()) };
@@ -382,7 +382,7 @@ impl Flow<'_> {
         self.record.socket_drops += dropped.map(u64::from).sum::<u64>();
     }
 
-    /// At the end: connections still alive are counted.
+    /// At the end of the run: counts connections that are still open.
     pub(super) fn close_hosted_books(&mut self) {
         for mut live in std::mem::take(&mut self.hosted().flow.live) {
             live.end();
@@ -394,13 +394,13 @@ impl Flow<'_> {
         }
     }
 
-    /// Polling time: the connection opened last.
+    /// Polls the connection opened last.
     fn poll_hosted(&mut self, now: Time) {
         let wanted = self.record.wanted(now);
         let flow = FlowId(self.plan.number);
         let tally = self.record.tally;
         let hosted = self.foreign.as_mut().expect("asked of a foreign stack's flow");
-        // A late poll is not made up for: it would show the same state again.
+        // Skip polls that were missed: they would show the same state again.
         let interval = self.plan.record.polls.unwrap_or(Duration::from_ms(1));
         hosted.next_poll = (now + Duration::from_ps(1)).ceil_to(interval);
         let (Some(latest), Some(_)) = (hosted.flow.live.last(), wanted.polls) else { return };

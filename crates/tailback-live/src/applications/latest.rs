@@ -1,4 +1,4 @@
-//! A flow's latest connection, for the polls.
+//! A flow's latest connection, as the polls see it.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use super::connections::Pair;
 use super::flow_record::Tally;
 use crate::sys::{self, TcpInfo};
 
-/// What a flow's thread shows others while it runs: its latest connection.
+/// What a running flow's thread publishes: its latest connection.
 #[derive(Debug, Default)]
 pub struct FlowState {
     latest: Mutex<Latest>,
@@ -24,7 +24,7 @@ struct Latest {
 }
 
 impl FlowState {
-    /// A connection is there.
+    /// Publishes a connection.
     pub fn show(&self, pair: &Pair) {
         let mut latest = self.lock();
         if pair.serial >= latest.serial {
@@ -33,7 +33,7 @@ impl FlowState {
         }
     }
 
-    /// It is over; `tally` has it in.
+    /// Withdraws a connection that is over and already counted in `tally`.
     pub fn forget(&self, pair: &Pair, tally: &Tally) {
         let mut latest = self.lock();
         (latest.past_acked, latest.past_received) = (tally.bytes_acked, tally.bytes_received);
@@ -46,8 +46,8 @@ impl FlowState {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the kernel says of the latest connection's client, `bytes_acked` over all the flow's connections, and
-    /// the payload received at the servers; `None` while there is none.
+    /// The kernel's TCP_INFO of the latest connection's client, with `bytes_acked` summed over all the flow's
+    /// connections, and the payload received at the servers; `None` without a connection.
     pub fn tcp_info(&self) -> Option<(TcpInfo, Bytes)> {
         let latest = self.lock();
         let [client, server] = latest.sockets.as_ref()?;

@@ -1,4 +1,4 @@
-//! A flow's sockets: made inside its hosts, and set as its TCP settings say.
+//! A flow's sockets: created inside its hosts and configured from its TCP settings.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,15 +12,16 @@ use crate::access;
 use crate::headers::ends;
 use crate::sys;
 
-/// Every flow has addresses of its own, so one port serves all.
+/// One port is enough, because every flow has its own addresses.
 pub const PORT: u16 = 5000;
-/// The kernel of a flow that stops is given this much more than it has sent, so that no buffer is left to drain.
+/// For a flow that stops, the kernel holds at most this much unsent data (TCP_NOTSENT_LOWAT), so that no large buffer
+/// is left to drain.
 const AHEAD: i32 = 256 * 1024;
 /// A TCP header without options.
 const TCP_HEADER: u32 = 20;
-/// The timestamps option, padded.
+/// The timestamps option with padding.
 const TIMESTAMPS: u32 = 12;
-/// What TCP_MAXSEG takes.
+/// Values that TCP_MAXSEG accepts.
 const SEGMENTS: std::ops::RangeInclusive<u32> = 88..=32_767;
 const SO_SNDBUFFORCE: i32 = 32;
 const SO_RCVBUFFORCE: i32 = 33;
@@ -31,11 +32,11 @@ const IP_BIND_ADDRESS_NO_PORT: i32 = 24;
 /// TCP settings of a flow.
 #[derive(Clone, Debug)]
 pub struct TcpPlan {
-    /// Congestion controls by the kernel's names, used in turn.
+    /// Congestion controls by the kernel's names; connections take them in turn.
     pub turns: Vec<String>,
-    /// Send buffer; `None`: the kernel's own sizing.
+    /// Send buffer; `None` for the kernel's autotuning.
     pub send_buffer: Option<u64>,
-    /// Receive buffer; `None`: the kernel's own sizing.
+    /// Receive buffer; `None` for the kernel's autotuning.
     pub receive_buffer: Option<u64>,
     /// Largest IP packet.
     pub mtu: u32,
@@ -43,36 +44,36 @@ pub struct TcpPlan {
     pub ip: IpVersion,
     /// Payload of a full segment, if the application limits it.
     pub segment: Option<u32>,
-    /// Bytes that may be unacknowledged, if the application limits them.
+    /// Most unacknowledged bytes, if the application limits them.
     pub window: Option<Bytes>,
-    /// Pairs of hosts of the application's own; zero if it has none.
+    /// Number of the application's host pairs; zero if it has none.
     pub pairs: u32,
-    /// The kernel spreads what it sends over the round trip.
+    /// Whether the kernel paces.
     pub paces: bool,
-    /// The flow stops before the run ends.
+    /// Whether the flow stops before the run ends.
     pub stops: bool,
 }
 
 impl TcpPlan {
-    /// TCP_MAXSEG, which counts the options in.
+    /// Value for TCP_MAXSEG, which includes the options.
     pub fn largest_segment(&self) -> u32 {
         let most = self.mtu - self.ip.header() - TCP_HEADER;
         self.segment.map_or(most, |bytes| most.min(bytes + TIMESTAMPS))
     }
 }
 
-/// What a flow is reached by.
+/// The sockets that a flow starts with.
 #[derive(Debug)]
 pub enum Sockets {
-    /// The server's.
+    /// The server's listening socket.
     Listener(OwnedFd),
-    /// The client's and the server's.
+    /// The client's socket and the server's.
     Datagrams([OwnedFd; 2]),
-    /// Each connection of a foreign stack has two of its own.
+    /// None: each connection of a foreign stack creates its own two sockets.
     OfConnections,
 }
 
-/// Make a flow's sockets in its two hosts; the calling thread stays in one of them.
+/// Creates a flow's sockets in its two hosts; the calling thread stays in one of them.
 pub fn make(
     (flow, ip): (u32, IpVersion),
     tcp: Option<&TcpPlan>,
@@ -103,9 +104,9 @@ pub fn make(
 }
 
 fn configure(socket: BorrowedFd<'_>, tcp: &TcpPlan, turn: u32) -> io::Result<()> {
-    // The kernel doubles what it is given, and counts its own bookkeeping in: this is the figure `ss` shows.
+    // The kernel doubles the value it is given, to include its own overhead; `ss` shows the doubled figure.
     let halved = |bytes: u64| i32::try_from(bytes / 2).unwrap_or(i32::MAX / 2);
-    // A window an application wants open fits whole, bookkeeping and all.
+    // The send buffer must hold the application's window with the kernel's overhead.
     let send = tcp.send_buffer.or(tcp.window.map(|window| 2 * window));
     if let Some(bytes) = send {
         sys::set_option(socket, libc::SOL_SOCKET, SO_SNDBUFFORCE, halved(bytes))?;
@@ -114,12 +115,12 @@ fn configure(socket: BorrowedFd<'_>, tcp: &TcpPlan, turn: u32) -> io::Result<()>
         sys::set_option(socket, libc::SOL_SOCKET, SO_RCVBUFFORCE, halved(bytes))?;
     }
     if let Some(window) = tcp.window {
-        // The limit is the receiver's, which offers no more: the kernel's send buffer does not count payload alone.
+        // The receiver's window sets the limit: the kernel's send buffer counts more than payload.
         let clamp = i32::try_from(window).unwrap_or(i32::MAX);
         sys::set_option(socket, libc::IPPROTO_TCP, TCP_WINDOW_CLAMP, clamp)?;
     }
     if tcp.paces {
-        // Any limit but the largest makes the kernel pace.
+        // Any limit below the maximum makes the kernel pace.
         sys::set_long_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u64::MAX - 1)?;
     }
     if tcp.stops {
@@ -131,8 +132,8 @@ fn configure(socket: BorrowedFd<'_>, tcp: &TcpPlan, turn: u32) -> io::Result<()>
     choose(socket, tcp, turn)
 }
 
-/// A client's socket on its way to the server, and its port; in the calling thread's host. `serial` is its number in the
-/// flow.
+/// Opens a client's socket to the server in the calling thread's host; returns the socket and its port. `serial` is the
+/// connection's number in the flow.
 pub fn open(flow: u32, tcp: &TcpPlan, opening: Opening, serial: u64) -> io::Result<(OwnedFd, u16)> {
     if tcp.pairs == 0 {
         return connect(flow, tcp, opening.turn, 0);
@@ -146,14 +147,14 @@ pub fn open(flow: u32, tcp: &TcpPlan, opening: Opening, serial: u64) -> io::Resu
         .unwrap_or_else(|| Err(io::Error::from_raw_os_error(libc::EADDRNOTAVAIL)))
 }
 
-/// From this port; zero: one that is free.
+/// Connects from this port; zero for any free port.
 fn connect(flow: u32, tcp: &TcpPlan, turn: u32, port: u16) -> io::Result<(OwnedFd, u16)> {
     let [near, far] = ends(flow, tcp.ip);
     let (near, far) = (SocketAddr::new(near, port), SocketAddr::new(far, PORT));
     let socket = sys::socket(near, libc::SOCK_STREAM)?;
     configure(socket.as_fd(), tcp, turn)?;
-    // A free port is chosen when it is known where to: then one is taken only for the same peer. One that is asked for
-    // may be that of a connection that is over.
+    // Delay the choice of a free port until the peer is known: a port then conflicts only for the same peer. A given
+    // port may belong to a connection that is over.
     let option = [(libc::IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT), (libc::SOL_SOCKET, libc::SO_REUSEADDR)];
     let (level, name) = option[usize::from(port != 0)];
     sys::set_option(socket.as_fd(), level, name, 1)?;
@@ -163,13 +164,14 @@ fn connect(flow: u32, tcp: &TcpPlan, turn: u32, port: u16) -> io::Result<(OwnedF
     Ok((socket, port))
 }
 
-/// The two sockets of a foreign stack's connection, the client's and the server's; the calling thread stays in the
-/// client's host.
+/// Creates the two sockets of a foreign stack's connection, the client's and the server's; the calling thread stays in
+/// the client's host.
 pub fn open_datagrams(
     (flow, ip): (u32, IpVersion),
     [from, to]: [BorrowedFd<'_>; 2],
 ) -> io::Result<[OwnedFd; 2]> {
-    /// IP_PMTUDISC_PROBE, and IPV6_PMTUDISC_PROBE: never fragment, whatever the path is said to take. QUIC forbids it (RFC 9000 section 14).
+    /// IP_PMTUDISC_PROBE and IPV6_PMTUDISC_PROBE: never fragment, and ignore the path MTU. QUIC forbids fragmentation
+    /// (RFC 9000 section 14).
     const NEVER_FRAGMENT: i32 = 3;
     let [near, far] = ends(flow, ip);
     let [level, notes_class, discovers] = match ip {
@@ -189,7 +191,7 @@ pub fn open_datagrams(
         Ok(socket)
     };
     sys::enter_network(to)?;
-    // One port for all connections: a datagram goes to the socket that is connected to its sender.
+    // All connections share one port: a datagram goes to the socket connected to its sender.
     let server = make(far, PORT, 1);
     sys::enter_network(from)?;
     let (server, client) = (server?, make(near, 0, 0)?);
@@ -198,7 +200,7 @@ pub fn open_datagrams(
     Ok([client, server])
 }
 
-/// Give a socket the congestion control of its turn.
+/// Sets a socket's congestion control, chosen by `turn`.
 pub fn choose(socket: BorrowedFd<'_>, tcp: &TcpPlan, turn: u32) -> io::Result<()> {
     let cc = &tcp.turns[turn as usize % tcp.turns.len()];
     sys::set_congestion(socket, cc)

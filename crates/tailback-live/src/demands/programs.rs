@@ -1,5 +1,5 @@
-//! What a flow of programs needs: that they are installed, that their placeholders stand for something, and the routes
-//! and buffers of their hosts.
+//! What a flow of programs needs: installed programs, placeholders with a value, and the routes and buffers of their
+//! hosts.
 
 use tailback_core::engine::switches;
 use tailback_core::params::Checked;
@@ -11,10 +11,10 @@ use crate::applications::TcpPlan;
 use crate::error::LiveError;
 use crate::programs::{self, ProgramPlan, words};
 
-/// `{port}` of a flow is this and its number, unless it says otherwise.
+/// Default of `{port}`: this plus the flow's number.
 const OWN_PORTS: u16 = 5001;
 
-/// Plan a flow of programs; returns its largest packet.
+/// Plans a flow of programs; returns its largest packet.
 pub fn plan(
     plan: &mut Plan,
     scenario: &Scenario,
@@ -78,7 +78,7 @@ pub fn plan(
     let typed = manner.in_front.filter(|(flow, _)| *flow == number).map(|(_, words)| words.to_vec());
     let programs =
         ProgramPlan { is_in_front: typed.is_some(), client: typed.unwrap_or(programs.client), ..programs };
-    // A guest's programs are not this machine's: the code that starts the guest looks for them.
+    // A guest has programs of its own; the code that starts the guest checks for them.
     if manner.is_here() {
         installed(&given, &programs)?;
     }
@@ -101,7 +101,7 @@ fn refuse_pacing(is_wanted: bool, path: &str) -> Result<(), LiveError> {
     ))
 }
 
-/// What `{port}` stands for.
+/// The value of `{port}`.
 fn port(given: &Checked<'_>, number: usize) -> Result<u16, LiveError> {
     let own = OWN_PORTS.checked_add(number as u16).filter(|_| number < usize::from(u16::MAX - OWN_PORTS));
     Some(given.whole("port") as u16).filter(|port| *port > 0).or(own).ok_or_else(|| {
@@ -110,7 +110,7 @@ fn port(given: &Checked<'_>, number: usize) -> Result<u16, LiveError> {
     })
 }
 
-/// Programs open their own sockets: MTU and congestion control come with the routes.
+/// Programs open their own sockets, so routes set their MTU and congestion control.
 fn set_routes(plan: &mut Plan, number: usize, ends: [usize; 2], spec: &TcpSpec) {
     for end in ends {
         let routes = plan.hosts[end].1.routes.iter_mut();
@@ -121,7 +121,7 @@ fn set_routes(plan: &mut Plan, number: usize, ends: [usize; 2], spec: &TcpSpec) 
     }
 }
 
-/// Refuse placeholders that stand for nothing.
+/// Refuses unknown placeholders.
 fn known(given: &Checked<'_>, plan: &ProgramPlan) -> Result<(), LiveError> {
     let values = programs::values(plan, "");
     let known: Vec<String> = values.iter().map(|(name, _)| format!("{{{name}}}")).collect();
@@ -140,7 +140,7 @@ fn known(given: &Checked<'_>, plan: &ProgramPlan) -> Result<(), LiveError> {
     Ok(())
 }
 
-/// Refuse programs that are not there.
+/// Refuses programs that are not installed.
 fn installed(given: &Checked<'_>, plan: &ProgramPlan) -> Result<(), LiveError> {
     let values = programs::values(plan, "");
     for (which, line) in [("client", &plan.client), ("server", &plan.server)] {

@@ -1,6 +1,6 @@
-//! A stack's fields as settings of the kernel: of a host (sysctl, device), of a flow's route, or of its sockets.
+//! Maps a stack's fields to kernel settings: of a host (sysctl, device), of a flow's route, or of its sockets.
 //!
-//! What the kernel has no setting for is refused, unless the scenario asks for what the profile has anyway.
+//! A field without a kernel setting is refused, unless the scenario asks for the profile's own value.
 
 use std::fs;
 
@@ -15,19 +15,19 @@ use crate::headers;
 use crate::host::PeerRoute;
 use crate::twins;
 
-/// The stack that is this machine's kernel.
+/// The name of the stack that is this machine's kernel.
 const STACK: &str = "linux";
-/// Smallest packet whose segments Linux still sends (an MSS of 88).
+/// Smallest packet that Linux still segments for (an MSS of 88).
 const SMALLEST_MTU: u32 = 128;
-/// A packet for the device to cut holds no more than 64 KiB, whatever the number of its segments.
+/// A packet that the device will segment holds at most 64 KiB, however many segments that makes.
 const MOST_BURSTS: u32 = 64;
-/// `tcp_comp_sack_nr`: acknowledgements held back at most.
+/// `tcp_comp_sack_nr`: most acknowledgements held back.
 const COMPRESSED_ACKS: u32 = 44;
 
-/// A host's setting that follows a field of the stack.
+/// A host setting that follows a field of the stack.
 struct OfHost {
     field: &'static str,
-    /// Below /proc/sys/net/ipv4.
+    /// Path below /proc/sys/net/ipv4.
     sysctl: &'static str,
     value: fn(&Stack) -> String,
 }
@@ -49,7 +49,7 @@ static OF_HOST: [OfHost; 15] = [
     of_host("reordering_limit", "tcp_max_reordering", |stack| {
         stack.reordering_limit.unwrap_or(stack.duplicate_threshold).to_string()
     }),
-    // 3: tail loss probes, and early retransmission delayed by them.
+    // Mode 3: tail loss probes, and early retransmission delayed by them.
     of_host("tail_loss_probe", "tcp_early_retrans", |stack| {
         if stack.tail_loss_probe { "3" } else { "0" }.into()
     }),
@@ -64,7 +64,7 @@ static OF_HOST: [OfHost; 15] = [
         if stack.sack_compression.is_some() { COMPRESSED_ACKS } else { 0 }.to_string()
     }),
     of_host("metrics_cache", "tcp_no_metrics_save", |stack| switch(stack.metrics_cache == MetricsCache::Off)),
-    // What a burst has in any case; all that may be in one, if its size does not follow the rate.
+    // The minimum of a burst; it is also the maximum if the burst size does not follow the rate.
     of_host("burst_autosize", "tcp_min_tso_segs", |stack| {
         if stack.burst_autosize { 2 } else { stack.burst_segments }.to_string()
     }),
@@ -72,7 +72,7 @@ static OF_HOST: [OfHost; 15] = [
     of_host("metrics_cache", "tcp_no_ssthresh_metrics_save", |_| switch(true)),
 ];
 
-/// Fields that are settings of a flow's routes, its sockets, or its hosts' devices and buffers.
+/// Fields that map to settings of a flow's routes, its sockets, or its hosts' devices and buffers.
 const OTHERS: [&str; 10] = [
     "initial_window",
     "rto_minimum",
@@ -86,10 +86,11 @@ const OTHERS: [&str; 10] = [
     "initial_receive_buffer",
 ];
 
-/// Of every field that makes a receiver lie.
+/// The reason for every field that makes a receiver misbehave.
 const HONEST: &str = "the kernel's receiver is honest";
 
-/// Why the kernel does not follow a field, and what comes nearest, where there is more to say than that it has no setting.
+/// Why the kernel does not follow a field, and the nearest alternative, where more can be said than that no setting
+/// exists.
 const FIXED: [(&str, &str, &str); 13] = [
     (
         "small_queue",
@@ -126,18 +127,19 @@ fn milliseconds(span: Duration) -> u64 {
     span.as_ps() / 1_000_000_000
 }
 
-/// Where a flow's buffers come from.
+/// What determines a flow's buffer size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Buffer {
-    /// The socket is given its own.
+    /// The socket has a size of its own.
     Socket,
-    /// Sized by the kernel up to the stack's.
+    /// The kernel's autotuning, up to the stack's limit.
     Stack,
-    /// So large from the start, by the host's setting.
+    /// A fixed size from the start, by the host's setting.
     Host(u64),
 }
 
-/// The flow's stack, if the kernel can follow it. Which settings another kernel has, `is_here` false, is for it to say.
+/// The flow's stack, if the kernel can follow it. With `is_here` false, another kernel must check which settings it
+/// has.
 pub fn wanted(spec: &TcpSpec, path: &str, is_here: bool) -> Result<Stack, LiveError> {
     if let Some(transport) = &spec.transport {
         return Err(LiveError::refuse(
@@ -191,7 +193,7 @@ pub fn wanted(spec: &TcpSpec, path: &str, is_here: bool) -> Result<Stack, LiveEr
     Ok(stack)
 }
 
-/// Does the kernel do what this field of the stack says? If not, the problem and the nearest thing that works.
+/// Whether the kernel does what this field of the stack says; if not, the problem and the nearest alternative.
 fn follows(
     name: &str,
     stack: &Stack,
@@ -203,7 +205,7 @@ fn follows(
     let refuse = |problem: &str, fix: &str| Err((problem.to_string(), fix.to_string()));
     let is_same = of(stack) == of(profile);
     match name {
-        // The kernel has one setting for both, and one window for both.
+        // The kernel has one setting, and one window, for both.
         "idle_restart" | "window_validation"
             if (stack.idle_restart == IdleRestart::Keep) == stack.window_validation =>
         {
@@ -251,7 +253,7 @@ fn follows(
     }
 }
 
-/// Has the kernel a setting for a field? If not, the problem and what the profile has.
+/// Whether the kernel has a setting for a field; if not, the problem and what the profile has.
 fn has_setting(name: &str, profiles: &str, has: &dyn Fn(&str) -> bool) -> Result<(), (String, String)> {
     let mut needed = OF_HOST.iter().filter(|setting| setting.field == name).map(|setting| setting.sysctl);
     if let Some(missing) = needed.find(|sysctl| !has(sysctl)) {
@@ -271,17 +273,17 @@ fn is_whole(span: Duration) -> bool {
     span == Duration::from_ms(milliseconds(span))
 }
 
-/// Has the running kernel this setting?
+/// Whether the running kernel has this setting.
 fn exists(sysctl: &str) -> bool {
     fs::exists(format!("/proc/sys/net/ipv4/{sysctl}")).unwrap_or(false)
 }
 
-/// What a host of this stack is set to: the field that asks for it, the sysctl, the value.
+/// Settings of a host with this stack: the field, the sysctl and the value.
 fn settings(stack: &Stack, buffers: [Buffer; 2]) -> Vec<(&'static str, &'static str, String)> {
     let own = OF_HOST.iter().filter(|setting| exists(setting.sysctl));
     let mut out: Vec<_> =
         own.map(|setting| (setting.field, setting.sysctl, (setting.value)(stack))).collect();
-    // As the kernel has them: least, at first, most.
+    // In the kernel's order: minimum, default, maximum.
     let buffer_fields = [
         ("send_buffer", "tcp_wmem", 16_384, stack.send_buffer),
         (
@@ -302,7 +304,7 @@ fn settings(stack: &Stack, buffers: [Buffer; 2]) -> Vec<(&'static str, &'static 
     out
 }
 
-/// Set the flow's two hosts as its stack asks; a host has its settings once, for all its flows.
+/// Configures the flow's two hosts for its stack; all flows of a host share its settings.
 pub fn settle(
     plan: &mut Plan,
     (number, ip): (usize, IpVersion),
@@ -355,10 +357,10 @@ pub fn settle(
     Ok(())
 }
 
-/// The kernel keeps what it has learnt by address, and every flow has addresses of its own: two flows between the
-/// same hosts would not learn from one another, as they do in the simulator.
+/// The kernel caches metrics by address, and every flow has its own addresses. So two flows between the same hosts
+/// would not share them, as they do in the simulator.
 fn alone_with_its_metrics(plan: &Plan, ends: [usize; 2], stack: &Stack, path: &str) -> Result<(), LiveError> {
-    // This flow's own are the last.
+    // This flow's own entry is the last.
     let others = &plan.ends[..plan.ends.len() - 1];
     let is_over_tcp = |number: usize| {
         plan.hosts.iter().any(|(_, host)| host.routes.iter().any(|route| route.flow == number as u32))
@@ -396,7 +398,7 @@ mod tests {
     fn what_the_profile_has_anyway_may_be_said() {
         let all = linux();
         for (name, _) in all.fields() {
-            // Only a changed field can be out of the kernel's reach.
+            // Only a field that was changed can be impossible for the kernel.
             assert_eq!(follows(name, &all, &all, &exists), Ok(()), "{name}");
         }
     }

@@ -1,4 +1,4 @@
-//! What a guest's kernel says while a run is under way.
+//! Kernel messages of a guest during a run.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -8,15 +8,15 @@ use crate::error::{Doing, LiveError};
 
 /// Messages of this level and below are warnings and errors (syslog(2)).
 const WARNING: u32 = 4;
-/// The kernel refuses a read with less room than a record takes.
+/// The kernel refuses a read into a buffer smaller than a record may be.
 const RECORD_BYTES: usize = 8192;
 
-/// The kernel's messages since it was opened.
+/// The kernel's messages from the time it was opened.
 #[derive(Debug)]
 pub struct KernelLog(File);
 
 impl KernelLog {
-    /// Begin behind the latest message.
+    /// Starts after the latest message.
     pub fn open() -> Result<Self, LiveError> {
         let what = "opening the kernel's log";
         let options = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg");
@@ -25,7 +25,7 @@ impl KernelLog {
         Ok(KernelLog(file))
     }
 
-    /// The warnings and errors since the last call.
+    /// Warnings and errors since the last call.
     pub fn warnings(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut record = vec![0; RECORD_BYTES];
@@ -33,7 +33,7 @@ impl KernelLog {
             match self.0.read(&mut record) {
                 Ok(0) => return lines,
                 Ok(length) => lines.extend(warning(&String::from_utf8_lossy(&record[..length]))),
-                // Messages were overwritten before they were read: the next read goes on behind them.
+                // Messages were overwritten before they were read: the next read continues after them.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
                 Err(_) => return lines,
             }
@@ -41,11 +41,11 @@ impl KernelLog {
     }
 }
 
-/// The message of a record ("level,number,time,flags;message"), if it is a warning.
+/// The message of a record ("level,number,time,flags;message"), if it is a warning or an error.
 fn warning(record: &str) -> Option<String> {
     let (head, message) = record.split_once(';')?;
     let priority: u32 = head.split(',').next()?.parse().ok()?;
-    // Above the level's three bits is who wrote it.
+    // The bits above the three level bits are the facility.
     (priority & 7 <= WARNING).then(|| message.lines().next().unwrap_or_default().to_owned())
 }
 

@@ -1,35 +1,34 @@
-//! What is in a kernel's queue, as far as those know who put it in and see what comes out; and the rules that a queue of
-//! the user's own keeps.
+//! Contents of a kernel queue, inferred from what entered and what left; and the rules that a user's queue must keep.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use tailback_core::time::{Duration, Time};
 
-/// Flow, direction and connection; of some disciplines also whether the packet is of L4S (ECT(1) or CE).
+/// Flow, direction and connection; for some disciplines also whether the packet is L4S (ECT(1) or CE).
 pub(super) type Line = (u32, bool, u16, bool);
 
-/// A packet that the kernel took.
+/// A packet that the kernel accepted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     pub(super) number: u16,
     pub(super) slot: u32,
-    /// What keeps its order in any discipline.
+    /// Packets of the same line leave in order in any discipline.
     pub(super) line: Line,
-    /// Marked before.
+    /// Whether it entered marked.
     pub(super) is_marked: bool,
-    /// When it went in.
+    /// When it entered.
     pub(super) since: Time,
 }
 
-/// Which packets leave in the order they came.
+/// Which packets leave in their order of arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Order {
-    /// The packets of one line do.
+    /// Packets of the same line.
     #[default]
     Line,
-    /// The packets of all lines do.
+    /// All packets.
     All,
-    /// None do: what a later one of its line has overtaken may still come.
+    /// None: a packet may still leave after a later packet of its line.
     Free,
 }
 
@@ -37,17 +36,17 @@ pub(super) enum Order {
 pub(super) struct Inside {
     order: Order,
     waiting: VecDeque<Waiting>,
-    /// Numbers of those that are treated as dropped, because a later one of their line came out.
+    /// Numbers of packets counted as dropped because a later packet of their line left.
     given_up: BTreeMap<u16, Line>,
-    /// When the first packet went in since the last one came out.
+    /// When the first packet entered since the last one left.
     asked: Option<Time>,
-    /// The first that came out of its turn, and when.
+    /// The first packet that left out of order, and when.
     overtaken: Option<(u16, Line, Time)>,
 }
 
 impl Inside {
-    /// With packets in it and a free wire, a queue gives one within this. One that reorders gives a packet at most so much
-    /// later than those of its line that came after it.
+    /// A queue with packets and a free link must release one within this time. A queue that reorders may release a
+    /// packet at most this much later than packets of its line that arrived after it.
     const PATIENCE: Duration = Duration::from_ps(2_000_000_000_000);
 
     pub(super) fn new(order: Order) -> Self {
@@ -64,8 +63,8 @@ impl Inside {
         self.waiting.push_back(packet);
     }
 
-    /// The packet of this number, which came out at `at`, and the slots of those that should have come out before it;
-    /// `None` if it never went in, or was given up.
+    /// Removes packet `number`, which left at `at`; returns it with the slots of packets that should have left before
+    /// it. `None` if it never entered or was already counted as dropped.
     pub(super) fn came_out(&mut self, number: u16, at: Time) -> Option<(Waiting, Vec<u32>)> {
         self.asked = None;
         let Some(place) = self.waiting.iter().position(|it| it.number == number) else {
@@ -77,7 +76,7 @@ impl Inside {
         let out = self.waiting.remove(place)?;
         let mut lost = Vec::new();
         let mut next = 0;
-        // Those before it have no other way to come out, or had time enough.
+        // Earlier packets that can no longer leave, or have had enough time to.
         let mut before = place;
         while next < before {
             let it = self.waiting[next];
@@ -99,14 +98,14 @@ impl Inside {
         Some((out, lost))
     }
 
-    /// The rule of order, if it was broken.
+    /// The violation of the order rule, if any.
     pub(super) fn out_of_order(&self) -> Option<String> {
         let (number, line, at) = self.overtaken?;
         Some(sentence(number, line, at, "it came out after a later packet of its connection"))
     }
 
-    /// The rule that a queue gives what it holds, if `held` packets are in it at `end`, the wire is free since `free`, and
-    /// none came out for too long.
+    /// The violation of the rule that a queue releases what it holds: `held` packets are in it at `end`, the link has
+    /// been free since `free`, and none left for too long.
     pub(super) fn stuck(&self, free: Time, end: Time, held: u32) -> Option<String> {
         let oldest = self.waiting.front().filter(|_| held > 0)?;
         let since = self.asked.map_or(free, |asked| asked.max(free));
@@ -130,7 +129,7 @@ mod tests {
         Time::from_ps(count * 1_000_000_000_000)
     }
 
-    /// Packets 0 to 3, of two lines in turn, in slots of ten times the number.
+    /// Packets 0 to 3, alternately of two lines; a packet's slot is ten times its number.
     fn filled() -> Inside {
         let mut inside = Inside::default();
         for number in 0..4 {
@@ -144,7 +143,7 @@ mod tests {
     #[test]
     fn what_comes_after_a_later_packet_of_its_line_breaks_the_rule_of_order() {
         let mut inside = filled();
-        // Another line's packet may overtake.
+        // A packet of another line may overtake.
         assert_eq!(inside.came_out(1, seconds(2)).map(|(_, lost)| lost), Some(vec![]));
         assert_eq!(inside.came_out(2, seconds(3)).map(|(_, lost)| lost), Some(vec![0]));
         assert_eq!(inside.out_of_order(), None);
@@ -164,7 +163,7 @@ mod tests {
         for (number, since) in [(4, seconds(3)), (5, seconds(3) + Duration::from_ps(1))] {
             inside.went_in(Waiting { number, slot: 0, line, is_marked: false, since });
         }
-        // Two seconds are not too long.
+        // Two seconds are still allowed.
         assert_eq!(inside.came_out(4, seconds(4)).map(|(_, lost)| lost), Some(vec![]));
         assert_eq!(inside.came_out(5, seconds(4)).map(|(_, lost)| lost), Some(vec![10, 30]));
     }
@@ -174,11 +173,11 @@ mod tests {
         let mut inside = filled();
         let said = inside.stuck(seconds(2), seconds(5), 4).unwrap();
         assert!(said.starts_with("at 2.000000 s, packet 0 (flow 0): dequeue returned nothing"), "{said}");
-        // It holds none: the drops at its end have no sign yet.
+        // The kernel holds none: the drops at the end have not been noticed.
         assert_eq!(inside.stuck(seconds(2), seconds(5), 0), None);
-        // The wire became free just now.
+        // The link has only just become free.
         assert_eq!(inside.stuck(seconds(4), seconds(5), 4), None);
-        // What it holds may have come in just now.
+        // The packets may have only just arrived.
         inside.came_out(1, seconds(2));
         let line = (0, false, 0, false);
         inside.went_in(Waiting { number: 4, slot: 40, line, is_marked: false, since: seconds(4) });

@@ -1,4 +1,4 @@
-//! A scenario's parameters as the attributes of the kernel's disciplines (linux/pkt_sched.h).
+//! Translates a scenario's parameters into attributes of the kernel's disciplines (linux/pkt_sched.h).
 
 use std::time::Duration;
 
@@ -10,30 +10,30 @@ use tailback_core::scenario::{QueueSpec, Value};
 use crate::error::LiveError;
 use crate::netlink::attribute;
 
-/// A kernel's discipline as it is asked for.
+/// A kernel discipline with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Discipline {
     /// The kernel's name.
     pub name: String,
     /// Its attributes, inside TCA_OPTIONS.
     pub options: Vec<u8>,
-    /// All packets leave in the order they came; else only those of one connection do.
+    /// Whether all packets leave in their order of arrival; otherwise only packets of one connection do.
     pub is_one_line: bool,
-    /// Packets of L4S and others of one connection may overtake each other.
+    /// Whether L4S and other packets of one connection may overtake each other.
     pub splits_by_codepoint: bool,
-    /// A module of the user's own brings it.
+    /// Whether a user's module provides it.
     pub is_own: bool,
-    /// A BPF program of the user's own is it.
+    /// Whether it is a user's BPF program.
     pub is_program: bool,
-    /// Why it drops.
+    /// The reason to record for its drops.
     pub reason: DropReason,
-    /// How long after it was made its law begins to work.
+    /// Time from its creation until its control law becomes active.
     pub rests: Duration,
-    /// Packets that the device has room for, where that is the discipline's limit.
+    /// Packet limit of the device, where the discipline uses that as its own limit.
     pub device_queue: Option<u32>,
 }
 
-/// Attributes that are a number each: the parameter, the attribute, how many of its units a parameter's are.
+/// Numeric attributes: the parameter, the attribute, and the attribute's units per unit of the parameter.
 type Numbers = &'static [(&'static str, u16, f64)];
 
 const MS: f64 = 1000.0;
@@ -55,7 +55,7 @@ const FQ_CODEL: Numbers = &[
     ("drop_batch", 8, 1.0),
     ("memory_limit", 9, 1.0),
 ];
-/// Weights count in sixteenths, as PIE's.
+/// Weights are in sixteenths, as PIE's.
 const FQ_PIE: Numbers = &[
     ("limit_packets", 1, 1.0),
     ("flows", 2, 1.0),
@@ -67,7 +67,7 @@ const FQ_PIE: Numbers = &[
     ("memory_limit", 8, 1.0),
     ("ecn", 10, 1.0),
 ];
-/// The rate is in bytes a second.
+/// The rate is in bytes per second.
 const FQ: Numbers = &[
     ("limit_packets", 1, 1.0),
     ("flow_limit", 2, 1.0),
@@ -75,7 +75,7 @@ const FQ: Numbers = &[
     ("initial_quantum", 4, 1.0),
     ("maxrate", 7, 0.125),
 ];
-/// Weights count in sixteenths.
+/// Weights are in sixteenths.
 const PIE: Numbers = &[
     ("target", 1, MS),
     ("limit_packets", 2, 1.0),
@@ -85,7 +85,7 @@ const PIE: Numbers = &[
     ("ecn", 6, 1.0),
 ];
 
-/// Weights count in 256ths of a hertz.
+/// Weights are in 256ths of a hertz.
 const DUALPI2: Numbers = &[
     ("limit_packets", 1, 1.0),
     ("target", 3, MS),
@@ -94,10 +94,10 @@ const DUALPI2: Numbers = &[
     ("beta", 6, 256.0),
     ("step", 8, MS),
 ];
-/// Those that are a byte each.
+/// Attributes of one byte.
 const DUALPI2_BYTES: Numbers = &[("coupling", 10, 1.0), ("c_share", 13, 1.0)];
 
-/// What the kernel is asked for by `spec` at `field`, whose parameters `card` has.
+/// The kernel discipline for `spec` at `field`, whose parameters `card` describes.
 pub fn discipline(
     name: &str,
     spec: &QueueSpec,
@@ -125,7 +125,7 @@ pub fn discipline(
             given.only(&["limit_packets", "dscp"])?;
             (vec![], false, DropReason::QueueFull)
         }
-        // A module of the user's own: all its parameters are the module's.
+        // A user's module: all its parameters are module parameters.
         _ => (given.numbers(&[])?, false, DropReason::Aqm),
     };
     let device_queue = (name == "pfifo_fast").then(|| given.checked.whole("limit_packets") as u32);
@@ -151,13 +151,13 @@ impl Discipline {
     }
 }
 
-/// PIE's first update of its probability comes half a second after it was made (HZ / 2 in `pie_init`, Linux 3.14 to 6.12),
-/// and a timer's tick later at most, and so does FQ-PIE's.
+/// PIE first updates its probability half a second after its creation (HZ / 2 in `pie_init`, Linux 3.14 to 6.12), at
+/// most one timer tick later; so does FQ-PIE.
 fn rests(name: &str) -> Duration {
     Duration::from_millis(if ["pie", "fq_pie"].contains(&name) { 520 } else { 0 })
 }
 
-/// The parameters a scenario gives.
+/// The parameters that a scenario sets.
 struct Given<'a> {
     spec: &'a QueueSpec,
     checked: &'a Checked<'a>,
@@ -169,15 +169,15 @@ impl Given<'_> {
         LiveError::Refused(self.checked.refuse(key, &problem, &fix.into()))
     }
 
-    /// The row that a key names.
+    /// The card's row for a key.
     fn row(&self, key: &str) -> &'static ParamSpec {
         self.checked.card().spelled(key).expect("keys were checked").0
     }
 
-    /// An error for the first parameter that the kernel has no word for.
+    /// An error for the first parameter that the kernel does not have.
     fn only(&self, known: &[&str]) -> Result<(), LiveError> {
         let stranger = self.spec.params.iter().find(|(key, value)| {
-            // A kernel's own is what is asked for.
+            // Asking for the kernel's own variant is allowed.
             let is_kernels = key.as_str() == "variant" && **value == Value::Name("linux".into());
             !is_kernels && !known.contains(&self.row(key).name)
         });
@@ -192,7 +192,7 @@ impl Given<'_> {
         }
     }
 
-    /// The parameters of `table` that are given, each as a 32-bit attribute.
+    /// The parameters of `table` that the scenario sets, each as a 32-bit attribute.
     fn numbers(&self, table: Numbers) -> Result<Vec<u8>, LiveError> {
         let known: Vec<&str> = table.iter().map(|(key, _, _)| *key).collect();
         self.only(&known)?;
@@ -200,7 +200,7 @@ impl Given<'_> {
         Ok(all.into_iter().flat_map(|(kind, value)| attribute(kind, &value.to_ne_bytes())).collect())
     }
 
-    /// fq's parameters. Its hash has a power of two of buckets.
+    /// fq's parameters. Its hash table has a power of two of buckets.
     fn fq(&self) -> Result<Vec<u8>, LiveError> {
         const BUCKETS_LOG: u16 = 8;
         let mut known: Vec<&str> = FQ.iter().map(|(key, _, _)| *key).collect();
@@ -217,7 +217,7 @@ impl Given<'_> {
         Ok(all.into_iter().flat_map(|(kind, value)| attribute(kind, &value.to_ne_bytes())).collect())
     }
 
-    /// SFQ's parameters (struct tc_sfq_qopt_v1); zero leaves a field to the kernel.
+    /// SFQ's parameters (struct tc_sfq_qopt_v1); zero selects the kernel's default.
     fn sfq(&self) -> Result<Vec<u8>, LiveError> {
         self.only(&["limit_packets", "depth", "flows", "quantum", "drop"])?;
         let number = |key: &str| self.checked.given_whole(key).map_or(0, |value| value as u32);
@@ -227,13 +227,13 @@ impl Given<'_> {
             return Err(self.refuse("flows", "the kernel's sfq has a power of two of them".into(), fix));
         }
         let takes_head = u32::from(self.checked.choice("drop") == "head");
-        // quantum, perturb_period, limit, divisor, flows; depth, headdrop, then what its RED takes, off.
+        // quantum, perturb_period, limit, divisor, flows; depth, headdrop, then the RED parameters, which are off.
         let head = [number("quantum"), 0, number("limit_packets"), divisor, 0, number("depth"), takes_head];
         let red = [0; 11];
         Ok(head.iter().chain(&red).flat_map(|word: &u32| word.to_ne_bytes()).collect())
     }
 
-    /// DualPI2's parameters: some are a byte wide.
+    /// DualPI2's parameters; some attributes are one byte wide.
     fn dualpi2(&self) -> Result<Vec<u8>, LiveError> {
         let known: Vec<&str> = DUALPI2.iter().chain(DUALPI2_BYTES).map(|(key, _, _)| *key).collect();
         self.only(&known)?;
@@ -247,7 +247,7 @@ impl Given<'_> {
         Ok(out)
     }
 
-    /// Attributes of `table` whose parameters are given, with their values.
+    /// Attributes of `table` whose parameters the scenario sets, with their values.
     fn values(&self, table: Numbers) -> Result<Vec<(u16, u32)>, LiveError> {
         let mut out = Vec::new();
         for (key, kind, units) in table {
@@ -265,7 +265,7 @@ impl Given<'_> {
 
     fn whole(&self, key: &str, value: f64, units: f64) -> Result<u32, LiveError> {
         let whole = value.round();
-        // What decimal fractions make of a whole number.
+        // Allow for rounding of decimal fractions.
         if (value - whole).abs() > 1e-6 * whole.max(1.0) || whole > f64::from(u32::MAX) {
             let problem = format!("the kernel counts it in whole steps of 1/{units}");
             let fix = format!("Give {}", whole.min(f64::from(u32::MAX)) / units);
@@ -274,7 +274,7 @@ impl Given<'_> {
         Ok(whole as u32)
     }
 
-    /// The one attribute of a FIFO: its limit (struct tc_fifo_qopt).
+    /// The only parameter of a FIFO: its limit (struct tc_fifo_qopt).
     fn limit(&self, key: &str, other: &str) -> Result<Vec<u8>, LiveError> {
         self.only(&[key])?;
         match self.spec.params.get(key) {
@@ -287,7 +287,7 @@ impl Given<'_> {
         }
     }
 
-    /// CAKE's parameters; a choice's number is its place in the kernel's list.
+    /// CAKE's parameters; a choice is encoded as its index in the kernel's list.
     fn cake(&self) -> Result<Vec<u8>, LiveError> {
         const CHOICES: [(&str, u16, &[&str]); 4] = [
             ("tins", 3, &["diffserv3", "diffserv4", "diffserv8", "besteffort"]),
@@ -328,7 +328,7 @@ impl Given<'_> {
         if self.checked.given_flag("ingress") == Some(true) {
             put(15, 1);
         }
-        // The card counts from IP on; the kernel does so once it is given an overhead.
+        // The card counts from the IP header on; the kernel does so once it is given an overhead.
         put(6, self.checked.number("overhead") as i32 as u32);
         if let Some(rate) = self.checked.given_rate("rate") {
             out.extend(attribute(2, &(rate.as_bps() / 8).to_ne_bytes()));
@@ -364,7 +364,7 @@ impl Given<'_> {
         let counts_bytes =
             self.checked.choice("unit") == "bytes" || self.checked.given_choice("variant") == Some("linux");
         let in_bytes = if counts_bytes { 1.0 } else { mean };
-        // Where the card says "depends", what Floyd recommends.
+        // Where the card says "depends", use what Floyd recommends.
         let number = |key: &str, default: f64| self.checked.given_number(key).unwrap_or(default);
         let low = number("min", 5.0 * mean / in_bytes);
         let high = number("max", 3.0 * low);
@@ -378,7 +378,7 @@ impl Given<'_> {
         self.averaged([limit as u32, low, high], flags, number("weight", 0.002), max_p, mean, rate_bps)
     }
 
-    /// CHOKe's parameters: RED's, in packets. A limit is always needed.
+    /// CHOKe's parameters: RED's, in packets. A limit is mandatory.
     fn choke(&self, rate_bps: u64) -> Result<Vec<u8>, LiveError> {
         self.only(&["min", "max", "weight", "max_p", "mean_packet", "ecn", "limit_packets"])?;
         let low = self.checked.whole("min");
@@ -390,8 +390,8 @@ impl Given<'_> {
         self.averaged(sizes, u8::from(self.checked.flag("ecn")), weight, max_p, mean, rate_bps)
     }
 
-    /// What RED and CHOKe take alike: limit, min and max in the kernel's unit (struct tc_red_qopt), with the table of what an
-    /// idle queue's average becomes.
+    /// Parameters that RED and CHOKe share: limit, min and max in the kernel's unit (struct tc_red_qopt), and the table
+    /// for decaying the average of an idle queue.
     fn averaged(
         &self,
         [limit, low, high]: [u32; 3],
@@ -403,13 +403,13 @@ impl Given<'_> {
     ) -> Result<Vec<u8>, LiveError> {
         let shift = (-weight.log2()).round().clamp(1.0, 31.0);
         let near = (-shift).exp2();
-        // The usual 0.002 is a rounded 1/512.
+        // The usual 0.002 is 1/512 rounded.
         if (weight / near - 1.0).abs() > 0.05 {
             let problem = format!("the kernel's {} has powers of 1/2 only", self.name);
             return Err(self.refuse("weight", problem, format!("Give {near}")));
         }
         let table = IdleTable::new(near, mean, rate_bps as f64 / 8.0);
-        // max_p is given exactly, beside what older kernels read here.
+        // max_p is sent exactly, in addition to the value that older kernels read.
         let steps =
             ((f64::from(high) - f64::from(low)).max(1.0) / max_p.max(1e-9)).log2().round().clamp(0.0, 31.0);
         let mut head: Vec<u8> = [limit, low, high].iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -515,10 +515,10 @@ mod tests {
     fn red_has_its_papers_parameters_where_none_are_given() {
         let found = asked("red", &[("mean_packet", Value::Number(1000.0))]).expect("all can be said").options;
         let number = |at: usize| u32::from_ne_bytes(found[at..at + 4].try_into().unwrap());
-        // Behind the attribute's head: limit, min and max in bytes, then the weight's exponent.
+        // After the attribute's header: limit, min and max in bytes, then the weight's exponent.
         assert_eq!([number(8), number(12)], [5_000, 15_000]);
         assert_eq!(found[16], 9);
-        // CHOKe's, in packets.
+        // CHOKe's values are in packets.
         let found = asked("choke", &[("min", Value::Number(10.0))]).expect("all can be said").options;
         let number = |at: usize| u32::from_ne_bytes(found[at..at + 4].try_into().unwrap());
         assert_eq!(([number(4), number(8), number(12)], found[16]), ([120, 10, 30], 9));

@@ -1,4 +1,4 @@
-//! The path as links see it: what it lends to one, or to several that share a medium, while they work.
+//! The parts of the path that it lends to a link, or to links that share a medium, while they work.
 
 use tailback_core::link::{Host, Watch};
 use tailback_core::packet::{Acknowledgement, Packet};
@@ -13,11 +13,11 @@ use crate::journal::Journal;
 pub(super) struct Slot {
     pub(super) number: u64,
     pub(super) row: u32,
-    /// A wire has damaged it.
+    /// Whether a link has damaged it.
     pub(super) is_damaged: bool,
 }
 
-/// Slots, numbers and rows of the packets under way.
+/// Slots, numbers and rows of the packets in flight.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     pub(super) held: Vec<Slot>,
@@ -39,7 +39,7 @@ impl Slots {
     }
 }
 
-/// Lends the path's parts to a link while it works.
+/// Lends parts of the path to a link while it works.
 pub(super) struct LinkHost<'a, W, F> {
     pub(super) link: u32,
     pub(super) watches: bool,
@@ -82,7 +82,7 @@ impl<W: Observer, F: Frames> Watch for LinkHost<'_, W, F> {
         self.row(at, QueueEvent::Dequeue, packet, backlog, None);
     }
     fn on_drop(&mut self, at: Time, packet: &Packet, backlog: Backlog, reason: DropReason) {
-        // Of several links that share a medium, only this call shows which it was.
+        // Among links that share a medium, only this call shows which link it was.
         let number = self.slots.held[packet.slot as usize].number;
         self.outcomes[number as usize] = Outcome::Dropped { link: self.link };
         self.row(at, QueueEvent::Drop, packet, backlog, Some(reason));

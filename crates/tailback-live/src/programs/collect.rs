@@ -1,14 +1,14 @@
-//! Files that programs leave in their folder and the scenario asks to keep.
+//! Keeps files that programs leave in their folder, if the scenario asks for them.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// A file by its path, with what it holds.
+/// A file's path and its contents.
 pub type Kept = (String, Vec<u8>);
 
-/// Files below `folder` whose names match one of `patterns`, by path below it and in its order, each up to `most`
-/// bytes; and in words which were longer.
+/// Files below `folder` whose names match one of `patterns`, in order of their paths below it, each up to `most` bytes;
+/// and messages about files that were longer.
 pub fn files(folder: &Path, patterns: &[String], most: u64) -> io::Result<(Vec<Kept>, Vec<String>)> {
     let (mut found, mut notes) = (Vec::new(), Vec::new());
     if patterns.is_empty() {
@@ -18,7 +18,7 @@ pub fn files(folder: &Path, patterns: &[String], most: u64) -> io::Result<(Vec<K
     while let Some(at) = folders.pop() {
         for entry in fs::read_dir(&at)? {
             let entry = entry?;
-            // A link may lead anywhere, and a pipe may never end.
+            // Skip links, which may lead anywhere, and pipes, which may never end.
             let kind = entry.file_type()?;
             if kind.is_dir() {
                 folders.push(entry.path());
@@ -44,7 +44,7 @@ fn is_wanted(name: &str, patterns: &[String]) -> bool {
     patterns.iter().any(|pattern| matches(pattern.as_bytes(), name.as_bytes()))
 }
 
-/// Whether a name is as the pattern says: `*` stands for any part of it, `?` for one byte.
+/// Whether a name matches a pattern: `*` stands for any bytes, `?` for one byte.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern.split_first(), name.split_first()) {
         (None, None) => true,

@@ -1,4 +1,4 @@
-//! What a flow's programs wait for: a server that is ready, and programs of other flows.
+//! The start order of programs: a program may wait for its own server and for programs of other flows.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -9,10 +9,10 @@ use tailback_core::traffic::exec::{After, Readiness};
 
 use super::MOST_OUTPUT;
 
-/// The tables in which the kernel lists sockets by address, and the state of one that waits for others.
+/// The tables in which the kernel lists sockets by address, and the state code of a socket that waits for peers.
 const LISTS: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
 
-/// How far the programs of one flow are, for those of others that wait for them.
+/// State of one flow's programs, for programs of other flows that wait for them.
 #[derive(Debug, Default)]
 pub struct Progress {
     is_served: AtomicBool,
@@ -20,18 +20,18 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Its server is ready.
+    /// Records that the server is ready.
     pub fn serve(&self) {
         self.is_served.store(true, Ordering::Release);
     }
 
-    /// Its client has ended.
+    /// Records that the client has ended.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Release);
     }
 }
 
-/// Whether every server that a flow's own one waits for is ready.
+/// Whether every server that this flow's server waits for is ready.
 pub fn may_serve(after: &[After], all: &[Progress]) -> bool {
     after.iter().all(|it| match it {
         After::Server(flow) => all[*flow].is_served.load(Ordering::Acquire),
@@ -39,7 +39,7 @@ pub fn may_serve(after: &[After], all: &[Progress]) -> bool {
     })
 }
 
-/// Whether every client that a flow's own one waits for has ended.
+/// Whether every client that this flow's client waits for has ended.
 pub fn may_begin(after: &[After], all: &[Progress]) -> bool {
     after.iter().all(|it| match it {
         After::Server(_) => true,
@@ -47,20 +47,20 @@ pub fn may_begin(after: &[After], all: &[Progress]) -> bool {
     })
 }
 
-/// Where to look for signs of a server.
+/// Where to look for signs that a server is ready.
 #[derive(Debug)]
 pub struct Place<'a> {
-    /// A process of its network.
+    /// A process in its network namespace.
     pub process: u32,
-    /// The port that the server is to listen on.
+    /// The port on which the server should listen.
     pub port: u16,
     /// Its working folder.
     pub folder: &'a Path,
-    /// The files that have its output.
+    /// The files with its output.
     pub outputs: [&'a Path; 2],
 }
 
-/// Whether the server there is ready.
+/// Whether the server is ready.
 pub fn is_ready(by: &Readiness, place: &Place<'_>) -> bool {
     match by {
         Readiness::Port => is_listening(place.process, place.port),
@@ -69,7 +69,7 @@ pub fn is_ready(by: &Readiness, place: &Place<'_>) -> bool {
     }
 }
 
-/// What a server does to be ready, behind "did not" and behind "before it".
+/// What a server does when it becomes ready, worded to follow "did not" and "before it".
 pub fn in_words(by: &Readiness, port: u16) -> [String; 2] {
     let (verb, past, what) = match by {
         Readiness::Port => ("listen", "listened", format!("on port {port}")),
@@ -79,7 +79,7 @@ pub fn in_words(by: &Readiness, port: u16) -> [String; 2] {
     [format!("{verb} {what}"), format!("{past} {what}")]
 }
 
-/// Whether a socket of this process's network waits on the port.
+/// Whether a socket in this process's network namespace listens on the port.
 fn is_listening(process: u32, port: u16) -> bool {
     let wanted = format!(":{port:04X}");
     LISTS.iter().any(|(list, waiting)| {
@@ -91,7 +91,7 @@ fn is_listening(process: u32, port: u16) -> bool {
     })
 }
 
-/// Whether a whole line of the file has this in it.
+/// Whether a complete line of the file contains `part`.
 fn has_line(path: &Path, part: &str) -> bool {
     let mut text = Vec::new();
     let read = File::open(path).and_then(|file| file.take(MOST_OUTPUT).read_to_end(&mut text));

@@ -1,4 +1,4 @@
-//! How programs ended: a table's rows, files, and words for people.
+//! Results of programs: table rows, files and messages.
 
 use tailback_core::packet::FlowId;
 use tailback_core::probe::Table;
@@ -8,7 +8,7 @@ use tailback_core::time::Time;
 
 use crate::spawn::Ending;
 
-/// This many lines of a program's complaints are reported.
+/// How many lines of a program's error output are reported.
 const LAST_LINES: usize = 5;
 
 /// How one program ended.
@@ -20,11 +20,11 @@ pub struct Ended {
     pub started: Time,
     /// Time of the end.
     pub ended: Time,
-    /// With what status.
+    /// Its exit status or signal.
     pub ending: Ending,
-    /// How it came to that.
+    /// Why it ended.
     pub fate: ProgramFate,
-    /// Its standard output and its standard error.
+    /// Its standard output and standard error.
     pub outputs: [Vec<u8>; 2],
 }
 
@@ -35,11 +35,11 @@ pub struct Report {
     pub flow: u32,
     /// The flow's name.
     pub name: String,
-    /// Server, if there was one, and client.
+    /// The server, if any, and the client.
     pub programs: Vec<Ended>,
-    /// What they left in their folder, by path below it.
+    /// Files they left in their folder, by path below it.
     pub collected: Vec<(String, Vec<u8>)>,
-    /// What people should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ pub fn in_words(ending: Ending) -> String {
     }
 }
 
-/// The last of what a program complained of, behind a colon; nothing if there is none.
+/// The last lines of a program's error output after a colon; empty if there are none.
 pub fn last_lines(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
@@ -60,7 +60,7 @@ pub fn last_lines(text: &[u8]) -> String {
     if last.is_empty() { String::new() } else { format!(": {}", last.join(" | ")) }
 }
 
-/// The programs table of all flows.
+/// The programs table, over all flows.
 pub fn table(reports: &[Report]) -> Table {
     let row = |flow: u32, ended: &Ended| {
         let (status, signal) = match ended.ending {
@@ -82,7 +82,7 @@ pub fn table(reports: &[Report]) -> Table {
     rows.collect::<Programs>().into_table()
 }
 
-/// What the programs wrote, by names such as `download/client.out` and `download/dir/client.qlog`.
+/// Output files of the programs, with names such as `download/client.out` and `download/dir/client.qlog`.
 pub fn outputs(reports: Vec<Report>) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     for report in reports {

@@ -1,21 +1,22 @@
-//! Command lines: cut into words as a shell does, without one, and their placeholders filled.
+//! Splits command lines into words as a shell does, without using one, and fills their placeholders.
 
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// What placeholders stand for.
+/// The values of placeholders.
 pub type Values<'a> = Vec<(&'static str, Cow<'a, str>)>;
 
-/// The words of a command line; `None` if a quotation is open at its end.
+/// The words of a command line; `None` if a quotation is not closed.
 pub fn cut(line: &str) -> Option<Vec<String>> {
     shlex::split(line)
 }
 
-/// Put the values in the place of `{name}`; an unknown name is the error.
+/// Replaces each `{name}` by its value; an unknown name is returned as the error.
 ///
-/// `%{…}` and `${…}` are curl's and the shell's, `{{name}}` is `{name}`, and other braces stay as they are.
+/// `%{…}` and `${…}` belong to curl and the shell and are left alone, `{{name}}` yields `{name}`, and other braces stay
+/// as they are.
 pub fn fill(word: &str, values: &Values<'_>) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = word;
@@ -47,10 +48,11 @@ pub fn fill(word: &str, values: &Values<'_>) -> Result<String, String> {
     Ok(out)
 }
 
-/// What to do if programs ask for IPv6 and fail.
+/// Remedy if programs ask for IPv6 and fail.
 pub const ASKS_FOR_V6: &str = "; its command asks for IPv6, and the flow's hosts have none: set ip = 6 in the flow, or use {server_addr}";
 
-/// Whether a command line asks for IPv6: by the option that most programs have for it, or an address that is no host's own.
+/// Whether a command line asks for IPv6: by the option that most programs use, or by an address that belongs to no
+/// host.
 pub fn ask_for_v6(words: &[String]) -> bool {
     let is_address = |part: &str| {
         part.parse::<Ipv6Addr>().is_ok_and(|address| !address.is_unspecified() && !address.is_loopback())
@@ -62,7 +64,7 @@ pub fn ask_for_v6(words: &[String]) -> bool {
     })
 }
 
-/// Where the program is; `None` if it is not installed.
+/// The program's path; `None` if it is not installed.
 pub fn find(program: &str) -> Option<PathBuf> {
     let is_program = |path: &Path| {
         path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)

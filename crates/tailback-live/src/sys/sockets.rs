@@ -1,4 +1,4 @@
-//! Sockets: made, connected, read, written, asked.
+//! Creating, connecting, reading, writing and querying sockets.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -10,10 +10,10 @@ use super::{check, check_size};
 
 const SO_MEMINFO: c_int = 55;
 
-/// A non-blocking socket for addresses like this one, in the calling thread's namespace.
+/// A non-blocking socket of the address family of `like`, in the calling thread's namespace.
 pub fn socket(like: SocketAddr, kind: c_int) -> io::Result<OwnedFd> {
     let family = if like.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
-    // SAFETY: no pointers; the descriptor is owned at once.
+    // SAFETY: no pointers; the descriptor gets an owner at once.
     unsafe {
         let fd = check(libc::socket(family, kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0))?;
         Ok(OwnedFd::from_raw_fd(fd))
@@ -22,7 +22,7 @@ pub fn socket(like: SocketAddr, kind: c_int) -> io::Result<OwnedFd> {
 
 /// A netlink socket for routing messages.
 pub fn netlink_socket() -> io::Result<OwnedFd> {
-    // SAFETY: no pointers; the descriptor is owned at once.
+    // SAFETY: no pointers; the descriptor gets an owner at once.
     unsafe {
         let fd =
             check(libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE))?;
@@ -30,12 +30,12 @@ pub fn netlink_socket() -> io::Result<OwnedFd> {
     }
 }
 
-/// A netlink socket that hears of TCP connections in the calling thread's namespace when they are gone, for
-/// sock_diag(7) questions too.
+/// A netlink socket that is notified when TCP connections in the calling thread's namespace are destroyed; it also
+/// accepts sock_diag(7) requests.
 pub fn diagnosis_socket() -> io::Result<OwnedFd> {
     /// SKNLGRP_INET_TCP_DESTROY and SKNLGRP_INET6_TCP_DESTROY, as bits.
     const GONE: u32 = 1 | 1 << 2;
-    // SAFETY: `address` outlives the calls and has the size given; the descriptor is owned at once.
+    // SAFETY: `address` outlives the calls and has the size given; the descriptor gets an owner at once.
     unsafe {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         let fd = check(libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_SOCK_DIAG))?;
@@ -49,11 +49,11 @@ pub fn diagnosis_socket() -> io::Result<OwnedFd> {
     }
 }
 
-/// A socket that puts IP packets into a device's queue (packet(7)), in the calling thread's namespace; it hears nothing.
-/// What waits in the queue counts as the socket's, so it may hold as much as there is.
+/// A socket that puts IP packets into a device's queue (packet(7)), in the calling thread's namespace; it receives
+/// nothing. Packets in the queue count against the socket's buffer, which is therefore as large as possible.
 pub fn packet_socket() -> io::Result<OwnedFd> {
     let all: c_int = 1 << 30;
-    // SAFETY: `all` outlives the call and has the size given; the descriptor is owned at once.
+    // SAFETY: `all` outlives the call and has the size given; the descriptor gets an owner at once.
     unsafe {
         let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let fd = check(libc::socket(libc::AF_PACKET, kind, 0))?;
@@ -70,7 +70,7 @@ pub fn packet_socket() -> io::Result<OwnedFd> {
     }
 }
 
-/// What is sent from now on has this priority in the queues of devices (SO_PRIORITY).
+/// Sets the priority of later packets in the queues of devices (SO_PRIORITY).
 pub fn set_priority(fd: BorrowedFd<'_>, priority: u8) -> io::Result<()> {
     let priority = c_int::from(priority);
     // SAFETY: `priority` outlives the call and has the size given.
@@ -86,7 +86,7 @@ pub fn set_priority(fd: BorrowedFd<'_>, priority: u8) -> io::Result<()> {
     }
 }
 
-/// Put an IP packet into the queue of device number `index`; false if that dropped it at once.
+/// Puts an IP packet into the queue of device number `index`; false if the queue dropped it at once.
 pub fn enqueue(fd: BorrowedFd<'_>, index: u32, packet: &[u8]) -> io::Result<bool> {
     let protocol = if packet[0] >> 4 == 6 { libc::ETH_P_IPV6 } else { libc::ETH_P_IP };
     // SAFETY: all zeros is a valid sockaddr_ll; both outlive the call and have the sizes given.
@@ -111,7 +111,7 @@ pub fn enqueue(fd: BorrowedFd<'_>, index: u32, packet: &[u8]) -> io::Result<bool
     }
 }
 
-/// As the kernel takes it, and its length.
+/// The address in the kernel's form, and its length.
 fn address(of: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
     // SAFETY: all zeros is a valid address of either kind, and the storage has room and alignment for both.
     unsafe {
@@ -143,7 +143,7 @@ pub fn bind(fd: BorrowedFd<'_>, to: SocketAddr) -> io::Result<()> {
     check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const raw).cast(), length) }).map(drop)
 }
 
-/// connect(2) on a non-blocking socket: under way is success.
+/// connect(2) on a non-blocking socket: "in progress" counts as success.
 pub fn connect(fd: BorrowedFd<'_>, to: SocketAddr) -> io::Result<()> {
     let (raw, length) = address(to);
     // SAFETY: `raw` outlives the call and has at least the size given.
@@ -160,9 +160,9 @@ pub fn listen(fd: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::listen(fd.as_raw_fd(), libc::c_int::MAX) }).map(drop)
 }
 
-/// The port at the other end of a connection; an error while there is none.
+/// The port of a connection's peer; an error if there is none.
 pub fn peer_port(fd: BorrowedFd<'_>) -> io::Result<u16> {
-    // The port stands at one place in both kinds of addresses.
+    // The port is at the same offset in both kinds of addresses.
     // SAFETY: all zeros is a valid sockaddr_in6; both outlive the call, which writes at most `length` bytes.
     unsafe {
         let mut raw: libc::sockaddr_in6 = mem::zeroed();
@@ -172,7 +172,7 @@ pub fn peer_port(fd: BorrowedFd<'_>) -> io::Result<u16> {
     }
 }
 
-/// The port of this end.
+/// The port of this end of a connection.
 pub fn own_port(fd: BorrowedFd<'_>) -> io::Result<u16> {
     // SAFETY: as in `peer_port`.
     unsafe {
@@ -183,7 +183,7 @@ pub fn own_port(fd: BorrowedFd<'_>) -> io::Result<u16> {
     }
 }
 
-/// Bytes written to a socket and not acknowledged yet (SIOCOUTQ).
+/// Bytes written to a socket but not yet acknowledged (SIOCOUTQ).
 pub fn unacknowledged(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let mut value: c_int = 0;
     // SAFETY: `value` outlives the call, which writes an int.
@@ -193,7 +193,7 @@ pub fn unacknowledged(fd: BorrowedFd<'_>) -> io::Result<u32> {
 
 /// accept(2); `None` if no client has connected yet.
 pub fn accept(fd: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
-    // SAFETY: no addresses asked for; the descriptor is owned at once.
+    // SAFETY: no address is requested; the descriptor gets an owner at once.
     let got = check(unsafe {
         libc::accept4(
             fd.as_raw_fd(),
@@ -203,7 +203,7 @@ pub fn accept(fd: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
         )
     });
     match got {
-        // SAFETY: accept4 has just made it.
+        // SAFETY: accept4 has just created it.
         Ok(fd) => Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) })),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
@@ -212,7 +212,7 @@ pub fn accept(fd: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
 
 /// send(2); `None` if the buffer is full.
 pub fn send(fd: BorrowedFd<'_>, data: &[u8]) -> io::Result<Option<usize>> {
-    // SAFETY: the buffer is ours and as long as we say.
+    // SAFETY: the buffer is ours and has the length given.
     let sent = check_size(unsafe {
         libc::send(fd.as_raw_fd(), data.as_ptr().cast(), data.len(), libc::MSG_NOSIGNAL)
     });
@@ -223,7 +223,8 @@ pub fn send(fd: BorrowedFd<'_>, data: &[u8]) -> io::Result<Option<usize>> {
     }
 }
 
-/// Throw away what has arrived, without copying it (MSG_TRUNC): the bytes, 0 at the end, `None` if nothing came.
+/// Discards received data without copying it (MSG_TRUNC): the number of bytes, 0 at the end of the stream, `None` if
+/// there was nothing.
 pub fn discard(fd: BorrowedFd<'_>, most: usize) -> io::Result<Option<usize>> {
     // SAFETY: MSG_TRUNC on TCP writes nothing, so the null buffer is never touched; see tcp(7).
     let got = check_size(unsafe {
@@ -236,9 +237,9 @@ pub fn discard(fd: BorrowedFd<'_>, most: usize) -> io::Result<Option<usize>> {
     }
 }
 
-/// Receive a datagram: its length, `None` if nothing came.
+/// Receives a datagram: its length, `None` if there was none.
 pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-    // SAFETY: the buffer is ours and as long as we say.
+    // SAFETY: the buffer is ours and has the length given.
     let got = check_size(unsafe {
         libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
     });
@@ -249,12 +250,12 @@ pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize
     }
 }
 
-/// Receive a datagram of a socket that asked for IP_RECVTOS or IPV6_RECVTCLASS: its length and the octet with its ECN bits; `None` if nothing
-/// came.
+/// Receives a datagram from a socket with IP_RECVTOS or IPV6_RECVTCLASS: its length and the octet with its ECN bits;
+/// `None` if there was none.
 pub fn receive_marked(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<(usize, u8)>> {
     let mut tos = 0;
-    // SAFETY: every pointer is to something of ours that outlives the call and has the size given; of the control
-    // messages only those that the kernel wrote are read, by the macros made for it.
+    // SAFETY: every pointer is to memory of ours that outlives the call and has the size given. Only control messages
+    // that the kernel wrote are read, with the macros for that.
     let got = unsafe {
         let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         let mut control = [0_u64; 8];
@@ -269,7 +270,7 @@ pub fn receive_marked(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Optio
             while let Some(header) = next.as_ref() {
                 match (header.cmsg_level, header.cmsg_type) {
                     (libc::IPPROTO_IP, libc::IP_TOS) => tos = *libc::CMSG_DATA(next),
-                    // A number of 32 bits, which may lie anywhere.
+                    // A 32-bit number that may be unaligned.
                     (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
                         tos = libc::CMSG_DATA(next).cast::<c_int>().read_unaligned() as u8;
                     }
@@ -287,9 +288,9 @@ pub fn receive_marked(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Optio
     }
 }
 
-/// Datagrams that a socket had no room for (SO_MEMINFO).
+/// Datagrams dropped because a socket's buffer was full (SO_MEMINFO).
 pub fn dropped(fd: BorrowedFd<'_>) -> io::Result<u32> {
-    /// SK_MEMINFO_DROPS, and how many values there are at most so far.
+    /// Index of SK_MEMINFO_DROPS, and the largest number of values so far.
     const DROPS: usize = 8;
     let mut values = [0_u32; 16];
     let mut length = mem::size_of_val(&values) as libc::socklen_t;
@@ -306,18 +307,18 @@ pub fn dropped(fd: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(values[DROPS])
 }
 
-/// Finish sending.
+/// Ends sending (SHUT_WR).
 pub fn shutdown_write(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no pointers.
     check(unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_WR) }).map(drop)
 }
 
-/// setsockopt(2) with a number.
+/// setsockopt(2) with an int.
 pub fn set_option(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     set(fd, level, name, &value)
 }
 
-/// setsockopt(2) with a number of 64 bits.
+/// setsockopt(2) with a 64-bit number.
 pub fn set_long_option(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: u64) -> io::Result<()> {
     set(fd, level, name, &value)
 }
@@ -348,7 +349,7 @@ pub fn pending_error(fd: BorrowedFd<'_>) -> io::Result<c_int> {
     Ok(value)
 }
 
-/// A number that identifies a socket on this machine for as long as it lives (SO_COOKIE).
+/// A number that identifies a socket on this machine during its lifetime (SO_COOKIE).
 pub fn cookie(fd: BorrowedFd<'_>) -> io::Result<u64> {
     let mut value: u64 = 0;
     let mut length = mem::size_of::<u64>() as libc::socklen_t;
@@ -365,9 +366,9 @@ pub fn cookie(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(value)
 }
 
-/// Choose a socket's congestion control by the kernel's name.
+/// Sets a socket's congestion control by its kernel name.
 pub fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
-    // SAFETY: the name is ours and as long as we say.
+    // SAFETY: the name is ours and has the length given.
     check(unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
@@ -380,7 +381,7 @@ pub fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     .map(drop)
 }
 
-/// Closing this socket resets its connection and leaves nothing behind.
+/// Makes close(2) reset the connection and leave no state behind.
 pub fn reset_on_close(fd: BorrowedFd<'_>) -> io::Result<()> {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
     // SAFETY: `linger` outlives the call and has the size given.

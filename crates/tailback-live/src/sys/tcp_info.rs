@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::check;
 
-/// What the kernel reports of a connection (linux/tcp.h, `struct tcp_info`), as far as we read it.
+/// The fields of the kernel's report on a connection that we read (linux/tcp.h, `struct tcp_info`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs, reason = "the fields are the kernel's, in its order; see tcp(7) and linux/tcp.h")]
@@ -17,7 +17,7 @@ pub struct TcpInfo {
     pub probes: u8,
     pub backoff: u8,
     pub options: u8,
-    /// Send scale in the low half, receive scale in the high one.
+    /// Window scales: the sender's in the low half, the receiver's in the high half.
     pub scales: u8,
     pub flags: u8,
     pub rto_us: u32,
@@ -74,11 +74,11 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
-    /// From the kernel's bytes. Fields it does not have stay zero.
+    /// Parses the kernel's bytes. Fields that the kernel does not have stay zero.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut info = TcpInfo::default();
         let length = bytes.len().min(mem::size_of::<TcpInfo>());
-        // SAFETY: the structure is plain numbers, and no more than its size is copied.
+        // SAFETY: the structure consists of plain numbers, and at most its size is copied.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut info).cast::<u8>(), length);
         }
@@ -86,11 +86,11 @@ impl TcpInfo {
     }
 }
 
-/// TCP_INFO. Fields an older kernel does not have stay zero.
+/// Reads TCP_INFO. Fields that an older kernel does not have stay zero.
 pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     let mut info = TcpInfo::default();
     let mut length = mem::size_of::<TcpInfo>() as libc::socklen_t;
-    // SAFETY: the structure is plain numbers; the call writes at most `length` bytes of it.
+    // SAFETY: the structure consists of plain numbers; the call writes at most `length` bytes of it.
     check(unsafe {
         libc::getsockopt(
             fd.as_raw_fd(),

@@ -1,4 +1,4 @@
-//! TUN devices, with what their packets leave for a network card to do: checksums, and cutting to segments.
+//! TUN devices, including the offload work that their packets leave to a network card: checksums and segmentation.
 
 use std::ffi::CString;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -7,24 +7,24 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::{check, check_size};
 
-/// What stands before each packet (linux/virtio_net.h, `struct virtio_net_hdr`).
+/// Length of the header before each packet (linux/virtio_net.h, `struct virtio_net_hdr`).
 const HEADER: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
-/// Which flags the kernel knows (linux/if_tun.h).
+/// Asks for the flags that the kernel supports (linux/if_tun.h).
 const TUNGETFEATURES: libc::c_ulong = 0x8004_54cf;
-/// TCP's ECN bits are in use: CWR belongs to the first segment only.
+/// TCP's ECN bits are in use: only the first segment carries CWR.
 const GSO_ECN: u8 = 0x80;
 
-/// What a packet's sender has left to be done.
+/// Offload work that a packet's sender has left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Offload {
     header: [u8; HEADER],
 }
 
 impl Offload {
-    /// Nothing but the checksum of a TCP segment behind an IP header of this many bytes.
+    /// Only the checksum of a TCP segment behind an IP header of this many bytes.
     pub fn checksum_of_tcp(ip_header: usize) -> Self {
         const PLACE_OF_SUM: u16 = 16;
         let mut header = [0; HEADER];
@@ -34,36 +34,36 @@ impl Offload {
         Offload { header }
     }
 
-    /// Payload of each segment the packet is to be cut into; `None` if it is whole.
+    /// Payload of each segment that the packet must be cut into; `None` if it is not to be cut.
     pub fn segment_bytes(&self) -> Option<usize> {
         let is_tcp = [GSO_TCPV4, GSO_TCPV6].contains(&(self.header[1] & !GSO_ECN));
         is_tcp.then(|| usize::from(u16::from_ne_bytes([self.header[4], self.header[5]])))
     }
 }
 
-/// A packet as a device gives and takes it.
+/// A packet as read from or written to a device.
 #[derive(Clone, Debug, Default)]
 pub struct Framed {
-    /// What is left to do.
+    /// The offload work that is left.
     pub offload: Offload,
     /// The IP packet.
     pub packet: Vec<u8>,
 }
 
-/// A TUN device, held from outside its namespace. It is gone when this is dropped.
+/// A TUN device, held from outside its namespace. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct Tun(OwnedFd);
 
 impl Tun {
-    /// A device called `name` in the calling thread's namespace, for IP packets; `cuts` if it takes TCP segments
-    /// larger than its packets.
+    /// Creates a device called `name` for IP packets in the calling thread's namespace; `cuts` allows TCP segments
+    /// larger than a packet.
     pub fn open(name: &str, cuts: bool) -> io::Result<Self> {
         Self::open_as(name, cuts, 0)
     }
 
-    /// A device that leaves packets in its queueing discipline while those it holds are not read, as Linux 7.3 has it.
+    /// A device that leaves packets in its queueing discipline until earlier ones are read, as in Linux 7.3.
     pub fn open_waiting(name: &str) -> io::Result<Self> {
-        /// Of later headers than libc's.
+        /// Defined in headers newer than libc's.
         const IFF_BACKPRESSURE: i16 = 0x80;
         Self::open_as(name, false, IFF_BACKPRESSURE)
     }
@@ -71,11 +71,11 @@ impl Tun {
     fn open_as(name: &str, cuts: bool, flags: i16) -> io::Result<Self> {
         let path = CString::new("/dev/net/tun")?;
         let more = if cuts { libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN } else { 0 };
-        // SAFETY: `path` and `request` outlive the calls; the descriptor is owned at once.
+        // SAFETY: `path` and `request` outlive the calls; the descriptor gets an owner at once.
         unsafe {
             let fd = check(libc::open(path.as_ptr(), libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC))?;
             let fd = OwnedFd::from_raw_fd(fd);
-            // An unknown flag is no error to the kernel.
+            // The kernel ignores unknown flags.
             let mut known: libc::c_uint = 0;
             check(libc::ioctl(fd.as_raw_fd(), TUNGETFEATURES as _, &raw mut known))?;
             if flags & !(known as i16) != 0 {
@@ -94,16 +94,16 @@ impl Tun {
         }
     }
 
-    /// The same device once more.
+    /// Another handle of the same device.
     pub fn share(&self) -> io::Result<Self> {
         self.0.try_clone().map(Tun)
     }
 
-    /// Read a packet into `buffer`: its length and what is left to do; `None` if there is none.
+    /// Reads a packet into `buffer`: its length and the offload work left; `None` if there is none.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<(usize, Offload)>> {
         let mut offload = Offload::default();
         let mut parts = [IoSliceMut::new(&mut offload.header), IoSliceMut::new(buffer)];
-        // SAFETY: IoSliceMut is an iovec by its definition; both buffers are ours for the call's length.
+        // SAFETY: IoSliceMut is guaranteed to have the layout of iovec; both buffers are ours during the call.
         let got = check_size(unsafe { libc::readv(self.0.as_raw_fd(), parts.as_mut_ptr().cast(), 2) });
         match got {
             Ok(length) => Ok(Some((length.saturating_sub(HEADER), offload))),
@@ -112,10 +112,10 @@ impl Tun {
         }
     }
 
-    /// Hand a packet to the host.
+    /// Hands a packet to the host.
     pub fn write(&self, frame: &Framed) -> io::Result<()> {
         let parts = [IoSlice::new(&frame.offload.header), IoSlice::new(&frame.packet)];
-        // SAFETY: IoSlice is an iovec by its definition; both buffers are ours for the call's length.
+        // SAFETY: IoSlice is guaranteed to have the layout of iovec; both buffers are ours during the call.
         check_size(unsafe { libc::writev(self.0.as_raw_fd(), parts.as_ptr().cast(), 2) }).map(drop)
     }
 }

@@ -1,7 +1,7 @@
-//! The Rust twin and the BPF twin get the same acknowledgements, and their windows are compared after each.
+//! Feeds the same acknowledgements to the Rust twin and the BPF twin, and compares their windows after each.
 //!
 //! The kernel cannot run a congestion control on invented acknowledgements, so the BPF source is compiled natively
-//! behind a socket made for the test (`harness.c`). That it also loads and runs in the kernel is another test.
+//! behind a test socket (`harness.c`). Another test covers loading and running it in the kernel.
 #![allow(
     unsafe_code,
     reason = "the twin is a library opened by name; its functions have the harness's types"
@@ -16,14 +16,14 @@ use tailback_core::rng::Stream;
 use tailback_core::time::Duration;
 use tailback_live::twins;
 
-/// Twins whose windows may differ by a segment: a real number in Rust is a fixed-point one in the kernel.
+/// Twins whose windows may differ by a segment, because Rust uses real numbers and the kernel fixed-point ones.
 const FRACTIONAL: [&str; 2] = ["compound", "ledbat"];
 
 fn tolerance(cc: &str) -> u64 {
     u64::from(FRACTIONAL.contains(&cc))
 }
 
-/// Run `check` for every twin, side by side.
+/// Runs `check` for every twin, in parallel.
 fn for_every_twin(check: impl Fn(&'static str) + Sync) {
     std::thread::scope(|scope| {
         let running: Vec<_> = twins::names()
@@ -43,23 +43,23 @@ fn for_every_twin(check: impl Fn(&'static str) + Sync) {
     });
 }
 
-/// Windows, thresholds and the algorithm's own quantities are the same.
+/// Asserts that windows, thresholds and internal quantities agree.
 fn compare(cc: &str, pair: &Pair, when: impl Fn() -> String) {
     let tolerance = tolerance(cc);
     let ((rust, native), (one, other)) = (pair.windows(), pair.ssthreshes());
     assert!(rust.abs_diff(native) <= tolerance, "{cc}: windows {rust} and {native} {}", when());
-    // Before the first loss both are unlimited, in their own ways.
+    // Before the first loss both thresholds are unlimited, by different values.
     let are_unlimited = one > 1 << 30 && other > 1 << 30;
     assert!(one.abs_diff(other) <= tolerance || are_unlimited, "{cc}: ssthresh {one} and {other} {}", when());
     for (name, ours, theirs) in pair.internals() {
-        // A hundredth where windows may differ as well; else what the fixed point of a quotient rounds away.
+        // 1 % where windows may differ too; otherwise the rounding of a fixed-point quotient.
         let near = if tolerance > 0 { 0.01 * ours.abs().max(100.0) } else { 1e-6 * ours.abs().max(1.0) };
         let is_same = (ours - theirs).abs() <= near || ours.is_nan() && theirs.is_nan();
         assert!(is_same, "{cc}: {name} {ours} and {theirs} {}", when());
     }
 }
 
-/// Slow start, losses wherever the queue is full, and what grows between.
+/// Slow start, a loss whenever the queue is full, and growth in between.
 #[test]
 fn windows_agree_from_loss_to_loss() {
     for_every_twin(|cc| {
@@ -78,12 +78,12 @@ fn windows_agree_from_loss_to_loss() {
                 break;
             }
         }
-        // The fastest reaches its fourth loss after some three thousand.
+        // The fastest algorithm reaches its fourth loss after some three thousand ACKs.
         assert!(acks > 2_000, "{cc}: {acks} ACKs are no test");
     });
 }
 
-/// Anything in any order: losses, timeouts, marks, pauses, other RTTs, an application with too little to send.
+/// Events in random order: losses, timeouts, marks, pauses, changed RTTs, and an application-limited sender.
 #[test]
 fn windows_agree_whatever_happens() {
     for_every_twin(|cc| {
@@ -120,7 +120,7 @@ fn windows_agree_whatever_happens() {
     });
 }
 
-/// It hardly ever meets a loss: what is compared are the windows after a hundred delay backoffs.
+/// CDG rarely meets a loss, so compare the windows after a hundred delay-based backoffs.
 #[test]
 fn cdg_backs_off_by_the_same_random_numbers() {
     let Some(mut pair) = Pair::new("cdg") else { return };
@@ -135,7 +135,7 @@ fn cdg_backs_off_by_the_same_random_numbers() {
     assert!(pair.reductions > 100, "{} backoffs are no test", pair.reductions);
 }
 
-/// The marked share is what DCTCP is about: alpha follows it, up and down.
+/// DCTCP's alpha follows the marked share, up and down.
 #[test]
 fn dctcp_follows_the_share_of_marks() {
     let Some(mut pair) = Pair::new("dctcp") else { return };

@@ -1,4 +1,4 @@
-//! A BPF twin compiled natively, behind a socket made for the test.
+//! A BPF twin compiled natively, behind a test socket.
 
 use std::ffi::{CStr, CString};
 use std::io::Write;
@@ -15,7 +15,7 @@ type Set = unsafe extern "C" fn(u32);
 type Get = unsafe extern "C" fn() -> u32;
 type Show = unsafe extern "C" fn(*mut Quantity);
 
-/// The most quantities a twin shows (`bpf/internals.h`).
+/// The most quantities that a twin exports (`bpf/internals.h`).
 const QUANTITIES: usize = 5;
 
 /// What happened at an ACK; `struct given` of the harness. Sequence numbers wrap as in the kernel.
@@ -31,17 +31,17 @@ pub struct Given {
     pub snd_una: u32,
     pub snd_nxt: u32,
     pub limited: u32,
-    /// Would the kernel call the growth hook?
+    /// Whether the kernel would call the growth hook.
     pub grows: u32,
-    /// Delivery rate sample: the segments delivered, the interval, and the count delivered when the first was sent.
+    /// Delivery rate sample: segments delivered, interval, and the delivered count when the first was sent.
     pub sampled: u32,
     pub interval_us: u32,
     pub prior_delivered: u32,
     pub losses: u32,
     pub prior_in_flight: u32,
-    /// Until pacing lets the next segment leave.
+    /// Time until pacing allows the next segment.
     pub wait_us: u32,
-    /// The receiver may have waited with it.
+    /// Whether the receiver may have delayed the ACK.
     pub is_delayed: u32,
 }
 
@@ -52,7 +52,7 @@ struct Quantity {
     per: i64,
 }
 
-/// The kernel's announcements, by its numbers.
+/// The kernel's congestion-window events, by its numbers.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
     Resume = 0,
@@ -79,10 +79,10 @@ pub struct Native {
 }
 
 impl Native {
-    /// `None` without clang.
+    /// Builds the twin; `None` without clang.
     pub fn build(cc: &str) -> Option<Native> {
         use std::sync::atomic::{AtomicU32, Ordering};
-        // Libraries of one twin in several tests: each has its own socket.
+        // Several tests load the same twin: each library has its own socket.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("tailback-{cc}-{}-{number}.so", std::process::id()));
@@ -106,7 +106,7 @@ impl Native {
         running.stdin.take().expect("piped").write_all(source.as_bytes()).expect("clang reads");
         assert!(running.wait().expect("clang ends").success(), "{cc} compiles natively");
         let name = CString::new(path.to_str().expect("a plain path")).expect("no zero");
-        // SAFETY: the library was made from our own source just now; each symbol has the type harness.c gives it.
+        // SAFETY: the library was just built from our own source; each symbol has the type that harness.c declares.
         let native = unsafe {
             let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
             assert!(!handle.is_null(), "{cc} is a library");
@@ -137,12 +137,14 @@ impl Native {
     }
 
     pub fn begin(&self, now_us: u64, cwnd: u32, mss: u32, srtt_us: u32) {
-        // SAFETY: the harness declares these arguments; the library is loaded while `self` is, and its state is used by one thread.
+        // SAFETY: the harness declares these arguments; the library stays loaded while `self` exists, and one thread
+        // uses its state.
         unsafe { (self.begin)(now_us, cwnd, mss, srtt_us) }
     }
 
     pub fn ack(&self, given: &Given) {
-        // SAFETY: `given` is the record the harness declares, outlives the call and is only read; one thread, as in `begin`.
+        // SAFETY: `given` has the layout that the harness declares, outlives the call and is only read; one thread, as
+        // in `begin`.
         unsafe { (self.ack)(given) }
     }
 
@@ -166,7 +168,7 @@ impl Native {
         unsafe { (self.idle)(now_us, idle_us) }
     }
 
-    /// A timer marks segments lost.
+    /// A timer marks `segments` segments lost.
     pub fn lost(&self, segments: u32) {
         // SAFETY: as in `begin`: the arguments it declares, one thread.
         unsafe { (self.lost)(segments) }
@@ -187,19 +189,19 @@ impl Native {
         unsafe { (self.ssthresh)() }
     }
 
-    /// What the next draws give.
+    /// Sets the result of the next random draws.
     pub fn set_draw(&self, next: u32) {
         // SAFETY: as in `begin`: the arguments it declares, one thread.
         unsafe { (self.set_draw)(next) }
     }
 
-    /// How many were taken since.
+    /// Number of draws taken since.
     pub fn taken(&self) -> u32 {
         // SAFETY: as in `begin`: the arguments it declares, one thread.
         unsafe { (self.taken)() }
     }
 
-    /// The twin's own quantities; NaN for those it has not (yet).
+    /// The twin's internal quantities; NaN for those that have no value (yet).
     pub fn internals(&self) -> [f64; QUANTITIES] {
         let mut quantities = [Quantity::default(); QUANTITIES];
         // SAFETY: the harness writes QUANTITIES records, as many as the array has; one thread, as in `begin`.

@@ -1,4 +1,4 @@
-//! Both twins, fed the same.
+//! The Rust and the BPF twin of an algorithm with the same input.
 
 use tailback_core::cc::registry::{self, Algorithm};
 use tailback_core::cc::{
@@ -11,27 +11,27 @@ use tailback_core::time::{Duration, Time};
 use crate::native::{Event, Given, Native};
 
 pub const MSS: u32 = 1448;
-/// The path: this many segments fill it, this many more its queue; a segment of queue is 1.2 ms.
+/// The path holds this many segments, and its queue this many more; each queued segment adds 1.2 ms.
 pub const PIPE: u64 = 67;
 pub const ROOM: u64 = 134;
 const BASE: Duration = Duration::from_ms(80);
 const SLOT: Duration = Duration::from_us(1200);
 /// The seed of the Rust twin.
 const SEED: u64 = 1;
-/// After this the kernel takes the window back to what connections begin with.
+/// After an idle time of this length the kernel resets the window to the initial window.
 const RESTART_AFTER: Duration = Duration::from_ms(1_000);
 const INITIAL: u64 = 10;
 
-/// What a round trip is like.
+/// Conditions during a round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Round {
-    /// Of a hundred ACKs, this many report a mark.
+    /// Percentage of ACKs that report a mark.
     pub marked_percent: u64,
-    /// The application sends less than the window.
+    /// Whether the sender is application-limited.
     pub is_starved: bool,
 }
 
-/// What a random algorithm wants of a throw.
+/// The kind of random number an algorithm draws.
 #[derive(Clone, Copy, Debug)]
 enum Draws {
     Real,
@@ -44,7 +44,7 @@ pub struct Pair {
     pub native: Native,
     now: Time,
     rtt_min: Duration,
-    /// What the path takes longer now.
+    /// Current additional path delay.
     pub extra: Duration,
     snd_una: u64,
     snd_nxt: u64,
@@ -53,12 +53,12 @@ pub struct Pair {
     /// Bytes marked lost over the connection.
     lost_bytes: u64,
     phase: Phase,
-    /// The Rust twin's random stream, a copy, and what it does with them.
+    /// A copy of the Rust twin's random stream, and the kind of number it draws.
     random: Stream,
     draws: Draws,
-    /// Segments found lost, to be reported with the next ACK.
+    /// Segments detected as lost, to be reported with the next ACK.
     lost: u32,
-    /// The Rust twin is in a reduction it asked for, until this is acknowledged.
+    /// Set while the Rust twin is in a reduction it requested: the reduction ends when this is acknowledged.
     pub reduces_until: Option<u64>,
     pub reductions: u32,
     round: Round,
@@ -66,12 +66,12 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// `None` without clang.
+    /// Builds the BPF twin; `None` without clang.
     pub fn new(cc: &str) -> Option<Pair> {
         Native::build(cc).map(|native| Pair::of(cc, native))
     }
 
-    /// Both from the beginning.
+    /// Both twins in their initial state.
     pub fn of(cc: &str, native: Native) -> Pair {
         let control = Control {
             cwnd: INITIAL * u64::from(MSS),
@@ -115,24 +115,24 @@ impl Pair {
         (self.control.ssthresh_segments(), u64::from(self.native.ssthresh()))
     }
 
-    /// Each of the Rust twin's own quantities beside the other's.
+    /// The Rust twin's internal quantities, each with the BPF twin's value.
     pub fn internals(&self) -> Vec<(&'static str, f64, f64)> {
         let mut ours = Vec::new();
         self.rust.internals(&mut ours);
         ours.into_iter().zip(self.native.internals()).map(|((name, one), other)| (name, one, other)).collect()
     }
 
-    /// What the path answers with now: its empty round trip and the queue this window leaves.
+    /// The current RTT: the base RTT plus the queueing delay that this window causes.
     fn rtt(&self) -> Duration {
         BASE + self.extra + SLOT * self.control.cwnd_segments().saturating_sub(PIPE)
     }
 
-    /// Between a window's packets, in whole microseconds: finer the kernel's clock does not count.
+    /// Time between the packets of a window in whole microseconds, the resolution of the kernel's clock.
     fn gap(&self, window: u64) -> Duration {
         Duration::from_us((self.rtt() / window).as_us())
     }
 
-    /// One ACK that covers `covered` segments and newly delivers `delivered`.
+    /// Delivers one ACK that covers `covered` segments and newly delivers `delivered`.
     fn ack(&mut self, covered: u32, delivered: u32) {
         let rtt = (covered > 0).then(|| self.rtt());
         self.acks += 1;
@@ -150,10 +150,10 @@ impl Pair {
         let losses = std::mem::take(&mut self.lost);
         self.lost_bytes += u64::from(losses) * u64::from(MSS);
         let is_delayed = covered == 1 && self.acks % 3 == 0;
-        // What has been sent is not taken back when the window shrinks.
+        // Data already sent is not withdrawn when the window shrinks.
         self.snd_nxt = self.snd_nxt.max(self.snd_una + self.control.cwnd);
         let snd_nxt = self.snd_nxt;
-        // Of a window's worth a round trip, the path lets through what fills it.
+        // Of a window per round trip, the path delivers at most what it holds.
         let sampled = self.control.cwnd_segments().min(PIPE).min(self.delivered / u64::from(MSS));
         let prior_delivered = self.delivered - sampled * u64::from(MSS);
         let interval = self.rtt();
@@ -210,7 +210,7 @@ impl Pair {
             snd_una: self.snd_una as u32,
             snd_nxt: snd_nxt as u32,
             limited: u32::from(limited),
-            // The kernel does not know of a reduction the twin makes by itself.
+            // The kernel does not know of a reduction that the twin makes itself.
             grows: u32::from(grows || is_reducing_itself),
             sampled: sampled as u32,
             interval_us: interval.as_us() as u32,
@@ -229,8 +229,8 @@ impl Pair {
         }
     }
 
-    /// Both twins draw the same numbers: where Rust backs off below a probability, C does from one minus it up.
-    /// BBR draws one of seven instead, the highest bits of the product.
+    /// Makes both twins draw the same numbers: Rust backs off below a probability p, C above 1 − p. BBR instead draws
+    /// one of seven, the highest bits of the product.
     fn share_draw(&self) {
         let mut next = self.random.clone();
         self.native.set_draw(match self.draws {
@@ -239,7 +239,7 @@ impl Pair {
         });
     }
 
-    /// The numbers that were drawn since are used up.
+    /// Advances the stream by the numbers that were drawn since.
     fn count_draws(&mut self) {
         for _ in 0..self.native.taken() {
             match self.draws {
@@ -249,7 +249,8 @@ impl Pair {
         }
     }
 
-    /// The Rust twin's reduction is over when what was under way has been acknowledged; the other's is by itself.
+    /// Ends the Rust twin's reduction when the data in flight at its start has been acknowledged; the BPF twin ends its
+    /// own.
     fn end_reduction(&mut self) -> bool {
         let is_over = self.reduces_until.is_some_and(|until| self.snd_una > until);
         if is_over {
@@ -264,7 +265,7 @@ impl Pair {
         self.share_draw();
         let (from, now_us) = (self.phase, self.now.as_us());
         self.change_rust(to);
-        // The kernel completes CWR and then leaves it, but leaves Recovery first.
+        // The kernel finishes CWR before leaving it, but leaves Recovery first.
         if from == Phase::Cwr && to == Phase::Open {
             self.native.event(now_us, Event::Complete);
         }
@@ -311,7 +312,7 @@ impl Pair {
         self.native.set_cwnd(segments as u32);
     }
 
-    /// The stack has brought both windows to where their algorithms wanted them, unless they do so themselves.
+    /// Sets both windows to the target, as the stack does for algorithms that do not do so themselves.
     fn land(&mut self) {
         if self.rust.owns_window() {
             return;
@@ -320,7 +321,7 @@ impl Pair {
         self.native.set_cwnd(self.native.ssthresh());
     }
 
-    /// A loss, and a recovery of one round trip that ends with the window at ssthresh.
+    /// A loss, followed by a one-RTT recovery that ends with the window at ssthresh.
     pub fn lose(&mut self) {
         let window = self.control.cwnd_segments();
         let gap = self.gap(window);
@@ -338,7 +339,7 @@ impl Pair {
         self.change(Phase::Open);
     }
 
-    /// An ECN echo, and a reduction over one round trip.
+    /// An ECN echo, followed by a one-RTT reduction.
     pub fn hear_of_mark(&mut self) {
         let window = self.control.cwnd_segments();
         let gap = self.gap(window);
@@ -353,7 +354,7 @@ impl Pair {
         self.change(Phase::Open);
     }
 
-    /// A timeout: everything is sent again, from a window of one segment.
+    /// A timeout: everything is retransmitted, starting with a window of one segment.
     pub fn time_out(&mut self) {
         let lost = self.control.cwnd_segments();
         self.now += Duration::from_ms(300);
@@ -372,7 +373,7 @@ impl Pair {
         self.change(Phase::Open);
     }
 
-    /// Nothing is sent for so long.
+    /// Sends nothing for `idle`.
     pub fn rest(&mut self, idle: Duration) {
         self.now += idle;
         let now_us = self.now.as_us();
@@ -391,17 +392,17 @@ impl Pair {
         self.count_draws();
     }
 
-    /// A window's worth of ACKs.
+    /// Delivers the ACKs of one window.
     pub fn round(&mut self, round: Round, mut compare: impl FnMut(&Pair)) {
         self.round = round;
         let window = self.control.cwnd_segments();
         let gap = self.gap(window);
         for number in 0..(window / 2).max(1) {
             self.now += gap * 2;
-            // Delayed ACKs, with one of a single segment among them.
+            // Delayed ACKs; every seventh covers a single segment.
             let covered = if number % 7 == 0 { 1 } else { 2 };
             self.ack(covered, covered);
-            // During its own reduction a twin in BPF brings the window down as the stack does for the other.
+            // During its own reduction a BPF twin lowers the window as the stack does for the Rust twin.
             if self.reduces_until.is_none() {
                 compare(self);
             }
