@@ -1,15 +1,15 @@
-//! Columns by name, and what makes two results the same.
+//! Access to columns by name, and the fingerprint of a result.
 
 use tailback_core::probe::rows::SCHEMAS;
 use tailback_core::probe::schema::{ColumnSchema, TableSchema};
 use tailback_core::probe::{Column, Table, Tables};
 
-/// A run's table; one that was not recorded is none.
+/// A table of the run; `None` if it was not recorded.
 pub fn table<'a>(tables: &'a Tables, name: &str) -> Option<&'a Table> {
     tables.tables.iter().find(|table| table.name == name).filter(|table| rows(table) > 0)
 }
 
-/// How many rows a table has.
+/// Number of rows of a table.
 pub fn rows(table: &Table) -> usize {
     table.columns.first().map_or(0, |(_, column)| length(column))
 }
@@ -25,14 +25,14 @@ fn length(column: &Column) -> usize {
     }
 }
 
-/// A column as numbers; a table without it is a fault of the caller.
+/// A column as numbers; panics if the table has no such column.
 pub fn numbers(table: &Table, name: &str) -> Vec<f64> {
     let found = table.columns.iter().find(|(column, _)| *column == name);
     let (_, column) = found.unwrap_or_else(|| panic!("table {} has no column {name}", table.name));
     as_numbers(column)
 }
 
-/// A column's values as numbers: 0 and 1 of switches.
+/// A column's values as numbers; switches become 0 and 1.
 pub fn as_numbers(column: &Column) -> Vec<f64> {
     match column {
         Column::F64(values) => values.clone(),
@@ -44,12 +44,12 @@ pub fn as_numbers(column: &Column) -> Vec<f64> {
     }
 }
 
-/// What a table's columns say of themselves.
+/// The schema of a table.
 pub fn schema(name: &str) -> &'static TableSchema {
     SCHEMAS.iter().find(|schema| schema.name == name).expect("every table is stated")
 }
 
-/// What a column says of itself.
+/// The schema of a column.
 pub fn column_schema(table: &str, name: &str) -> &'static ColumnSchema {
     schema(table).columns.iter().find(|column| column.name == name).expect("every column is stated")
 }
@@ -62,8 +62,8 @@ pub fn code(table: &str, column: &str, word: &str) -> f64 {
     words.iter().position(|it| it.word == word).expect("the word is stated") as f64
 }
 
-/// What distinguishes two results: the number of bytes of all columns, and their CRC-32, tables in the order of their names
-/// and columns in theirs, numbers with the lowest byte first.
+/// The fingerprint of a result: the number of bytes of all columns, and their CRC-32. Tables and columns are in
+/// alphabetical order, numbers little-endian.
 pub fn hash(tables: &Tables) -> String {
     let mut sorted: Vec<&Table> = tables.tables.iter().collect();
     sorted.sort_by_key(|table| table.name);

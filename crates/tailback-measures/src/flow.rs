@@ -1,35 +1,36 @@
-//! Loss, goodput and completion time of a flow, drop share of a link.
+//! Loss, goodput and completion time of a flow, and drop share of a link.
 
-/// The columns of a flow's row of totals that its loss is computed from.
+/// The columns of a flow's totals from which its loss is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Packets {
     /// Packets that the sender sent.
     pub sent: f64,
-    /// Packets that reached the receiver, a wire's copies among them.
+    /// Packets that reached the receiver, including copies made by a link.
     pub received: f64,
-    /// Packets that a queue or a wire dropped.
+    /// Packets that a queue or a link dropped.
     pub dropped: f64,
-    /// Payload bytes that the receiver got.
+    /// Payload bytes delivered at the receiver.
     pub bytes_received: f64,
-    /// Payload bytes that came back to the end that opened the connection.
+    /// Payload bytes delivered at the end that opened the connection.
     pub bytes_returned: f64,
 }
 
-/// `flow_loss_rate` from a flow's totals; NaN if no packet's fate was decided, or if most payload came back.
+/// `flow_loss_rate` from a flow's totals; NaN if no packet arrived or was dropped, or if most payload flowed in the
+/// reverse direction.
 pub fn loss_of_totals(flow: &Packets) -> f64 {
     if flow.bytes_returned > flow.bytes_received {
         return f64::NAN;
     }
-    // A wire's copies arrive without having been sent.
+    // Copies made by a link arrive without having been sent.
     share(flow.dropped, flow.sent.min(flow.received + flow.dropped))
 }
 
-/// `flow_loss_rate` from packets counted by their fate; NaN if there are none.
+/// `flow_loss_rate` from counts of dropped and received packets; NaN if there are none.
 pub fn loss_of_fates(dropped: f64, received: f64) -> f64 {
     share(dropped, dropped + received)
 }
 
-/// `drop_share_at_link`: NaN if nothing arrived at the queue.
+/// `drop_share_at_link`; NaN if no packet arrived at the queue.
 pub fn drop_share_at_link(dropped: f64, arrived: f64) -> f64 {
     share(dropped, arrived)
 }
@@ -38,7 +39,7 @@ fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { f64::NAN }
 }
 
-/// From when until when a flow should be on, in seconds; without `stop_s`, until the end of the run.
+/// A period in which a flow should be active, in seconds; without `stop_s`, until the end of the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Period {
     /// When it should start.
@@ -47,10 +48,10 @@ pub struct Period {
     pub stop_s: Option<f64>,
 }
 
-/// From when until when a flow was on, in seconds and in order; empty if it never began.
+/// The periods in which a flow was active, in seconds and in order; empty if it never began.
 ///
-/// `started_s` and `finished_s` are the flow's totals, NaN for what did not happen. What was under way at the last stop
-/// belongs to the flow: one that finished was on until then.
+/// `started_s` and `finished_s` are the flow's totals, NaN if that did not happen. Data in flight at the last stop
+/// belongs to the flow: a flow that finished was active until then.
 pub fn active_periods_s(
     periods: &[Period],
     started_s: f64,
@@ -63,21 +64,21 @@ pub fn active_periods_s(
         let stop_s = period.stop_s.filter(|_| !is_open).map_or(end_s, |stop_s| stop_s.min(end_s));
         (if started_s.is_nan() { f64::NAN } else { period.start_s.max(started_s) }, stop_s)
     });
-    // A comparison with NaN, the start of a flow that never began, is false.
+    // Comparisons with NaN, the start of a flow that never began, are false.
     spans.filter(|(start_s, stop_s)| stop_s > start_s).collect()
 }
 
-/// Seconds in all these periods together; NaN if `started_s` is, for a flow that never began.
+/// Total length of these periods in seconds; NaN if `started_s` is, for a flow that never began.
 pub fn active_s(periods: &[(f64, f64)], started_s: f64) -> f64 {
     if started_s.is_nan() { f64::NAN } else { periods.iter().map(|(start, stop)| stop - start).sum() }
 }
 
-/// `goodput` in bit/s; NaN of no time.
+/// `goodput` in bit/s; NaN for zero seconds.
 pub fn goodput_bps(bytes: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { 8.0 * bytes / seconds } else { f64::NAN }
 }
 
-/// `completion_time` in seconds of a flow that was given this number of bytes; NaN if it has no end or did not reach it.
+/// `completion_time` in seconds of a flow with this many bytes to send; NaN if it has no end or did not reach it.
 pub fn completion_s(given_bytes: f64, bytes_received: f64, started_s: f64, finished_s: f64) -> f64 {
     if given_bytes > 0.0 && bytes_received >= given_bytes { finished_s - started_s } else { f64::NAN }
 }

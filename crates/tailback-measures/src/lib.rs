@@ -1,9 +1,11 @@
-//! Measures of a run. Each has one row in [`rows`] and one function here, which the Python package, the explorer and a
-//! Rust program call: the same run gives the same number everywhere.
+//! Measures of a run. Each measure has one row in [`rows`] and one function here, which the Python package, the
+//! explorer and Rust programs all call: the same run yields the same number everywhere.
 //!
-//! The functions take plain numbers and columns, so they serve tables of the engine, of a kernel and of a stored file.
+//! The functions take plain numbers and columns, so they work on tables of the engine, of a kernel run and of a stored
+//! file.
 //!
-//! [`verdict`] judges numbers of several seeds. [`run`] computes them from a run's tables, by the names that sweeps and `[expect]` use.
+//! [`verdict`] judges the numbers of several seeds. [`run`] computes measures from a run's tables, by the names that
+//! sweeps and `[expect]` use.
 //!
 //! ```
 //! use tailback_measures::quantile::quantiles;

@@ -1,19 +1,19 @@
-//! What a player, a viewer and a reader notice: updates that come too late, a film that begins late, stands still or
-//! changes, and pages that are there late.
+//! Quality of experience: late updates of games, start-up delay, stalls and bitrate changes of video streams, and page
+//! load times.
 
 use tailback_core::traffic::video::Playback;
 
-/// `late_share`: share of updates that took longer than this or were lost; none of no update.
+/// `late_share`: share of updates that took longer than this bound or were lost; NaN without updates.
 pub fn late_share(delays_s: &[f64], bound_s: f64) -> f64 {
-    // A lost one has no delay, NaN.
+    // A lost update's delay is NaN.
     let in_time = delays_s.iter().filter(|delay| **delay <= bound_s).count() as f64;
     if delays_s.is_empty() { f64::NAN } else { 1.0 - in_time / delays_s.len() as f64 }
 }
 
-/// A segment of a film, or an object of a page, that arrived.
+/// A video segment or web object that arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
-    /// When it was asked for.
+    /// When it was requested.
     pub asked_s: f64,
     /// When its last byte arrived.
     pub arrived_s: f64,
@@ -21,22 +21,22 @@ pub struct Segment {
     pub bytes: f64,
 }
 
-/// `film`: what the viewer sees.
+/// `film`: the playback of a video stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Film {
-    /// From the first request until it plays.
+    /// Time from the first request until playback starts.
     pub startup_s: f64,
-    /// Time it stood still since.
+    /// Total time that playback stalled afterwards.
     pub stalled_s: f64,
-    /// How often it stood still.
+    /// Number of stalls.
     pub stalls: u64,
-    /// Changes of the bitrate.
+    /// Number of bitrate changes.
     pub switches: u64,
     /// Mean bitrate of the segments that arrived.
     pub bitrate_bps: f64,
 }
 
-/// The film of segments in order, of `segment_s` each, seen until `end_s`.
+/// Playback of `segments`, in order and each `segment_s` long, until `end_s`.
 pub fn film(segments: &[Segment], segment_s: f64, start_after_s: f64, end_s: f64) -> Film {
     let began = segments.first().map_or(end_s, |first| first.asked_s);
     let mut playback = Playback::new(start_after_s, began);
@@ -54,21 +54,21 @@ pub fn film(segments: &[Segment], segment_s: f64, start_after_s: f64, end_s: f64
     }
 }
 
-/// One of `page_loads`: a load of a page; NaN of what never was whole.
+/// One load of a page (`page_loads`); values of a load that did not complete are NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PageLoad {
-    /// When it began.
+    /// When the load began.
     pub began_s: f64,
-    /// Until all its objects were there.
+    /// Time until all objects had arrived.
     pub load_time_s: f64,
-    /// Integral of the share of the arrived objects' bytes that was missing.
+    /// Speed Index: integral over time of the share of the page's bytes that is still missing.
     pub speed_index_s: f64,
 }
 
-/// The loads of a page, each with when it began and how long it took, from the `objects` of all of them.
+/// The loads of a page, given the start and duration of each, from the `objects` of all of them.
 pub fn page_loads(loads: &[(f64, f64)], objects: &[Segment]) -> Vec<PageLoad> {
     let one = |(began_s, load_time_s): &(f64, f64)| {
-        // Rounding may put the last object a picosecond behind the page.
+        // Rounding may place the last object a picosecond after the end of the load.
         let end = began_s + load_time_s + 1e-9;
         let mine = objects.iter().filter(|object| object.asked_s >= *began_s && object.arrived_s <= end);
         let (mut bytes, mut weighted) = (0.0, 0.0);
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_film_is_what_its_segments_make_of_it() {
         let of = |asked_s: f64, arrived_s: f64, bytes: f64| Segment { asked_s, arrived_s, bytes };
-        // Plays from 2 s on; 4 s are played at 6 s, the next segment comes at 9 s; then two are there.
+        // Playback starts at 2 s; 4 s are played at 6 s, the next segment arrives at 9 s; then two are buffered.
         let found = film(&[of(1.0, 2.0, 500.0), of(2.0, 9.0, 1000.0), of(9.0, 10.0, 1000.0)], 4.0, 4.0, 12.0);
         let wanted =
             Film { startup_s: 1.0, stalled_s: 3.0, stalls: 1, switches: 1, bitrate_bps: 8.0 * 2500.0 / 12.0 };

@@ -1,9 +1,9 @@
-//! Quantiles, of values that count alike and of values held for a time.
+//! Quantiles of equally weighted values, and of values weighted by duration.
 
-/// More shares than this are read from sorted values; fewer are selected one by one.
+/// Up to this many shares are selected one by one; more are read from sorted values.
 const FEW: usize = 8;
 
-/// Quantiles by linear interpolation between order statistics; NaN of nothing, and where a value is NaN.
+/// Quantiles by linear interpolation between order statistics; NaN without values, and wherever a NaN takes part.
 ///
 /// With n values in ascending order, share q lies at position (n − 1)·q, counted from 0 (Hyndman and Fan 1996, type 7).
 pub fn quantiles(mut values: Vec<f64>, shares: &[f64]) -> Vec<f64> {
@@ -30,14 +30,14 @@ pub fn quantiles(mut values: Vec<f64>, shares: &[f64]) -> Vec<f64> {
     shares.iter().map(|share| at(*share)).collect()
 }
 
-/// Both halves start from the nearer end, so that a share of 1 gives `high` to the bit.
+/// Interpolates from the nearer end, so that a share of 1 yields exactly `high`.
 fn between(low: f64, high: f64, share: f64) -> f64 {
     if share >= 0.5 { high - (high - low) * (1.0 - share) } else { low + (high - low) * share }
 }
 
-/// The values at or below which these shares of the time were spent; NaN of nothing.
+/// The values at or below which these shares of the time were spent; NaN without values.
 ///
-/// `held[i]` is how long `values[i]` was held, in any unit.
+/// `held[i]` is how long `values[i]` lasted, in any unit.
 pub fn weighted_quantiles(values: &[f64], held: &[f64], shares: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));

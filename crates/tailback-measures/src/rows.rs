@@ -1,20 +1,20 @@
-//! The measures, a row each: what `tailback list metrics`, the documentation and every caller know of them.
+//! One row per measure, used by `tailback list metrics`, the documentation and every caller.
 
 use serde_json::{Value, json};
 
 use crate::{operators, sharing};
 
-/// Which way is better.
+/// Whether higher or lower values are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// More is better.
+    /// Higher is better.
     Higher,
-    /// Less is better.
+    /// Lower is better.
     Lower,
 }
 
 impl Better {
-    /// As it is written.
+    /// The word used in output.
     pub const fn word(self) -> &'static str {
         match self {
             Better::Higher => "higher",
@@ -26,7 +26,7 @@ impl Better {
 /// A measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
-    /// Its name, in Python that of its function in `tailback.metrics`.
+    /// Its name, which is also that of its function in Python's `tailback.metrics`.
     pub name: &'static str,
     /// A heading.
     pub title: &'static str,
@@ -34,28 +34,28 @@ pub struct Measure {
     pub unit: &'static str,
     /// The definition as a formula.
     pub formula: &'static str,
-    /// What the formula's letters mean, and the cases it leaves open.
+    /// Meaning of the formula's symbols, and special cases.
     pub definition: &'static str,
-    /// Where the definition is from.
+    /// Source of the definition.
     pub source: &'static str,
-    /// Tables it is computed from; `a | b` is either. None: computed from given numbers.
+    /// The tables it is computed from; `a | b` means either. Empty: it is computed from given numbers.
     pub tables: &'static [&'static str],
-    /// Which rows belong to a window of time.
+    /// Which rows belong to a time window.
     pub window: &'static str,
-    /// How the values of several seeds become one.
+    /// How values of several seeds are combined.
     pub over_seeds: &'static str,
-    /// Which way is better.
+    /// Whether higher or lower is better.
     pub better: Better,
-    /// Its arithmetic, where it is one number of columns of numbers: callers then need no function of its own.
+    /// Its computation, if it maps columns of numbers to one number; callers then need no function of their own.
     pub of: Option<Of>,
 }
 
-/// One number of columns of numbers.
+/// A function from columns of numbers to one number.
 #[derive(Clone, Copy, Debug)]
 pub struct Of {
-    /// How many columns there are.
+    /// Number of columns.
     pub columns: usize,
-    /// The number.
+    /// The function.
     pub value: fn(&[&[f64]]) -> f64,
 }
 
@@ -64,7 +64,7 @@ const GIVEN: &str = "none: computed from given numbers";
 const MEAN: &str = "mean";
 const MEDIAN: &str = "median";
 
-/// Every measure that is computed here, in alphabetical order.
+/// All measures computed here, in alphabetical order.
 pub const MEASURES: &[Measure] = &[
     Measure {
         name: "bufferbloat_grade",

@@ -1,8 +1,8 @@
-//! Measures of a whole run, or of a window of it, by the names that sweeps and `[expect]` use: `call.delay_p95_ms`.
+//! Measures of a run or of a time window, by the names that sweeps and `[expect]` use: `call.delay_p95_ms`.
 //!
-//! A name is a flow's or a link's, a point, and a measure; without them it is of the whole run. What ends a name is its
-//! unit: `_ms`, `_s`, `_mbps`, `_bytes`; without one it is a count or a share. What it is called and counted in says its row
-//! in `run/keys.rs`. Python's `tailback/experiment/run_metrics.py` gives the same numbers under the same names.
+//! A name is a flow or link, a dot and a measure; without the first two it applies to the entire run. The suffix is the
+//! unit: `_ms`, `_s`, `_mbps`, `_bytes`; without one the value is a count or a share. Titles and units are in
+//! `run/keys.rs`. Python's `tailback/experiment/run_metrics.py` returns the same numbers under the same names.
 
 pub mod keys;
 mod names;
@@ -23,17 +23,17 @@ use noticed::{FILM, LATE, PAGES, jitter_s};
 
 pub use names::{Measurable, lacks, measurable};
 
-/// Rows with instants in [start, end) seconds; either may be left open.
+/// Rows with times in [start, end) seconds; either bound may be absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Window {
-    /// The first instant.
+    /// Start of the window, included.
     pub start_s: Option<f64>,
-    /// The first instant after it.
+    /// End of the window, excluded.
     pub end_s: Option<f64>,
 }
 
 impl Window {
-    /// All of the run.
+    /// The entire run.
     pub const WHOLE: Window = Window { start_s: None, end_s: None };
 
     fn is_whole(self) -> bool {
@@ -49,7 +49,7 @@ impl Window {
     }
 }
 
-/// A run as described, with its tables.
+/// A run: its scenario and its tables.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
     /// The description.
@@ -58,7 +58,7 @@ pub struct Run<'a> {
     pub tables: &'a Tables,
 }
 
-/// Can a queue form at this link?
+/// Whether a queue can form at this link.
 pub fn holds_queue(link: &LinkSpec) -> bool {
     link.rate_bps.is_some() || link.medium.is_some() || link.trace.is_some()
 }
@@ -67,7 +67,7 @@ fn seconds(ps: u64) -> f64 {
     ps as f64 / 1e12
 }
 
-/// The table that an application leaves rows in beside those that every flow fills.
+/// The table in which an application records rows, besides those that every flow fills.
 fn rows_of(spec: &FlowSpec) -> Rows {
     if traits(&spec.app.kind).runs_programs {
         return Rows::None;
@@ -75,7 +75,7 @@ fn rows_of(spec: &FlowSpec) -> Rows {
     registry::build(&spec.app.kind, &spec.app.params, "", 0).map_or(Rows::None, |app| app.rows())
 }
 
-/// The table that says what the users of a flow experience; none of a transfer that no user waits for.
+/// The table of what the flow's users experience; `None` for a transfer that no user waits for.
 fn experienced(spec: &FlowSpec) -> Option<&'static str> {
     match rows_of(spec) {
         Rows::Requests => Some("requests"),
@@ -109,7 +109,7 @@ fn smallest(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NAN, f64::min)
 }
 
-/// Linear interpolation of `values` at instants in ascending order; the first and last value beyond them.
+/// Linear interpolation of `values` over ascending `times`; constant beyond the ends.
 fn interpolated(at: f64, times: &[f64], values: &[f64]) -> f64 {
     let after = times.partition_point(|time| *time <= at);
     if after == 0 {
@@ -124,8 +124,8 @@ fn interpolated(at: f64, times: &[f64], values: &[f64]) -> f64 {
 }
 
 impl<'a> Run<'a> {
-    /// The value of a name in a window; NaN where the run has none. A name that [`measurable`] does not list, or for which
-    /// it lacks something, is none.
+    /// The value of a measure in a window; NaN if the run has no such value. `None` if [`measurable`] does not list the
+    /// name, or lists something that it lacks.
     pub fn measure(&self, name: &str, window: Window) -> Option<f64> {
         let (of, key) = name.rsplit_once('.').unwrap_or(("", name));
         if let Some(own) = key.strip_prefix("own_") {
@@ -152,8 +152,8 @@ impl<'a> Run<'a> {
         self.scenario.links.iter().position(|link| link.name == name)
     }
 
-    /// The link on the first flow's way that dropped most; if none did, the slowest. The first link if no queue can form
-    /// on that way. A link with a medium or a trace counts as slower than any with a rate.
+    /// The link on the first flow's route that dropped most packets; without drops, the slowest. If no queue can form
+    /// on that route, the first link. A link with a medium or a trace counts as slower than any link with a rate.
     pub fn bottleneck(&self) -> usize {
         let way = self.scenario.flows.first().map_or(&[][..], |flow| &flow.route);
         let links = way.iter().filter_map(|name| self.link(name));
@@ -163,17 +163,17 @@ impl<'a> Run<'a> {
         held.min_by_key(least).unwrap_or(0)
     }
 
-    /// A flow's number in the table of totals.
+    /// A flow's value in a column of the table of totals.
     pub fn flow_total(&self, column: &str, flow: usize) -> f64 {
         table(self.tables, "flows").map_or(f64::NAN, |table| numbers(table, column)[flow])
     }
 
-    /// A link's number in the table of totals.
+    /// A link's value in a column of the table of totals.
     pub fn link_total(&self, column: &str, link: usize) -> f64 {
         table(self.tables, "links").map_or(f64::NAN, |table| numbers(table, column)[link])
     }
 
-    /// `goodput` over a flow's whole life, bit/s.
+    /// `goodput` over a flow's entire lifetime, bit/s.
     pub fn goodput_bps(&self, flow: usize) -> f64 {
         let total = |column: &str| self.flow_total(column, flow);
         let spec = &self.scenario.flows[flow];
@@ -199,12 +199,12 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Segments that either end of a flow sent again.
+    /// Segments retransmitted by either end of a flow.
     pub fn retransmitted(&self, flow: usize) -> f64 {
         self.flow_total("segments_retransmitted", flow) + self.flow_total("back_segments_retransmitted", flow)
     }
 
-    /// The mean opinion score of a flow's calls; none if no packet of them has a known fate.
+    /// The mean opinion score of a flow's calls; `None` if no packet's fate is known.
     pub fn mean_opinion(&self, flow: usize, window: Window) -> Option<f64> {
         let packets = self.rows("packets", "flow", flow)?;
         let (lost, under_way) = (code("packets", "fate", "dropped"), code("packets", "fate", "in-transit"));
@@ -233,7 +233,7 @@ impl<'a> Run<'a> {
         Some(Of { table, rows })
     }
 
-    /// Rates of all TCP flows, Mbit/s.
+    /// Goodput of all TCP flows, Mbit/s.
     fn rates(&self, window: Window) -> Vec<f64> {
         let tcp = (0..self.scenario.flows.len()).filter(|flow| self.scenario.flows[*flow].tcp.is_some());
         tcp.map(|flow| self.goodput_mbps(flow, window)).collect()
@@ -315,7 +315,7 @@ impl<'a> Run<'a> {
             return Some(self.window_reaches_ms(flow, *share, window));
         }
         if key == "experience_mos" {
-            // Other datagrams than speech have delays too, and no quality.
+            // Datagrams other than speech have delays but no voice quality.
             let is_call = traits(&self.scenario.flows[flow].app.kind).datagrams == Datagrams::Voice;
             return Some(self.mean_opinion(flow, window).filter(|_| is_call).unwrap_or(f64::NAN));
         }
@@ -359,7 +359,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Without a window over the flow's whole life; in one from its polls, over UDP from its packets.
+    /// Without a window, over the flow's lifetime; in a window from its polls or, over UDP, from its packets.
     fn goodput_mbps(&self, flow: usize, window: Window) -> f64 {
         if window.is_whole() {
             return self.goodput_bps(flow) / 1e6;
@@ -392,7 +392,7 @@ impl<'a> Run<'a> {
         flow::loss_of_fates(count("dropped"), count("received"))
     }
 
-    /// One-way delays of a flow's packets that arrived, with the instants of sending, seconds.
+    /// One-way delays of a flow's delivered packets with their send times, in seconds.
     fn delays_s(&self, flow: usize, window: Window) -> Vec<f64> {
         let Some(packets) = self.rows("packets", "flow", flow) else { return Vec::new() };
         let (sent, received) = (packets.get("sent_s"), packets.get("received_s"));
@@ -460,7 +460,7 @@ impl<'a> Run<'a> {
         if inside.is_empty() { f64::NAN } else { of(&inside) }
     }
 
-    /// The window at the last poll of slow start; NaN if there never was a threshold.
+    /// cwnd at the last poll of slow start; NaN if ssthresh was never set.
     fn slow_start_cwnd_bytes(&self, flow: usize) -> f64 {
         let Some(polls) = self.rows("polls", "flow", flow) else { return f64::NAN };
         let ended = polls.get("ssthresh").iter().position(|threshold| threshold.is_finite());
@@ -471,23 +471,23 @@ impl<'a> Run<'a> {
         seconds(self.scenario.flows[flow].start_ps)
     }
 
-    /// The smallest RTT that was polled, and what IP gets of the bottleneck's rate in bit/s, where both are known.
+    /// The smallest polled RTT, and the bottleneck's rate at the IP layer in bit/s, if both are known.
     fn base(&self, polls: &Of<'_>) -> Option<(f64, f64)> {
         let rtts: Vec<f64> = polls.get("rtt_min_s").into_iter().filter(|rtt| rtt.is_finite()).collect();
         let rate = self.scenario.links[self.bottleneck()].ip_rate_bps()?;
         (!rtts.is_empty()).then(|| (smallest(&rtts), rate as f64))
     }
 
-    /// From the flow's start until its receiver first gets nine tenths of the bottleneck's rate over a base RTT.
+    /// Time from the flow's start until its receiver first gets 90 % of the bottleneck's rate over a base RTT.
     fn ramp_ms(&self, flow: usize) -> f64 {
         let Some(polls) = self.rows("polls", "flow", flow) else { return f64::NAN };
         let Some((base, rate)) = self.base(&polls) else { return f64::NAN };
         let (times, got) = (polls.get("t_s"), polls.get("bytes_received"));
         let spec = &self.scenario.flows[flow];
         let mtu = spec.tcp.as_ref().map_or(f64::NAN, |tcp| f64::from(tcp.mtu));
-        // IP's header, TCP's and its timestamps.
+        // Headers of IP and TCP, with the timestamps option.
         let headers = f64::from(spec.ip.header() + 20 + 12);
-        // In IP bytes, as the link counts them: of a full segment.
+        // Convert payload to IP bytes of full segments, which is what the link counts.
         let gained =
             |at: usize| (got[at] - interpolated(times[at] - base, &times, &got)) * mtu / (mtu - headers);
         let there = (0..times.len())
@@ -495,7 +495,7 @@ impl<'a> Run<'a> {
         there.map_or(f64::NAN, |at| 1e3 * (times[at] - self.start_s(flow)))
     }
 
-    /// The longest time in which nothing of the flow was acknowledged.
+    /// The longest time without newly acknowledged data.
     fn longest_pause_ms(&self, flow: usize) -> f64 {
         let Some(polls) = self.rows("polls", "flow", flow) else { return f64::NAN };
         let (times, acked) = (polls.get("t_s"), polls.get("bytes_acked"));
@@ -508,14 +508,14 @@ impl<'a> Run<'a> {
         1e3 * longest.max(self.duration_s() - since)
     }
 
-    /// From the flow's start until this many bytes have arrived in order.
+    /// Time from the flow's start until this many bytes have arrived in order.
     fn received_ms(&self, flow: usize, size: f64) -> f64 {
         let Some(polls) = self.rows("polls", "flow", flow) else { return f64::NAN };
         let there = polls.get("bytes_received").iter().position(|bytes| *bytes >= size);
         there.map_or(f64::NAN, |at| 1e3 * (polls.get("t_s")[at] - self.start_s(flow)))
     }
 
-    /// Instants and windows of the polls in a window of time, and the bottleneck's rate times the smallest RTT.
+    /// Times and cwnd of the polls in a window, the bottleneck's BDP in bytes, and the smallest RTT in seconds.
     fn windows(&self, flow: usize, window: Window) -> Option<(Vec<f64>, Vec<f64>, f64, f64)> {
         let polls = self.rows("polls", "flow", flow)?;
         let (base, rate) = self.base(&polls)?;
@@ -525,14 +525,14 @@ impl<'a> Run<'a> {
         Some((kept(&times), kept(&cwnd), rate / 8.0 * base, base))
     }
 
-    /// From the beginning of the window of time until cwnd is this share of the BDP, or more.
+    /// Time from the start of the window until cwnd reaches this share of the BDP.
     fn window_reaches_ms(&self, flow: usize, share: f64, window: Window) -> f64 {
         let Some((times, cwnd, bdp, _)) = self.windows(flow, window) else { return f64::NAN };
         let there = cwnd.iter().position(|cwnd| *cwnd >= share * bdp);
         there.map_or(f64::NAN, |at| 1e3 * (times[at] - window.start()))
     }
 
-    /// The largest growth of cwnd within a base RTT until it is nine tenths of the BDP.
+    /// The largest increase of cwnd within a base RTT, until it reaches 90 % of the BDP.
     fn window_step_bytes(&self, flow: usize, window: Window) -> f64 {
         let Some((times, cwnd, bdp, base)) = self.windows(flow, window) else { return f64::NAN };
         let last = cwnd.iter().position(|cwnd| *cwnd >= 0.9 * bdp).map_or(times.len(), |at| at + 1);
@@ -546,7 +546,8 @@ impl<'a> Run<'a> {
         largest(&(0..last).map(step).collect::<Vec<_>>())
     }
 
-    /// From the window's start until the rate over a second stays within a tenth of that of the window's last third.
+    /// Time from the window's start until the rate over a second stays within 10 % of the rate in the window's last
+    /// third.
     fn settle_ms(&self, flow: usize, window: Window) -> f64 {
         let Some(packets) = self.rows("packets", "flow", flow) else { return f64::NAN };
         let (start, end) = (window.start(), window.end_s.unwrap_or(self.duration_s()));
@@ -559,7 +560,7 @@ impl<'a> Run<'a> {
         let until = |at: f64| sums[got.partition_point(|(time, _)| *time < at)];
         let rate = |begin: f64, end: f64| (until(end) - until(begin)) / (end - begin);
         let last = rate(end - (end - start) / 3.0, end);
-        // As many steps of 0.1 s as fit from a second after the start.
+        // Number of steps of 0.1 s that fit, beginning a second after the start.
         let steps = ((end - (start + 1.0)) / 0.1).ceil().max(0.0) as usize;
         if last == 0.0 || steps == 0 {
             return f64::NAN;
@@ -569,7 +570,7 @@ impl<'a> Run<'a> {
         outside.next_back().map_or(0.0, |end| 1e3 * (end - start))
     }
 
-    /// A statistic of one of the algorithm's own quantities at the polls; NaN if it has none of this name.
+    /// A statistic at the polls of one of the algorithm's internal quantities; NaN if it has none of this name.
     fn own(&self, flow: usize, key: &str, window: Window) -> Option<f64> {
         let instruments = &self.scenario.instruments;
         let is_polled = instruments.polls.contains(&self.scenario.flows[flow].name);

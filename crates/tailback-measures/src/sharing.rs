@@ -1,6 +1,6 @@
-//! How evenly flows share.
+//! Fairness between flows.
 
-/// `jain`: (Σx)² / (n·Σx²); NaN if there is nothing to share.
+/// Jain's fairness index, (Σx)² / (n·Σx²); NaN without shares.
 pub fn jain(shares: &[f64]) -> f64 {
     let (sum, squares) = shares.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
     if squares > 0.0 { sum * sum / (shares.len() as f64 * squares) } else { f64::NAN }

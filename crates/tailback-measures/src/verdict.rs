@@ -1,19 +1,19 @@
-//! From what runs measured, seed by seed, to a verdict: the one judge of conditions, dossiers and Rust programs.
+//! Verdicts from measurements over several seeds; conditions, dossiers and Rust programs all use this code.
 
 use tailback_core::math;
 
-/// An estimate and the interval that holds the true value with the given confidence. No ends from one value.
+/// An estimate with its confidence interval. A single value has no interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The mean.
     pub estimate: f64,
-    /// The lower end; NaN of one value.
+    /// The lower end; NaN for a single value.
     pub low: f64,
     /// The upper end.
     pub high: f64,
 }
 
-/// The mean of independent values that are finite, with Student's interval.
+/// The mean of independent finite values, with Student's confidence interval.
 pub fn mean(values: &[f64], confidence: f64) -> Interval {
     let data: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     let n = data.len() as f64;
@@ -29,25 +29,25 @@ pub fn mean(values: &[f64], confidence: f64) -> Interval {
     Interval { estimate, low: estimate - half, high: estimate + half }
 }
 
-/// The interval of the ratios' mean logarithm leaves a fifth of the error that the interval of the mean may make.
+/// The confidence interval of the mean log ratio allows a fifth of the error probability of the mean's interval.
 pub const RATIO_ERROR: f64 = 0.2;
 
-/// On which side of zero runs lie: 1 the good one, -1 the bad one, 0 not known with this confidence.
+/// On which side of zero the margins of runs lie: 1 the good side, -1 the bad side, 0 undecided at this confidence.
 ///
-/// `margins` are how far each run, or pair of runs with one seed, lies on the good side. They decide in three ways, of
-/// which the second and third need at least three margins, all on one side:
+/// A margin says how far a run, or a pair of runs with one seed, lies on the good side. Three criteria decide; the second
+/// and third need at least three margins, all on one side:
 ///
-/// 1. The interval of their mean (Student's t) lies on one side.
-/// 2. The sign test: `n` runs at a bound that half of all runs exceed lie on one side with a probability of 2 / 2^n,
-///    which is below 5 % from six runs on. It assumes no distribution, and is of the median.
-/// 3. The interval of the mean logarithm of `ratios` (above 1 on the good side) does not hold 1. For counts, times and
-///    rates, which differ by factors: three seeds of 600, 1,300 and 2,450 packets where 6 are allowed spread widely about
-///    their mean and little beside the factor of hundreds. Its confidence is higher, by `RATIO_ERROR`, so that a third
-///    way of being right adds little to the chance of being wrong.
+/// 1. The confidence interval of their mean (Student's t) lies on one side.
+/// 2. The sign test: if half of all runs exceed a bound, `n` runs lie on one side of it with probability 2 / 2^n, which
+///    is below 5 % from six runs on. It assumes no distribution, and applies to the median.
+/// 3. The confidence interval of the mean logarithm of `ratios` (above 1 on the good side) excludes 1. This suits counts,
+///    times and rates, which differ by factors: 600, 1,300 and 2,450 packets where 6 are allowed vary widely about their
+///    mean, but little compared with a factor of hundreds. `RATIO_ERROR` makes this criterion stricter, so that it adds
+///    little to the probability of a wrong verdict.
 ///
-/// Near a bound the further ways decide hardly a sample that the first leaves open (Python's tests draw them): they are
-/// for what is far beyond it. `at_zero` is the side of a margin of exactly nothing. Margins that are not finite count as
-/// nothing known; so do `ratios` that are fewer than the margins, or not all above zero.
+/// Near a bound, criteria 2 and 3 rarely decide a sample that criterion 1 leaves open (Python's tests draw such samples):
+/// they serve for values far beyond it. `at_zero` is the side of a margin of exactly zero. With a margin that is not finite
+/// the result is undecided; criterion 3 needs as many `ratios` as margins, all positive.
 pub fn side(margins: &[f64], ratios: &[f64], confidence: f64, at_zero: i32) -> i32 {
     if !margins.iter().all(|margin| margin.is_finite()) {
         return 0;
@@ -77,7 +77,7 @@ pub fn side(margins: &[f64], ratios: &[f64], confidence: f64, at_zero: i32) -> i
     0
 }
 
-/// Quantile of Student's distribution with a whole number of degrees of freedom, above one half.
+/// Quantile above one half of Student's distribution with an integer number of degrees of freedom.
 pub fn student(share: f64, freedom: usize) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while within(high, freedom) < 2.0 * share - 1.0 && high < 1e300 {
@@ -111,7 +111,7 @@ fn within(t: f64, freedom: usize) -> f64 {
     2.0 / std::f64::consts::PI * (arctangent(t / n.sqrt()) + sine * sum)
 }
 
-/// By three halvings of the angle and the series, so that every machine agrees.
+/// Halves the angle three times and sums the series, so that all machines agree.
 fn arctangent(x: f64) -> f64 {
     let halved = (0..4).fold(x, |x, _| x / (1.0 + (1.0 + x * x).sqrt()));
     let square = halved * halved;
@@ -119,19 +119,19 @@ fn arctangent(x: f64) -> f64 {
     16.0 * halved * series
 }
 
-/// What a verdict may be.
+/// The possible verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// The condition holds.
     Passed,
-    /// Not known with the seeds there are.
+    /// Undecided with the available seeds.
     Undecided,
-    /// It does not hold.
+    /// The condition does not hold.
     Failed,
 }
 
 impl Verdict {
-    /// The word that is printed, and that Python's `Verdict` has.
+    /// The printed word, also used by Python's `Verdict`.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Passed => "passed",
@@ -141,8 +141,8 @@ impl Verdict {
     }
 }
 
-/// How far the left side of a condition lies on the good side of its bounds, of one seed. `values` are the left side
-/// and the bounds, `relation` as it is written.
+/// How far the left side of a condition lies on the good side of its bounds, for one seed. `values` are the left side
+/// and the bounds; `relation` is written as in the condition.
 pub fn margin(relation: &str, values: &[f64]) -> f64 {
     let (above, below) = (values[0] - values[1], values[values.len() - 1] - values[0]);
     match relation {
@@ -152,8 +152,8 @@ pub fn margin(relation: &str, values: &[f64]) -> f64 {
     }
 }
 
-/// The first row of `sides` with a number that does not exist, else the row that is furthest from where the condition
-/// holds.
+/// Index of the first row of `sides` that contains NaN; otherwise of the row that violates the condition most, or
+/// satisfies it by the least.
 pub fn worst(relation: &str, sides: &[Vec<f64>]) -> usize {
     let missing = sides.iter().position(|values| !values.iter().all(|value| value.is_finite()));
     let least = || {
@@ -163,8 +163,8 @@ pub fn worst(relation: &str, sides: &[Vec<f64>]) -> usize {
     missing.unwrap_or_else(least)
 }
 
-/// The verdict on a condition of which `sides` are the left side and the bounds, by seed; `relation` as it is written.
-/// A number that does not exist fails: left out it would hide the worst.
+/// The verdict on a condition, whose `sides` are the left side and the bounds by seed; `relation` is written as in the
+/// condition. NaN fails: omitting it would hide the worst case.
 pub fn judge(relation: &str, sides: &[Vec<f64>], confidence: f64) -> Verdict {
     if sides.iter().flatten().any(|value| !value.is_finite()) {
         return Verdict::Failed;
@@ -178,7 +178,7 @@ pub fn judge(relation: &str, sides: &[Vec<f64>], confidence: f64) -> Verdict {
             _ => Verdict::Undecided,
         }
     };
-    // Each bound by itself: a mean may lie safely between two bounds of which single seeds are on either side.
+    // Judge each bound separately: the mean may lie safely between two bounds while single seeds are on either side.
     if relation == "in" { verdict(">=").max(verdict("<=")) } else { verdict(relation) }
 }
 
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(judge(">", &sides(&[10.0, 10.0], 10.0), 0.95), Verdict::Failed);
         assert_eq!(judge(">=", &sides(&[10.0, 10.0], 10.0), 0.95), Verdict::Passed);
         assert_eq!(judge("<", &sides(&[9.0, f64::NAN], 50.0), 0.95), Verdict::Failed);
-        // Six seeds on one side, however they spread.
+        // Six seeds on one side decide, however widely they vary.
         let spread = sides(&[1.0, 1.0, 1.0, 1.0, 1.0, 1e6], 0.5);
         assert_eq!(judge(">", &spread[..5], 0.95), Verdict::Passed);
         assert_eq!(judge(">", &spread, 0.95), Verdict::Passed);
@@ -226,7 +226,7 @@ mod tests {
         let margins = packets.map(|count| 6.0 - count);
         assert_eq!(side(&margins, &[], 0.95, 1), 0);
         assert_eq!(side(&margins, &packets.map(|count| 6.0 / count), 0.95, 1), -1);
-        // Below a bound of nothing there is no factor.
+        // A bound of zero has no ratio.
         assert_eq!(side(&margins, &[0.01, 0.01, 0.0], 0.95, 1), 0);
     }
 

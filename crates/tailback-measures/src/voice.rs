@@ -1,32 +1,32 @@
-//! What a caller hears: the E-model of ITU-T G.107 over an ideal playout buffer.
+//! Voice quality: the E-model of ITU-T G.107 over an ideal playout buffer.
 
 use tailback_core::math;
 
-/// R of G.711 with every other parameter at G.107's default value (G.107, section 7.7).
+/// R of G.711 with every other parameter at its G.107 default (G.107, section 7.7).
 const BEST_RATING: f64 = 93.2;
-/// A packet of 20 ms of speech can leave only when the last of its samples was spoken.
+/// A packet with 20 ms of speech can be sent only after its last sample was spoken.
 const FRAMING_S: f64 = 0.020;
 /// Bpl of G.711 with packet loss concealment (ITU-T G.113, Appendix I).
 const CONCEALED: f64 = 25.1;
-/// Bpl of G.711 without it.
+/// Bpl of G.711 without packet loss concealment.
 const UNCONCEALED: f64 = 4.3;
-/// Window in which a playout buffer keeps one delay, seconds.
+/// Length of the window in which the playout delay is constant, in seconds.
 pub const WINDOW_S: f64 = 10.0;
-/// Shares of the packets that a playout delay may wait for.
+/// Candidate playout delays: these quantiles of the packet delay.
 const QUANTILES: [f64; 7] = [0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 1.0];
 
-/// A packet of a call whose fate is known.
+/// A packet of a call with a known fate.
 #[derive(Clone, Copy, Debug)]
 pub struct Spoken {
     /// When it was sent.
     pub sent_s: f64,
-    /// How long it took; none if it was lost.
+    /// Its one-way delay; `None` if it was lost.
     pub delay_s: Option<f64>,
-    /// Which of the flow's calls it belongs to.
+    /// The number of its call within the flow.
     pub stream: u64,
 }
 
-/// `delay_impairment`, Idd of G.107 section 7.4: what a pure delay costs.
+/// `delay_impairment`: Idd of G.107 section 7.4, the impairment by pure delay.
 pub fn delay_impairment(mouth_to_ear_s: f64) -> f64 {
     if mouth_to_ear_s <= 0.1 {
         return 0.0;
@@ -37,13 +37,13 @@ pub fn delay_impairment(mouth_to_ear_s: f64) -> f64 {
     25.0 * (root(x) - 3.0 * root(x / 3.0) + 2.0)
 }
 
-/// `loss_impairment`, Ie,eff of G.107 section 7.5: what lost frames of G.711 cost.
+/// `loss_impairment`: Ie,eff of G.107 section 7.5, the impairment by lost frames of G.711.
 pub fn loss_impairment(loss: f64, burst_ratio: f64, concealment: bool) -> f64 {
     let per_cent = 100.0 * loss;
     95.0 * per_cent / (per_cent / burst_ratio + if concealment { CONCEALED } else { UNCONCEALED })
 }
 
-/// `mean_opinion_score`, G.107 Annex B; NaN of NaN.
+/// `mean_opinion_score`: G.107 Annex B; NaN for NaN.
 pub fn mean_opinion_score(rating: f64) -> f64 {
     if rating <= 0.0 {
         return 1.0;
@@ -56,7 +56,7 @@ pub fn mean_opinion_score(rating: f64) -> f64 {
     if score < 1.0 { 1.0 } else { score }
 }
 
-/// `burst_ratio`: mean length of the bursts over the one random loss would give; at least 1.
+/// `burst_ratio`: the mean burst length divided by that of random loss; at least 1.
 pub fn burst_ratio(lost: &[bool]) -> f64 {
     let count = lost.iter().filter(|lost| **lost).count();
     if count == 0 || count == lost.len() {
@@ -66,7 +66,7 @@ pub fn burst_ratio(lost: &[bool]) -> f64 {
     (count as f64 / bursts as f64 * (1.0 - count as f64 / lost.len() as f64)).max(1.0)
 }
 
-/// R of a call in a window, and the share of its packets that came too late to be played.
+/// R of a call in a window, and the share of its packets that arrived too late for playout.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Heard {
     /// Number of the window, from 0.
@@ -77,7 +77,8 @@ pub struct Heard {
     pub late: f64,
 }
 
-/// R under the best constant playout delay for these packets in order of sending, and the share it makes late.
+/// R with the best constant playout delay for these packets in order of sending, and the share of packets that it makes
+/// late.
 fn rating(packets: &[&Spoken], concealment: bool) -> (f64, f64) {
     let mut delays: Vec<f64> = packets.iter().filter_map(|packet| packet.delay_s).collect();
     if delays.is_empty() {
@@ -101,7 +102,7 @@ fn rating(packets: &[&Spoken], concealment: bool) -> (f64, f64) {
     (best.0.max(0.0), best.1)
 }
 
-/// Each call in each window of `window_s` seconds that had packets, in order of windows, then of calls.
+/// A result for each call and each window of `window_s` seconds with packets, ordered by window and call.
 pub fn heard(packets: &[Spoken], window_s: f64, concealment: bool) -> Vec<Heard> {
     let mut groups: std::collections::BTreeMap<(i64, u64), Vec<&Spoken>> = std::collections::BTreeMap::new();
     for packet in packets {
@@ -115,7 +116,7 @@ pub fn heard(packets: &[Spoken], window_s: f64, concealment: bool) -> Vec<Heard>
     each.collect()
 }
 
-/// R of a flow's calls: the mean over windows and calls; NaN of none.
+/// R of a flow's calls: the mean over windows and calls; NaN without any.
 pub fn mean_rating(heard: &[Heard]) -> f64 {
     heard.iter().map(|one| one.rating).sum::<f64>() / heard.len() as f64
 }
@@ -128,7 +129,7 @@ mod tests {
         assert!((found - wanted).abs() < 1e-12, "{found} is not {wanted}");
     }
 
-    /// Idd, Ie,eff and the score, worked out from G.107's formulas.
+    /// Idd, Ie,eff and MOS equal values computed by hand from G.107's formulas.
     #[test]
     fn follows_the_formulas_of_g_107() {
         assert_near(delay_impairment(0.1), 0.0);

@@ -1,4 +1,5 @@
-//! What a run's measures are called, a row each: the last part of a name, its words and unit at an axis, which way is better.
+//! Titles and units of a run's measures, one row each: the last part of the name, the axis label, and whether higher is
+//! better.
 
 use serde_json::{Value, json};
 
@@ -15,12 +16,12 @@ pub enum Unit {
     Megabits,
     /// Bytes.
     Bytes,
-    /// A count or a share, of this.
+    /// A count or a share; the text says of what.
     Number(&'static str),
 }
 
 impl Unit {
-    /// As it stands at an axis and in a condition.
+    /// The unit as shown at an axis and in a condition.
     pub const fn text(self) -> &'static str {
         match self {
             Unit::Milliseconds => "ms",
@@ -32,16 +33,16 @@ impl Unit {
     }
 }
 
-/// What a measure of a run is called and counted in.
+/// Title and unit of a measure of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// The last part of its name.
+    /// The last part of the measure's name.
     pub name: &'static str,
-    /// What it is called at an axis.
+    /// The axis label.
     pub title: &'static str,
-    /// What its number counts.
+    /// The unit of its values.
     pub unit: Unit,
-    /// Which way is better; none of a count that grows with what is carried.
+    /// Whether higher or lower is better; `None` for counts that grow with the traffic.
     pub better: Option<Better>,
 }
 
@@ -119,7 +120,7 @@ pub const KEYS: &[Key] = &[
     key("answer_p99_ms", "answer p99", MS, None),
 ];
 
-/// The row of a measure by its whole name: without the flow, the link, and the turn that it is of.
+/// The row of a measure by its full name, regardless of the flow, link and turn in it.
 pub fn of_name(name: &str) -> Option<&'static Key> {
     let last = name.rsplit('.').next().unwrap_or(name);
     let of_turn = last.strip_prefix("turn_").and_then(|rest| rest.split_once('_'));
@@ -127,7 +128,7 @@ pub fn of_name(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == wanted)
 }
 
-/// The unit of a measure as text; empty of what has no row, such as an algorithm's own quantity.
+/// The unit of a measure as text; empty if it has no row, such as an algorithm's internal quantity.
 pub fn unit(name: &str) -> &'static str {
     of_name(name).map_or("", |key| key.unit.text())
 }

@@ -1,4 +1,4 @@
-//! The names that can be asked of a run, and what `[instruments]` lacks for each.
+//! The measures available for a run, and what `[instruments]` must add for each.
 
 use tailback_core::scenario::Scenario;
 use tailback_core::traffic::Datagrams;
@@ -18,7 +18,7 @@ const WHOLE: [&str; 7] =
 const EXPERIENCE: [&str; 5] = ["median_ms", "p95_ms", "lost", "jitter_ms", "mos"];
 const POLLED: [&str; 4] = ["cwnd_mean_bytes", "cwnd_max_bytes", "cwnd_min_bytes", "in_flight_max_bytes"];
 const START: [&str; 3] = ["slow_start_cwnd_bytes", "ramp_ms", "longest_pause_ms"];
-/// Bytes of a flow until which the time is measured, by name.
+/// Numbers of bytes whose arrival time is measured, by name.
 pub(super) const RECEIVED: [(&str, f64); 7] = [
     ("received_15kB_ms", 1.5e4),
     ("received_100kB_ms", 1e5),
@@ -28,25 +28,25 @@ pub(super) const RECEIVED: [(&str, f64); 7] = [
     ("received_10MB_ms", 1e7),
     ("received_15MB_ms", 1.5e7),
 ];
-/// Shares of the BDP that a window is waited for, by name.
+/// Shares of the BDP that cwnd must reach, by name.
 pub(super) const REACHED: [(&str, f64); 3] =
     [("window_60_ms", 0.6), ("window_80_ms", 0.8), ("window_90_ms", 0.9)];
 pub(super) const EXCHANGES: [&str; 3] = ["answered_mbps", "answer_p95_ms", "answer_p99_ms"];
 const OWN: [&str; 4] = ["mean", "min", "max", "last"];
 
-/// A name, and what `[instruments]` lacks for it: `packets = ["call"]`; empty if nothing.
+/// A measure's name, and what `[instruments]` lacks for it, such as `packets = ["call"]`; empty if nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurable {
     /// The name.
     pub name: String,
-    /// What to record besides.
+    /// What must also be recorded.
     pub lacks: String,
 }
 
-/// The names that can be asked of a run of this scenario, in the whole or in a window of time.
+/// The measures available for a run of this scenario, over the entire run or in a time window.
 ///
-/// Besides them there are an algorithm's own quantities, `FLOW.own_NAME_mean` (`min`, `max`, `last`, `is_1`, `enters_1`),
-/// which only its runs name.
+/// Not listed are an algorithm's internal quantities, `FLOW.own_NAME_mean` (`min`, `max`, `last`, `is_1`, `enters_1`),
+/// whose names are known only after a run.
 pub fn measurable(scenario: &Scenario, is_window: bool) -> Vec<Measurable> {
     let mut out = Vec::new();
     let mut have = |name: String| out.push(Measurable { name, lacks: String::new() });
@@ -153,7 +153,7 @@ pub fn measurable(scenario: &Scenario, is_window: bool) -> Vec<Measurable> {
     out
 }
 
-/// Of an algorithm's own quantity, as in `mode_is_3`: its name, the statistic, and the value that it is compared with.
+/// Splits the name of an internal quantity, as in `mode_is_3`: its name, the statistic, and the value to compare with.
 pub(super) fn own_parts(key: &str) -> Option<(&str, &'static str, Option<f64>)> {
     let (rest, last) = key.rsplit_once('_')?;
     match last.parse::<f64>() {
@@ -165,7 +165,7 @@ pub(super) fn own_parts(key: &str) -> Option<(&str, &'static str, Option<f64>)> 
     }
 }
 
-/// What `[instruments]` lacks for a name, or nothing; none if there is no such measure.
+/// What `[instruments]` lacks for a measure; empty if nothing. `None` if there is no such measure.
 pub fn lacks(scenario: &Scenario, name: &str, is_window: bool) -> Option<String> {
     if let Some(known) = measurable(scenario, is_window).into_iter().find(|it| it.name == name) {
         return Some(known.lacks);

@@ -1,4 +1,4 @@
-//! What players, viewers, readers and callers notice, of a run's tables.
+//! Quality-of-experience measures, from a run's tables.
 
 use tailback_core::traffic::registry;
 
@@ -7,11 +7,11 @@ use crate::columns::code;
 use crate::people::{self, Segment};
 use crate::quantile::quantiles;
 
-/// Shares of updates later than this, in seconds, by name.
+/// Thresholds in seconds above which an update is late, by name.
 pub(super) const LATE: [(&str, f64); 2] = [("late_50", 0.050), ("late_100", 0.100)];
-/// Of a film.
+/// Measures of a video stream.
 pub(super) const FILM: [&str; 5] = ["startup_s", "stalled_s", "stalls", "switches", "bitrate_mbps"];
-/// Numbers of the loads of pages.
+/// Measures of page loads.
 pub(super) const PAGES: [&str; 4] = ["loads", "load_time_s", "load_time_p95_s", "speed_index_s"];
 
 impl Run<'_> {
@@ -25,7 +25,7 @@ impl Run<'_> {
         people::late_share(&delays.collect::<Vec<_>>(), bound_s)
     }
 
-    /// `film`, one of its numbers.
+    /// One of the values of `film`.
     pub(super) fn film(&self, flow: usize, what: &str) -> f64 {
         let Some(rows) = self.rows("requests", "flow", flow) else { return f64::NAN };
         let answered = code("requests", "fate", "answered");
@@ -48,7 +48,7 @@ impl Run<'_> {
         }
     }
 
-    /// Of `page_loads`: how many of those begun in the window were whole, or a quantile of what those took.
+    /// A value of `page_loads`: the number of loads begun in the window that completed, or a quantile over these.
     pub(super) fn pages(&self, flow: usize, what: &str, window: Window) -> f64 {
         let Some(rows) = self.rows("requests", "flow", flow) else { return f64::NAN };
         let [asked, took, bytes, kinds] =
@@ -77,7 +77,8 @@ impl Run<'_> {
     }
 }
 
-/// RFC 3550's jitter (section 6.4.1): the mean of its estimates over the packets in order of arrival; 0 of fewer than two.
+/// RFC 3550's jitter (section 6.4.1): the mean of its estimates over the packets in order of arrival; 0 for fewer than
+/// two packets.
 pub(super) fn jitter_s(sent_s: &[f64], received_s: &[f64]) -> f64 {
     let both = received_s.iter().zip(sent_s).filter(|(received, _)| !received.is_nan());
     let mut transits: Vec<(f64, f64)> = both.map(|(received, sent)| (*received, received - sent)).collect();
