@@ -1,13 +1,13 @@
-//! Congestion controllers of QUIC stacks alone, on tailback's own sender: what is theirs and what is their stack's.
+//! Congestion controllers of QUIC stacks on tailback's own TCP sender.
 //!
-//! s2n-quic (<https://github.com/aws/s2n-quic>) has them in a crate of their own, and open to any caller. A flow over TCP
-//! names one: `cc = "s2n-cubic"`. The controller's are the window and the pacing rate; segments, acknowledgements, loss
-//! detection and recovery are those of the flow's TCP stack.
+//! s2n-quic (<https://github.com/aws/s2n-quic>) has its controllers in a crate of their own, open to any caller. A flow
+//! over TCP names one: `cc = "s2n-cubic"`. The controller determines the window and the pacing rate; the flow's TCP
+//! stack does segmentation, acknowledgements, loss detection and recovery.
 //!
-//! Where that differs from its home: bytes are those of payload. A rate is kept segment by segment, where s2n-quic lets
-//! bursts of ten packets go. Times are whole microseconds, as s2n-quic has them. There is no acknowledgement delay to
-//! subtract. The handshake counts as one packet, sent and acknowledged. A timeout of TCP says no more than which
-//! packets are lost: whether that is persistent congestion is judged as RFC 9002 section 7.6 has it.
+//! Differences from s2n-quic: bytes are payload bytes. Pacing applies to each segment, where s2n-quic sends bursts of
+//! ten packets. Times are whole microseconds, as in s2n-quic. There is no acknowledgement delay to subtract. The
+//! handshake counts as one packet, sent and acknowledged. A TCP timeout reports only which packets are lost, so
+//! persistent congestion is determined by RFC 9002 section 7.6.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -30,10 +30,10 @@ use tailback_core::time::{self, Bytes, Rate, Time};
 
 use crate::s2n::given::{Random, stamp};
 
-/// The crate that has them, with its version as in `Cargo.toml`.
+/// The controllers' crate, with its version as in `Cargo.toml`.
 pub const CONTROLLERS: &str = "s2n-quic-core 0.91.0";
 
-/// The controllers that there are alone, by the name that scenarios use.
+/// The controllers available without their stack, by their names in scenarios.
 pub fn controllers() -> Makers {
     let cubic =
         Alone { name: "s2n-cubic", new: |mss| CubicCongestionController::new(mss, Default::default()) };
@@ -42,22 +42,22 @@ pub fn controllers() -> Makers {
     all.into_iter().map(|(name, maker)| (name.to_string(), maker)).collect()
 }
 
-/// A controller panicked, on its way out of the engine.
+/// A controller's panic, as it unwinds through the engine.
 #[derive(Debug)]
 pub struct ControllerFault {
-    /// Its name in the scenario, and the version of its crate.
+    /// The algorithm's name in the scenario, and its crate's version.
     pub algorithm: String,
-    /// What it was called for.
+    /// The hook in which it panicked.
     pub hook: &'static str,
-    /// The panic's text.
+    /// The panic's message.
     pub what: String,
 }
 
-/// One of them.
+/// A controller without its stack.
 #[derive(Debug)]
 struct Alone<C> {
     name: &'static str,
-    /// With packets of this many bytes.
+    /// Makes a controller for packets of this many bytes.
     new: fn(u16) -> C,
 }
 
@@ -86,7 +86,7 @@ impl<C: CongestionController> Maker for Alone<C> {
     }
 }
 
-/// A packet sent, as long as something may still be heard of it.
+/// A sent packet whose fate is not yet final.
 #[derive(Debug)]
 struct Packet<I> {
     sent: Time,
@@ -94,31 +94,32 @@ struct Packet<I> {
     info: I,
 }
 
-/// A connection's controller, and the account that it wants kept.
+/// A connection's controller, with the packet records that it needs.
 #[derive(Debug)]
 struct Driven<C: CongestionController> {
     name: &'static str,
     new: fn(u16) -> C,
-    /// Once the connection is established.
+    /// Set once the connection is established.
     controller: Option<C>,
     rtt: RttEstimator,
     random: Random,
-    /// In order of sending, without gaps.
+    /// Packets in order of sending, without gaps.
     sent: VecDeque<Packet<C::PacketInfo>>,
     /// Number of `sent[0]`.
     first: u64,
-    /// What left last of all that was delivered so far.
+    /// The most recently sent packet among those delivered so far.
     newest: (Time, u64),
     newest_info: Option<C::PacketInfo>,
     /// The number of the packet last declared lost.
     last_lost: Option<u64>,
-    /// When the first packet left of those lost with nothing delivered that left later.
+    /// Send time of the first packet of a run of losses, since which no later packet was delivered (for persistent
+    /// congestion).
     lost_since: Option<Time>,
     pacing: Option<Rate>,
 }
 
 impl<C: CongestionController> Driven<C> {
-    /// Let the controller do something, and take over what it decided.
+    /// Calls the controller and applies its decisions.
     fn drive(
         &mut self,
         hook: &'static str,
@@ -134,7 +135,7 @@ impl<C: CongestionController> Driven<C> {
         self.controller = Some(controller);
     }
 
-    /// A panic of the controller goes on with its name. It is dropped with the run.
+    /// Adds the controller's name to a panic and lets it continue. The controller is dropped with the run.
     fn caught<T>(&mut self, hook: &'static str, work: impl FnOnce(&mut Self) -> T) -> T {
         catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|payload| {
             let algorithm = format!("{} ({CONTROLLERS})", self.name);
@@ -142,7 +143,7 @@ impl<C: CongestionController> Driven<C> {
         })
     }
 
-    /// The number of a packet that left then and ends there.
+    /// The number of the packet sent at that time and ending at that byte.
     fn number(&self, (sent, end): (Time, u64)) -> Option<u64> {
         let from = self.sent.partition_point(|packet| packet.sent < sent);
         let at = self.sent.iter().skip(from).take_while(|packet| packet.sent == sent);
@@ -154,7 +155,7 @@ impl<C: CongestionController> Driven<C> {
         let Some(ack) = fates.ack else { return };
         let now = stamp(fates.now);
         let lost: Bytes = fates.lost.iter().map(|loss| loss.bytes).sum();
-        // What it took for lost once is nothing to it when it comes after all, as with QUIC.
+        // As in QUIC, a packet that arrives after it was declared lost does not count for the controller.
         let held = Bytes::from(controller.bytes_in_flight());
         let acked = held.saturating_sub(fates.in_flight + lost);
         let is_news = fates.newest != self.newest;
@@ -227,7 +228,7 @@ impl<C: CongestionController> CongestionControl for Driven<C> {
     fn on_sent(&mut self, departure: &Departure, control: &mut Control) {
         self.drive("on_packet_sent", control, |own, controller, report| {
             let now = stamp(departure.now);
-            // A probe for a lost tail counts as in flight once.
+            // A tail loss probe counts as in flight once.
             let held = Bytes::from(controller.bytes_in_flight());
             let bytes = departure.bytes.min(departure.in_flight.saturating_sub(held)) as usize;
             let info = controller.on_packet_sent(now, bytes, Some(departure.app_limited), &own.rtt, report);
@@ -248,7 +249,7 @@ impl<C: CongestionController> CongestionControl for Driven<C> {
     fn on_ack(&mut self, _ack: &Ack, _control: &mut Control) {}
 
     fn on_congestion(&mut self, _congestion: &Congestion, control: &mut Control) {
-        // For who reads it: the window is the controller's own in every phase.
+        // For readers of the value only: the window is the controller's own in every phase.
         control.ssthresh = control.cwnd;
     }
 
@@ -270,7 +271,7 @@ fn text(payload: &(dyn Any + Send)) -> String {
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".into())
 }
 
-/// The pacing rate that a controller reports while it works.
+/// Receives the pacing rate that a controller reports.
 struct PacingReport {
     pacing: Option<Rate>,
 }

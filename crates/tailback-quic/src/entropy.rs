@@ -1,9 +1,9 @@
-//! Randomness that a stack takes from nowhere in particular.
+//! Control over the random numbers that a stack draws from its thread's generator.
 
 use std::panic::resume_unwind;
 use std::thread;
 
-/// Make something in a thread of its own, whose generator starts fresh and takes its seed from here.
+/// Calls `make` in a thread of its own, whose generator is seeded with `seed`.
 pub fn with_entropy<T: Send>(seed: u64, make: impl FnOnce() -> T + Send) -> T {
     let seeded = || {
         getrandom::seed(seed);

@@ -1,5 +1,4 @@
-//! What quinn and noq have in common, for noq grew out of quinn. Each of their files compiles this one with its own stack's
-//! types, and gives it what differs: whatever is `super::` here.
+//! Code shared by quinn and its fork noq. Both include this file and provide the types that differ through `super::`.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -29,10 +28,10 @@ use crate::null::Handshake;
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 50_000);
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 443);
 
-/// What an application writes; its bytes mean nothing.
+/// Application data; its contents do not matter.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// The two ends of a new connection.
+/// Creates the two ends of a new connection.
 pub fn connect(setup: &Setup<'_>) -> [Box<dyn Endpoint>; 2] {
     let mut seeds = Stream::named(setup.seed, NAME);
     let counters: [Arc<Counters>; 2] = Default::default();
@@ -64,13 +63,13 @@ pub fn connect(setup: &Setup<'_>) -> [Box<dyn Endpoint>; 2] {
     ]
 }
 
-/// As an application that asks for nothing has it, but for what the scenario sets.
+/// The stack's defaults, except for what the scenario sets.
 fn transport(setup: &Setup<'_>, counters: Arc<Counters>, seed: u64) -> TransportConfig {
     let mut config = TransportConfig::default();
     let inner = super::controllers(setup.cc);
     config.congestion_controller_factory(Arc::new(Watch { inner, counters, seed }));
     let mut discovery = MtuDiscoveryConfig::default();
-    // Its probes end at 1452 bytes unless the path's packets are smaller.
+    // The default upper bound of its probes, 1452 bytes, is kept unless the path's packets are smaller.
     let most = u16::try_from(setup.mtu - UDP_HEADERS).unwrap_or(u16::MAX);
     if most < 1_452 {
         discovery.upper_bound(most);
@@ -86,19 +85,19 @@ fn transport(setup: &Setup<'_>, counters: Arc<Counters>, seed: u64) -> Transport
     config
 }
 
-/// What a connection reported to its controller.
+/// What a connection reports to its controller.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub acked: AtomicU64,
-    /// Bytes in flight: as the connection has it at acknowledgements, less what is lost and with what is sent since.
+    /// Bytes in flight: the connection's value at an acknowledgement, minus later losses, plus later sends.
     pub in_flight: AtomicU64,
     pub rtt_ns: AtomicU64,
-    /// Zero: none yet.
+    /// Smallest RTT; zero before the first sample.
     #[allow(dead_code, reason = "noq's alone: quinn says it itself")]
     pub rtt_min_ns: AtomicU64,
 }
 
-/// Makes one of the stack's controllers, and looks over its shoulder.
+/// Creates one of the stack's controllers and observes it.
 struct Watch {
     inner: Arc<dyn ControllerFactory + Send + Sync>,
     counters: Arc<Counters>,
@@ -113,7 +112,7 @@ impl ControllerFactory for Watch {
     }
 }
 
-/// One of the stack's controllers: every call goes through to it.
+/// One of the stack's controllers; forwards every call to it.
 pub struct Watched {
     pub inner: Box<dyn Controller>,
     pub counters: Arc<Counters>,
@@ -125,7 +124,7 @@ struct End {
     connection: Option<(ConnectionHandle, Connection)>,
     peer: SocketAddr,
     counters: Arc<Counters>,
-    /// What the endpoint sends itself: refusals and resets.
+    /// Datagrams that the endpoint itself sends: refusals and resets.
     responses: VecDeque<Vec<u8>>,
     stream: Option<StreamId>,
     is_readable: bool,
@@ -133,11 +132,11 @@ struct End {
     eliciting: u64,
     written: u64,
     scratch: Vec<u8>,
-    /// What it said last: a connection that is over may have no path to ask.
+    /// The last state read; a closed connection may no longer have a path to query.
     last: State,
 }
 
-/// Frames that elicit an acknowledgement, and so are in flight.
+/// Number of ack-eliciting frames, which count as in flight.
 pub fn eliciting(frames: &FrameStats) -> u64 {
     frames.crypto
         + u64::from(frames.handshake_done)
@@ -180,7 +179,7 @@ impl End {
         }
     }
 
-    /// Carry what connection and endpoint have for each other, and hear what happened.
+    /// Exchanges events between connection and endpoint, and handles the connection's own.
     fn settle(&mut self) {
         let Some((handle, connection)) = &mut self.connection else { return };
         while let Some(event) = connection.poll_endpoint_events() {
@@ -299,7 +298,7 @@ impl Endpoint for End {
 
     fn finish(&mut self) {
         if let (Some((_, connection)), Some(stream)) = (&mut self.connection, self.stream) {
-            // What ended by itself needs no end.
+            // A stream that has already ended needs no FIN.
             let _ = connection.send_stream(stream).finish();
         }
     }
@@ -345,7 +344,8 @@ impl Endpoint for End {
     fn state(&mut self) -> State {
         if let Some((_, connection)) = &mut self.connection {
             self.last = super::state(connection, &self.counters).map_or(self.last, |state| State {
-                // It does not say how much of its stream: the bytes of acknowledged packets, at most those written.
+                // The stack does not report acknowledged stream bytes: use the bytes of acknowledged packets, at most
+                // those written.
                 bytes_acked: self.counters.acked.load(Relaxed).min(self.written),
                 ..state
             });
@@ -354,7 +354,7 @@ impl Endpoint for End {
     }
 }
 
-/// Connection IDs of eight bytes, as both have them, from a stream of random bits.
+/// Connection IDs of eight bytes, the length that both stacks use, from a stream of random bits.
 pub struct Cids(pub Stream);
 
 impl ConnectionIdGenerator for Cids {
@@ -369,7 +369,7 @@ impl ConnectionIdGenerator for Cids {
     }
 }
 
-/// Always the same time: what stands in a token.
+/// A constant time, for the tokens.
 struct Epoch;
 
 impl TimeSource for Epoch {
@@ -414,7 +414,7 @@ impl HeaderKey for NullKey {
 }
 
 impl HmacKey for NullHmac {
-    /// Other than the tag at the end of every packet: a token for a stateless reset must not look like it.
+    /// Must differ from the tag at the end of every packet: no packet may look like a stateless reset.
     fn sign(&self, data: &[u8], signature_out: &mut [u8]) {
         let sum = data.iter().fold(7_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(*byte));
         signature_out.fill(0xc3);

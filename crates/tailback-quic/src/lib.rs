@@ -1,8 +1,8 @@
-//! Other people's QUIC stacks as flows of a scenario: as published, with their own handshake, acknowledgements, loss
-//! recovery, pacing and congestion control. A stack is one file, its row is in [`stacks`].
+//! Third-party QUIC stacks as flows of a scenario: as published, with their own handshake, acknowledgements, loss
+//! recovery, pacing and congestion control. Each stack is one file with a row in [`stacks`].
 //!
-//! Two things are not theirs. Keys are null (`null.rs`): packets keep their sizes, and nothing is encrypted. Time is the
-//! scenario's: an instant is the run's clock added to one that was read once.
+//! Two things are replaced. Keys are null (`null.rs`): packets keep their sizes, but nothing is encrypted. Time is the
+//! scenario's: an instant is the run's clock plus a base that was read once.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ mod s2n;
 
 pub use controllers::{CONTROLLERS, ControllerFault, controllers};
 
-/// The stacks, by the name that scenarios use.
+/// The stacks, by their names in scenarios.
 pub fn stacks() -> Stacks {
     let all: [(&str, Arc<dyn Stack>); 3] =
         [("noq", Arc::new(noq::Noq)), ("quinn", Arc::new(quinn::Quinn)), ("s2n-quic", Arc::new(s2n::S2n))];

@@ -1,6 +1,7 @@
-//! noq (<https://github.com/n0-computer/noq>): `noq-proto`, which grew out of quinn's and so is driven alike.
+//! noq (<https://github.com/n0-computer/noq>): `noq-proto`, a fork of quinn's protocol crate and driven in the same
+//! way.
 //!
-//! It is one path of its multipath that is used. What is not as an application would have it: see `quinn.rs`.
+//! Only one path of its multipath is used. For other differences from an application's use see `quinn.rs`.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -37,7 +38,7 @@ mod family;
 #[derive(Debug)]
 pub struct Noq;
 
-/// As `Cargo.toml` has it; a test compares with `Cargo.lock`.
+/// The version in `Cargo.toml`; a test compares it with `Cargo.lock`.
 pub const VERSION: &str = "1.2.0";
 
 const NAME: &str = "noq";
@@ -192,7 +193,7 @@ impl Controller for Watched {
     }
 }
 
-/// Client and server without cryptography.
+/// Client and server configuration without cryptography.
 struct Null;
 struct NullToken;
 

@@ -1,30 +1,31 @@
-//! A handshake without cryptography: the messages of TLS 1.3 in their order and with their usual sizes, and keys that
-//! change nothing.
+//! A handshake without cryptography: TLS 1.3's messages in their order and with typical sizes, and keys that change
+//! nothing.
 //!
-//! What a message means is its length, two bytes, and for the two that carry transport parameters those; the rest is
-//! zeros.
+//! A message consists of the length of its transport parameters (two bytes), the parameters in the two messages that
+//! carry them, and zeros.
 
-/// What is added to a packet in place of the AEAD's tag (RFC 9001 section 5.3).
+/// Appended to a packet in place of the AEAD tag (RFC 9001 section 5.3).
 pub const TAG: [u8; 16] = [0x5a; 16];
 
-/// Bytes of the four messages, which is what a handshake with a small ECDSA certificate takes: ClientHello, ServerHello,
-/// EncryptedExtensions to Finished, and the client's Finished. RFC 8448 section 3 has 196, 90, 657 and 36 with RSA.
+/// Sizes of the four messages in bytes, typical of a handshake with a small ECDSA certificate: ClientHello,
+/// ServerHello, EncryptedExtensions to Finished, and the client's Finished. RFC 8448 section 3 has 196, 90, 657 and 36
+/// with RSA.
 const SIZES: [usize; 4] = [250, 90, 700, 36];
 
-/// One side's part in the handshake.
+/// One side of the handshake.
 #[derive(Debug)]
 pub struct Handshake {
     is_client: bool,
-    /// Our transport parameters, as they are written.
+    /// Our encoded transport parameters.
     params: Vec<u8>,
-    /// Theirs, once they are here.
+    /// The peer's transport parameters, once received.
     pub peer_params: Option<Vec<u8>>,
-    /// The message that is sent or received next.
+    /// Index of the next message to send or receive.
     next: usize,
     received: Vec<u8>,
 }
 
-/// What follows from a message written.
+/// Keys that become available after writing a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keys {
     /// No keys.
@@ -34,12 +35,12 @@ pub enum Keys {
 }
 
 impl Handshake {
-    /// A side with its transport parameters.
+    /// A side with these encoded transport parameters.
     pub fn new(is_client: bool, params: Vec<u8>) -> Self {
         Handshake { is_client, params, peer_params: None, next: 0, received: Vec::new() }
     }
 
-    /// Is it still under way?
+    /// Whether the handshake is not yet complete.
     pub fn is_under_way(&self) -> bool {
         self.next < SIZES.len()
     }
@@ -48,7 +49,7 @@ impl Handshake {
         matches!(message, 0 | 3) == self.is_client
     }
 
-    /// Bytes of the peer's messages arrived; true once the peer's parameters are known for the first time.
+    /// Processes bytes of the peer's messages; returns true when the peer's parameters first become known.
     pub fn read(&mut self, bytes: &[u8]) -> bool {
         self.received.extend_from_slice(bytes);
         let knew = self.peer_params.is_some();
@@ -63,7 +64,7 @@ impl Handshake {
             }
             self.received.drain(..size);
             self.next += 1;
-            // The keys that come with a message received are asked for before the next is.
+            // The client must be asked for the keys of this message before the next message is read.
             if self.is_client {
                 break;
             }
@@ -71,7 +72,7 @@ impl Handshake {
         !knew && self.peer_params.is_some()
     }
 
-    /// Write what is to be sent now; the keys that follow. Asked again until it writes nothing.
+    /// Writes the next message if it is our turn; returns the keys that follow. Call it until it writes nothing.
     pub fn write(&mut self, out: &mut Vec<u8>, keys_given: &mut usize) -> Keys {
         if self.next < SIZES.len() && self.sends(self.next) {
             let params: &[u8] = if matches!(self.next, 0 | 2) { &self.params } else { &[] };
@@ -81,7 +82,7 @@ impl Handshake {
             out.resize(end, 0);
             self.next += 1;
         }
-        // Handshake keys follow ServerHello, those for data the server's Finished, at either side.
+        // At either side, handshake keys follow the ServerHello and data keys the server's Finished.
         let due = self.next.saturating_sub(1).min(2);
         if *keys_given < due {
             *keys_given += 1;

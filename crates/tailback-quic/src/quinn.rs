@@ -1,7 +1,8 @@
 //! quinn (<https://github.com/quinn-rs/quinn>): `quinn-proto`, its protocol without sockets.
 //!
 //! Three things differ from an application's use. Keys are null. Connection IDs and tokens come from the scenario's
-//! seed. A call sends or receives one datagram (no segmentation offload), as the network's packets are single.
+//! seed. Each call sends or receives one datagram (no segmentation offload), because the simulated network carries
+//! single packets.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -37,7 +38,7 @@ mod family;
 #[derive(Debug)]
 pub struct Quinn;
 
-/// As `Cargo.toml` has it; a test compares with `Cargo.lock`.
+/// The version in `Cargo.toml`; a test compares it with `Cargo.lock`.
 pub const VERSION: &str = "0.11.19";
 
 const NAME: &str = "quinn";
@@ -152,7 +153,7 @@ impl Controller for Watched {
     }
 }
 
-/// Client and server without cryptography.
+/// Client and server configuration without cryptography.
 struct Null;
 struct NullToken;
 struct NullAead;

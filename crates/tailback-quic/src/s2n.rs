@@ -1,9 +1,9 @@
 //! s2n-quic (<https://github.com/aws/s2n-quic>): `s2n-quic-transport`, its endpoints without sockets, tasks or a clock.
 //!
-//! An endpoint takes datagrams from a queue and puts them into one, takes the time with each call, and says when it wants
-//! the next; so no runtime is needed. What is not as an application would have it: null keys, connection IDs and all
-//! other randomness from the scenario's seed, and one datagram a call. Its times are whole microseconds, and a timer may be served
-//! a millisecond early: both are s2n-quic's own.
+//! An endpoint reads datagrams from one queue and writes them to another, takes the time with each call, and returns
+//! when it must be called next, so no runtime is needed. Three things differ from an application's use: null keys,
+//! connection IDs and all other randomness from the scenario's seed, and one datagram per call. Its times are whole
+//! microseconds, and it may serve a timer a millisecond early: both are s2n-quic's own behaviour.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ mod watched;
 #[derive(Debug)]
 pub struct S2n;
 
-/// As `Cargo.toml` has it; a test compares with `Cargo.lock`.
+/// The version in `Cargo.toml`; a test compares it with `Cargo.lock`.
 pub const VERSION: &str = "0.91.0";
 
 fn address(last: u8, port: u16) -> SocketAddressV4 {
@@ -54,7 +54,7 @@ impl Stack for S2n {
             Transport::<false>::new_server(Side::new(setup, seeds.bits(), there.clone()));
         let attempt = opener.connect(connect::Connect::new(peer).with_server_name("server"));
         let mut client = End::new(client, Awaited::Opened(attempt, opener), peer, here, setup);
-        // The first hands the attempt over, and the endpoint takes it up.
+        // The first poll hands over the connection attempt, and the endpoint starts it.
         client.settle(setup.now);
         [Box::new(client), Box::new(End::new(server, Awaited::Accepted(acceptor), home, there, setup))]
     }
@@ -62,7 +62,7 @@ impl Stack for S2n {
 
 type Transport<const IS_CLIENT: bool> = s2n_quic_transport::endpoint::Endpoint<Side<IS_CLIENT>>;
 
-/// What an endpoint is made of: as an application that asks for nothing has it, but for what the scenario sets.
+/// An endpoint's configuration: the stack's defaults, except for what the scenario sets.
 struct Side<const IS_CLIENT: bool> {
     controllers: Controllers,
     ids: Ids,
@@ -90,7 +90,7 @@ impl<const IS_CLIENT: bool> fmt::Debug for Side<IS_CLIENT> {
 impl<const IS_CLIENT: bool> Side<IS_CLIENT> {
     fn new(setup: &Setup<'_>, seed: u64, counters: Arc<Counters>) -> Self {
         let mut limits = connection::limits::Limits::default();
-        // Both are numbers of 32 bits to it.
+        // The stack stores both as 32-bit numbers.
         let at_most = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
         if let Some(bytes) = setup.send_buffer {
             limits = limits.with_max_send_buffer_size(at_most(bytes)).expect("any number of 32 bits");

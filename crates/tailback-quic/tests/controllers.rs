@@ -1,4 +1,4 @@
-//! Other stacks' congestion controllers alone, on the core's sender.
+//! Congestion controllers of other stacks on the core's sender.
 
 #[path = "../../tailback-core/tests/common/mod.rs"]
 mod common;
@@ -50,7 +50,7 @@ fn losses_bring_the_window_down() {
     }
 }
 
-/// All of them beside CUBIC, with losses, copies and reordering on the wire, and a time without any path.
+/// All of them competing with CUBIC, with losses, duplicates and reordering on the link, and an outage.
 fn mixed(seed: u64) -> Scenario {
     let mut flows = vec![bulk("cubic", "linux", "ours")];
     flows.extend(controllers().keys().map(|name| bulk(name, "linux", name)));

@@ -1,4 +1,4 @@
-//! Flows of the stacks as published, over the core's links.
+//! Flows of the published stacks over the core's links.
 
 #[path = "../../tailback-core/tests/common/mod.rs"]
 mod common;
@@ -64,7 +64,7 @@ fn a_transfer_ends_when_its_last_byte_is_there() {
         scenario.instruments.requests = vec!["theirs".into()];
         let tables = run(&scenario);
         let times = column(&tables, "requests", "response_time_s");
-        // A round trip for the handshake, then slow start from some ten packets.
+        // One round trip for the handshake, then slow start from about ten packets.
         assert!(times.len() == 5 && times.iter().all(|t| (0.1..0.6).contains(t)), "{stack} {cc}: {times:?}");
         assert_eq!(column(&tables, "flows", "bytes_received")[0], 500_000.0, "{stack} {cc}");
         assert_eq!(column(&tables, "flows", "connections_failed")[0], 0.0);
@@ -87,7 +87,7 @@ fn requests_are_answered_on_an_open_connection() {
     }
 }
 
-/// Two flows over stacks and two over TCP, with losses, copies and reordering on the wire.
+/// Two flows over foreign stacks and two over TCP, with losses, duplicates and reordering on the link.
 fn mixed(seed: u64) -> Scenario {
     let named = |mut flow: FlowSpec, name: &str| {
         flow.name = name.into();

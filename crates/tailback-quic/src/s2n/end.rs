@@ -27,10 +27,10 @@ use super::Transport;
 use super::given::stamp;
 use super::watched::Counters;
 
-/// What an application writes; its bytes mean nothing.
+/// Application data; its contents do not matter.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// What an end waits for before it has a connection.
+/// The futures that an end waits for until it has a connection.
 pub enum Awaited {
     Opened(
         connect::Attempt,
@@ -50,7 +50,7 @@ pub struct End<const IS_CLIENT: bool> {
     progress: Progress,
     is_finishing: bool,
     written: u64,
-    /// Of a datagram.
+    /// Largest datagram in bytes.
     most: usize,
     scratch: Vec<u8>,
 }
@@ -69,7 +69,8 @@ impl<const IS_CLIENT: bool> End<IS_CLIENT> {
         counters: Arc<Counters>,
         setup: &Setup<'_>,
     ) -> Self {
-        // Its search for the path's MTU ends at Ethernet's 1500 bytes unless the path's packets are smaller.
+        // The default bound of its path MTU search, Ethernet's 1500 bytes, is kept unless the path's packets are
+        // smaller.
         let most = setup.mtu.min(1_500) as u16;
         let config = mtu::Config::builder().with_max_mtu(most).and_then(mtu::Builder::build);
         endpoint.set_mtu_config(config.expect("no smaller than the least"));
@@ -88,9 +89,9 @@ impl<const IS_CLIENT: bool> End<IS_CLIENT> {
         }
     }
 
-    /// Carry what application and endpoint have for each other, and hear what happened.
+    /// Passes data between application and endpoint, and handles what happened.
     pub fn settle(&mut self, now: Time) {
-        // Nothing sleeps here, so everything that could have changed is asked.
+        // No task is woken here, so poll everything that may have changed.
         let cx = &mut Context::from_waker(Waker::noop());
         if self.connection.is_none() && !self.progress.has_failed {
             match &mut self.awaited {
@@ -163,7 +164,7 @@ impl<const IS_CLIENT: bool> Endpoint for End<IS_CLIENT> {
         self.endpoint.timeout().map_or(Time::NEVER, |at| Time::from_us(since(at)))
     }
 
-    /// Its endpoint serves its timers when it is asked for datagrams.
+    /// The endpoint handles its timers when it is asked for datagrams.
     fn on_timeout(&mut self, _now: Time) {}
 
     fn write(&mut self, most: u64) -> u64 {
@@ -182,7 +183,7 @@ impl<const IS_CLIENT: bool> Endpoint for End<IS_CLIENT> {
 
     fn finish(&mut self) {
         if let Some(stream) = &mut self.stream {
-            // What ended by itself needs no end.
+            // A stream that has already ended needs no FIN.
             let _ = stream.finish();
             self.is_finishing = true;
         }
@@ -225,7 +226,7 @@ impl<const IS_CLIENT: bool> Endpoint for End<IS_CLIENT> {
         let counters = &self.counters;
         State {
             cwnd: of(&counters.cwnd),
-            // It does not say.
+            // The stack does not report it.
             ssthresh: u64::MAX,
             in_flight: of(&counters.in_flight),
             srtt: span(&counters.srtt_ns),
@@ -235,13 +236,14 @@ impl<const IS_CLIENT: bool> Endpoint for End<IS_CLIENT> {
             packets_sent: of(&counters.sent),
             packets_lost: of(&counters.lost),
             congestion_events: of(&counters.congestion_events),
-            // It does not say how much of its stream: the bytes of acknowledged packets, at most those written.
+            // The stack does not report acknowledged stream bytes: use the bytes of acknowledged packets, at most those
+            // written.
             bytes_acked: of(&counters.acked).min(self.written),
         }
     }
 }
 
-/// One datagram that arrived.
+/// A received datagram.
 struct Inbox<'a> {
     datagram: &'a mut Vec<u8>,
     header: Option<Header<RemoteAddress>>,
@@ -259,11 +261,11 @@ impl rx::Queue for Inbox<'_> {
     }
 }
 
-/// Room for one datagram that leaves.
+/// Buffer for one outgoing datagram.
 struct Outbox<'a> {
     datagram: &'a mut Vec<u8>,
     most: usize,
-    /// Once there is one.
+    /// Set when a datagram is written.
     ecn: Option<ExplicitCongestionNotification>,
 }
 

@@ -1,4 +1,4 @@
-//! What an application may choose and s2n-quic asks for: connection IDs, tokens, whom to let in, random numbers, the time.
+//! Choices that s2n-quic leaves to the application: connection IDs, tokens, admission, random numbers and the time.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use s2n_quic_core::{connection, endpoint, stateless_reset, token};
 use tailback_core::rng::Stream;
 use tailback_core::time::Time;
 
-/// Connection IDs of sixteen bytes, as s2n-quic's, from a stream of random bits.
+/// Connection IDs of sixteen bytes, s2n-quic's own length, from a stream of random bits.
 pub struct Ids(pub Stream);
 
 impl Ids {
@@ -35,7 +35,7 @@ fn sixteen(stream: &mut Stream) -> [u8; 16] {
     bytes
 }
 
-/// Tokens for stateless resets, which are not sent, as by default.
+/// Tokens for stateless resets. Resets are disabled, as by default.
 pub struct Resets(pub Stream);
 
 impl stateless_reset::token::Generator for Resets {
@@ -45,7 +45,7 @@ impl stateless_reset::token::Generator for Resets {
     }
 }
 
-/// No client is asked to prove its address.
+/// Address validation is off: no client has to prove its address.
 pub struct NoTokens;
 
 impl token::Format for NoTokens {
@@ -75,7 +75,7 @@ impl token::Format for NoTokens {
     }
 }
 
-/// Who connects is let in.
+/// Accepts every connection.
 pub struct Anybody;
 
 impl endpoint::limits::Limiter for Anybody {
@@ -87,12 +87,12 @@ impl endpoint::limits::Limiter for Anybody {
     }
 }
 
-/// s2n-quic's time: whole microseconds, none of them zero.
+/// s2n-quic's time: whole microseconds, never zero.
 pub fn stamp(now: Time) -> Timestamp {
     NoopClock.get_time() + Duration::from_nanos(now.as_ns())
 }
 
-/// The connection's own stream of random numbers.
+/// The connection's own random number stream.
 #[derive(Debug)]
 pub struct Random(pub Stream);
 

@@ -1,4 +1,4 @@
-//! The handshake and the keys, without cryptography, as s2n-quic's traits have them.
+//! The handshake and the keys without cryptography, as implementations of s2n-quic's traits.
 
 use std::task::Poll;
 
@@ -31,7 +31,7 @@ impl tls::Endpoint for Null {
 pub struct NullSession {
     is_client: bool,
     handshake: Handshake,
-    /// Also the packet number space that messages are sent in.
+    /// Number of keys given, which is also the packet number space in which messages are sent.
     keys_given: usize,
     has_named: bool,
     is_complete: bool,
@@ -48,7 +48,7 @@ impl NullSession {
         }
     }
 
-    /// The keys that follow the handshake so far.
+    /// Provides the keys that follow the handshake so far.
     fn give<C: tls::Context<Self>>(&self, context: &mut C) -> Result<(), transport::Error> {
         if self.keys_given == 1 {
             return context.on_handshake_keys(NullKey, NullKey);
@@ -71,7 +71,7 @@ impl tls::Session for NullSession {
             for bytes in arrived.into_iter().flatten() {
                 self.handshake.read(&bytes);
             }
-            // What arrived with the message before it.
+            // Process bytes that arrived together with the previous message.
             self.handshake.read(&[]);
             let mut out = Vec::new();
             let space = self.keys_given;

@@ -1,4 +1,4 @@
-//! s2n-quic's controllers and events: what a connection reports of itself.
+//! Observes s2n-quic's controllers and events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -12,7 +12,7 @@ use s2n_quic_core::recovery::congestion_controller::{self, Publisher};
 use s2n_quic_core::recovery::{CongestionController, CubicCongestionController, RttEstimator};
 use s2n_quic_core::time::Timestamp;
 
-/// What a connection reported through its events and its controller.
+/// What a connection has reported through its events and its controller.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub cwnd: AtomicU64,
@@ -21,7 +21,7 @@ pub struct Counters {
     pub srtt_ns: AtomicU64,
     pub rtt_ns: AtomicU64,
     pub rtt_min_ns: AtomicU64,
-    /// Zero: it has not said.
+    /// Pacing rate; zero if not reported.
     pub pacing_bps: AtomicU64,
     pub sent: AtomicU64,
     pub lost: AtomicU64,
@@ -30,7 +30,7 @@ pub struct Counters {
     pub has_failed: AtomicBool,
 }
 
-/// Hears the connection's events.
+/// Receives the connection's events.
 #[derive(Debug)]
 pub struct Events(pub Arc<Counters>);
 
@@ -62,7 +62,7 @@ impl event::Subscriber for Events {
     }
 }
 
-/// Makes one of s2n-quic's controllers, and looks over its shoulder.
+/// Creates one of s2n-quic's controllers and observes it.
 #[derive(Debug)]
 pub struct Controllers {
     pub is_bbr: bool,
@@ -83,7 +83,7 @@ impl congestion_controller::Endpoint for Controllers {
     }
 }
 
-/// One of s2n-quic's controllers: every call goes through to it.
+/// One of s2n-quic's controllers; forwards every call to it.
 #[derive(Clone, Debug)]
 pub struct Watched {
     inner: Inner,
@@ -113,7 +113,7 @@ impl Watched {
 }
 
 impl CongestionController for Watched {
-    /// CUBIC's is nothing.
+    /// CUBIC has no packet information.
     type PacketInfo = Option<PacketInfo>;
 
     fn congestion_window(&self) -> u32 {

@@ -1,7 +1,9 @@
-//! What a simulation costs beside a bare harness: the two ends of a connection, a rate, a delay, a queue, and no more.
+//! The simulation's cost compared with a minimal harness: two ends of a connection, a rate, a delay, a queue, and no
+//! more.
 //!
-//! `cargo test --release -p tailback-quic --test flows bare -- --ignored --nocapture`. On a busy machine count instructions: run the
-//! same program with `ROUNDS=2` under `valgrind --tool=callgrind`, then `callgrind_annotate --inclusive=yes`.
+//! `cargo test --release -p tailback-quic --test flows bare -- --ignored --nocapture`. On a busy machine count
+//! instructions: run the same program with `ROUNDS=2` under `valgrind --tool=callgrind`, then `callgrind_annotate
+//! --inclusive=yes`.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -19,10 +21,10 @@ const RTT_PS: u64 = 40 * MS;
 const QUEUE: u64 = 500_000;
 const SECONDS: u64 = 5;
 const BUFFER: Option<u64> = Some(64 << 20);
-/// How many times the simulation's speed the harness may have.
+/// The largest factor by which the harness may be faster than the simulation.
 const AHEAD: f64 = 1.1;
 
-/// One direction: a rate and a queue, or neither, and a delay.
+/// One direction: a delay, and optionally a rate with a queue.
 #[derive(Default)]
 struct Way {
     has_queue: bool,
@@ -45,7 +47,7 @@ impl Way {
     }
 }
 
-/// Datagrams sent and bytes received by a harness that does nothing else.
+/// Datagrams sent and bytes received in the minimal harness.
 #[inline(never)]
 fn bare(cc: &str) -> (u64, u64) {
     let (stacks, params) = (stacks(), Default::default());
@@ -92,7 +94,7 @@ fn serve(end: &mut Box<dyn Endpoint>, side: usize, now: u64, way: &mut Way, sent
     read
 }
 
-/// The same by the engine.
+/// The same in the engine.
 #[inline(never)]
 fn simulated(cc: &str) -> (u64, u64) {
     let mut theirs = over("quinn", cc, "bulk");
@@ -103,7 +105,7 @@ fn simulated(cc: &str) -> (u64, u64) {
     (of("packets_sent"), of("bytes_received"))
 }
 
-/// Seconds of processor time of this thread so far: what others on the machine do counts little.
+/// Processor time of this thread in seconds, on which other work of the machine has little influence.
 fn processor() -> f64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").expect("a Linux kernel");
     text.split(' ').next().and_then(|it| it.parse::<f64>().ok()).expect("a number") / 1e9
@@ -114,7 +116,7 @@ fn processor() -> f64 {
 fn a_simulation_of_quinn_is_as_fast_as_a_bare_harness_within_a_tenth() {
     let rounds = std::env::var("ROUNDS").map_or(20, |it| it.parse().expect("a number"));
     for cc in ["cubic", "new_reno", "bbr"] {
-        // The best, in turns: the others hold the machine's noise.
+        // Keep the best of alternate rounds: the others contain the machine's noise.
         let mut best = [f64::INFINITY; 2];
         let mut did = [(0, 0); 2];
         for round in 0..rounds {
