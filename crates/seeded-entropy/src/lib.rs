@@ -1,8 +1,9 @@
-//! What `rand` takes for the machine's entropy, so that a stack which draws from its thread's own generator does the
-//! same in every run of a scenario. In a thread that was given a seed, the draws come from the seed. In any other it
-//! comes from the standard library's, the source of a hash map's keys.
+//! Replaces the crate getrandom, so that a stack that draws from its thread's generator behaves the same in every run
+//! of a scenario. In a thread with a seed, the numbers come from the seed. In any other thread they come from the
+//! standard library's source of hash map keys.
 //!
-//! It has as much of getrandom 0.4 as the workspace's crates use. Nothing here is for secrets, of which tailback has none.
+//! It implements only the part of getrandom 0.4 that the workspace's crates use. It is not suitable for secrets, of
+//! which tailback has none.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
@@ -13,12 +14,12 @@ thread_local! {
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// From now on this thread's entropy comes from here.
+/// From now on, seeds this thread's random numbers.
 pub fn seed(seed: u64) {
     SEED.set(Some(seed));
 }
 
-/// Never happens.
+/// Never occurs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Error;
 
@@ -44,7 +45,7 @@ fn next() -> u64 {
     }
 }
 
-/// Fill with random bytes.
+/// Fills `bytes` with random bytes.
 pub fn fill(bytes: &mut [u8]) -> Result<(), Error> {
     for part in bytes.chunks_mut(8) {
         part.copy_from_slice(&next().to_le_bytes()[..part.len()]);
@@ -65,7 +66,7 @@ pub fn u64() -> Result<u64, Error> {
 #[cfg(feature = "sys_rng")]
 pub use rand_core;
 
-/// The same as a generator.
+/// The same as a generator type.
 #[cfg(feature = "sys_rng")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SysRng;

@@ -2,28 +2,28 @@ use std::fmt;
 
 use tailback_core::scenario::ScenarioError;
 
-/// What is wrong, all of it as far as it can be judged.
+/// All problems found in the input.
 #[derive(Clone, PartialEq)]
 pub struct Error {
     problems: Vec<Problem>,
 }
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// Where, as a scenario file spells it: `flow[0].cc`; empty for the whole.
+    /// The field, as spelt in a scenario file: `flow[0].cc`; empty for the scenario as a unit.
     pub field: String,
-    /// What is wrong there.
+    /// What is wrong.
     pub message: String,
-    /// What would be right: a sentence.
+    /// How to fix it: a sentence.
     pub fix: String,
-    /// Line and column in the text, from 1.
+    /// Line and column in the text, counted from 1.
     pub at: Option<(usize, usize)>,
 }
 
 impl Error {
-    /// What is wrong, in the order of the text.
+    /// The problems, in the order of the text.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
@@ -60,7 +60,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// As for people: what `main` and `unwrap` print of it.
+/// The same text as `Display`, because `main` and `unwrap` print `Debug`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")

@@ -17,9 +17,9 @@ use crate::error::{Error, Problem};
 use crate::result;
 use crate::scenario::Scenario;
 
-/// Run a scenario with as many seeds as it takes to judge what its `[expect]` says: from `least`, until every condition
-/// passed, one failed, or there are `most`. An error if it expects nothing, if a condition cannot be read, or if a run ends
-/// by an error.
+/// Runs a scenario with as many seeds as the conditions of its `[expect]` need: from `least` until every condition has
+/// passed, one has failed, or `most` seeds have run. An error if it has no conditions, if one cannot be read, or if a run
+/// fails.
 ///
 /// ```
 /// let text = "duration = '2s'\n[dumbbell]\nrate = '5mbit'\nrtt = '20ms'\n[[flow]]\nname = 'a'\n\
@@ -42,7 +42,7 @@ pub fn test(scenario: &Scenario) -> Result<Tested, Error> {
     let mut faults: Vec<String> = Vec::new();
     loop {
         let have = seeds.len() as u64;
-        // A quarter more: each look costs a little, and a late end wastes little.
+        // A quarter more per step: each evaluation costs little, and at most a quarter of the seeds is wasted.
         let more = if have == 0 { least } else { (have / 4).max(2).min(most - have) };
         for seed in (have..have + more).map(|at| scenario.engine.seed.wrapping_add(at)) {
             let ran = |engine: &engine::Scenario| {
@@ -86,45 +86,45 @@ pub struct Tested {
     faults: Vec<String>,
 }
 
-/// The verdict on a condition, and what it rests on.
+/// The verdict on one condition, with its data.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Judged {
-    /// The condition as it is written.
+    /// The condition as written.
     pub condition: String,
-    /// Does it hold?
+    /// The verdict.
     pub verdict: Verdict,
-    /// Its left side over the seeds.
+    /// The condition's left side over the seeds.
     pub measured: Interval,
     /// Each bound over the seeds, in the unit of the left side.
     pub bounds: Vec<Interval>,
-    /// The seed whose run is furthest from where the condition holds.
+    /// The seed whose run violates the condition most, or satisfies it by the least.
     pub worst_seed: u64,
 }
 
 impl Tested {
-    /// Of all conditions: one that failed fails all, and one that is undecided leaves all undecided.
+    /// The overall verdict: failed if any condition failed; otherwise undecided if any is undecided.
     pub fn verdict(&self) -> Verdict {
         self.judged.iter().map(|each| each.verdict).max().unwrap_or(Verdict::Passed)
     }
 
-    /// A verdict a condition, in the order of the file.
+    /// The judged conditions, in the order of the file.
     pub fn conditions(&self) -> &[Judged] {
         &self.judged
     }
 
-    /// The seeds that ran.
+    /// The seeds that were run.
     pub fn seeds(&self) -> &[u64] {
         &self.seeds
     }
 
-    /// What stacks did in these runs that none may, a sentence each: their flows ended then.
+    /// Rules that foreign stacks broke in these runs, one sentence each; each such flow ended at that moment.
     pub fn faults(&self) -> &[String] {
         &self.faults
     }
 }
 
-/// A line a condition.
+/// One line per condition.
 impl fmt::Display for Tested {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for each in &self.judged {
@@ -171,7 +171,7 @@ impl Metrics for Known<'_> {
     }
 }
 
-/// The conditions with the window of each, or all that is wrong with them.
+/// The conditions with their windows, or all problems with them.
 fn conditions(scenario: &Scenario, expect: &Expect) -> Result<Vec<(Condition, Window)>, Error> {
     let mut out = Vec::new();
     let mut problems = Vec::new();
@@ -228,7 +228,7 @@ fn baseline(scenario: &Scenario, expect: &Expect) -> Result<Option<engine::Scena
         if let Some(spec) = flow.tcp.as_mut().filter(|_| chosen.contains(&flow.name.as_str())) {
             spec.cc = named.name.to_string();
             spec.cc_params = params.clone();
-            // Turns stay turns, so that each can be compared with its own.
+            // Keep the turns, so that each can be compared with its counterpart.
             for turn in &mut spec.cc_turns {
                 turn.cc.clone_from(&spec.cc);
                 turn.cc_params.clone_from(&params);

@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 //!
-//! Names of measures are those of sweeps and `[expect]`: [`Result::measures`] lists them. This surface is what stays; the
-//! crates `tailback-core`, `-scenario` and `-measures` that it is built on may change with any version.
+//! Measures have the same names as in sweeps and `[expect]`: [`Result::measures`] lists them. Only this crate's interface
+//! is stable; the crates `tailback-core`, `-scenario` and `-measures` below it may change with any version.
 #![forbid(unsafe_code)]
 
 mod error;
@@ -14,7 +14,7 @@ pub use expect::{Interval, Judged, Tested, Verdict, test};
 pub use result::{Column, Result, Table};
 pub use scenario::{Builder, Scenario, Value};
 
-/// Run a scenario in the simulator, to its end. An error if the scenario asks more than a run may hold, or would never end.
+/// Runs a scenario in the simulator to its end. An error if it exceeds the limits of a run, or would never end.
 ///
 /// ```
 /// let text = "duration = '2s'\n[dumbbell]\nrate = '5mbit'\nrtt = '20ms'\n[[flow]]\nname = 'a'";

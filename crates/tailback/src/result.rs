@@ -12,10 +12,10 @@ use tailback_measures::run::{Run, Window, measurable};
 use crate::error::Error;
 use crate::scenario::Scenario;
 
-/// Events between looks at what a run holds.
+/// Events between checks of a run's memory.
 const SLICE: u64 = 1_000_000;
 
-/// What a run left.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Result {
     scenario: Scenario,
@@ -28,7 +28,7 @@ pub(crate) fn of(scenario: &Scenario) -> std::result::Result<Result, Error> {
     Ok(Result { scenario: scenario.clone(), tables, faults })
 }
 
-/// Run what the engine is given to its end: its tables, and what stacks did that none may.
+/// Runs the engine's scenario to its end; returns its tables, and the rules that foreign stacks broke.
 pub(crate) fn ran(
     engine: &engine::Scenario,
     stacks: &Stacks,
@@ -47,25 +47,26 @@ impl Result {
         &self.scenario
     }
 
-    /// A measure of the whole run by its name: `call.delay_p95_ms`, `bottleneck.loss`, `jain`. The end of a name is its
-    /// unit; NaN if the run has no such number. An error if there is no such name, or if nothing it is measured from was
-    /// recorded: it says what to add to `[instruments]`.
+    /// A measure of the entire run by its name: `call.delay_p95_ms`, `bottleneck.loss`, `jain`. The suffix is the unit;
+    /// NaN means that the run has no such value. Returns an error if there is no such name or if the data it needs was
+    /// not recorded; the error says what to add to `[instruments]`.
     pub fn measure(&self, name: &str) -> std::result::Result<f64, Error> {
         self.measured(name, Window::WHOLE)
     }
 
-    /// The same of a window of time, [`from_s`, `until_s`) in simulated seconds: of what was sent, asked or polled in it.
+    /// The same in the time window [`from_s`, `until_s`), in simulated seconds: over what was sent, requested or polled
+    /// in it.
     pub fn measure_between(&self, name: &str, from_s: f64, until_s: f64) -> std::result::Result<f64, Error> {
         self.measured(name, Window { start_s: Some(from_s), end_s: Some(until_s) })
     }
 
-    /// The names that [`Result::measure`] has values of.
+    /// The names for which [`Result::measure`] has values.
     pub fn measures(&self) -> Vec<String> {
         let all = measurable(&self.scenario.engine, false).into_iter();
         all.filter(|it| it.lacks.is_empty()).map(|it| it.name).collect()
     }
 
-    /// A table: `flows` and `links` always, others as `[instruments]` says. None if it was not recorded.
+    /// A table: `flows` and `links` always exist, others depend on `[instruments]`. `None` if it was not recorded.
     pub fn table(&self, name: &str) -> Option<Table<'_>> {
         if !self.records(name) {
             return None;
@@ -79,7 +80,7 @@ impl Result {
         self.tables.tables.iter().map(|table| table.name).filter(|name| self.records(name)).collect()
     }
 
-    /// Is an instrument that fills this table switched on, or does it need none?
+    /// Whether this table was recorded: its instrument is on, or it needs none.
     fn records(&self, table: &str) -> bool {
         let by =
             SCHEMAS.iter().find(|stated| stated.name == table).map_or(&[][..], |stated| stated.instruments);
@@ -88,17 +89,18 @@ impl Result {
         by.is_empty() || by.iter().any(is_on)
     }
 
-    /// What is allowed but probably not meant.
+    /// Warnings: settings that are allowed but probably not intended.
     pub fn warnings(&self) -> &[String] {
         &self.tables.warnings
     }
 
-    /// What stacks did that none may, a sentence each with flow, seed and time: the flow ended then.
+    /// Rules that foreign stacks broke, one sentence each with flow, seed and time; each such flow ended at that
+    /// moment.
     pub fn faults(&self) -> &[String] {
         &self.faults
     }
 
-    /// Equal for runs whose tables are equal in every byte: their size in bytes and their CRC-32.
+    /// The size of all tables in bytes and their CRC-32; equal for runs with identical tables.
     pub fn fingerprint(&self) -> String {
         columns::hash(&self.tables)
     }
@@ -133,11 +135,11 @@ impl Result {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Column<'a> {
-    /// Numbers; NaN is missing.
+    /// Numbers; NaN for missing values.
     F64(&'a [f64]),
     /// Counts and offsets.
     U64(&'a [u64]),
-    /// Numbers of flows and links, and smaller counts.
+    /// Indices of flows and links, and small counts.
     U32(&'a [u32]),
     /// Codes.
     U16(&'a [u16]),
@@ -155,12 +157,12 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// How many rows it has.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         columns::rows(self.table)
     }
 
-    /// Has it none?
+    /// Whether it has no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -170,7 +172,7 @@ impl<'a> Table<'a> {
         self.table.columns.iter().map(|(name, _)| *name).collect()
     }
 
-    /// A column by its name, as it is stored.
+    /// A column by its name, in its stored type.
     pub fn column(&self, name: &str) -> Option<Column<'a>> {
         let (_, column) = self.table.columns.iter().find(|(known, _)| *known == name)?;
         Some(match column {
@@ -193,7 +195,7 @@ impl<'a> Table<'a> {
         self.column(column).map(|_| columns::column_schema(self.table.name, column).unit)
     }
 
-    /// What a number of a column stands for: a flow, a link, a word. None if for itself.
+    /// The name that a code stands for: a flow, a link or a word. `None` for plain numbers.
     pub fn label(&self, column: &str, code: usize) -> Option<&'a str> {
         self.column(column)?;
         let engine = &self.result.scenario.engine;
@@ -207,7 +209,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The rows of a flow, or of a link where the table is of links, by number.
+    /// Indices of the rows that belong to a flow, or to a link in a table of links.
     pub fn rows_of(&self, name: &str) -> Vec<usize> {
         let key = ["flow", "link"].into_iter().find(|key| {
             self.numbers(key)

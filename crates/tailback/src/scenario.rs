@@ -14,7 +14,7 @@ use tailback_scenario::text;
 
 use crate::error::{Error, Problem};
 
-/// A path, its queues, its flows, a duration and a seed, checked: it can be run.
+/// A checked scenario that can be run: a path with queues, flows, a duration and a seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     pub(crate) engine: engine::Scenario,
@@ -23,7 +23,7 @@ pub struct Scenario {
     toml: String,
 }
 
-/// The stacks that a scenario's flows may name; equal if they are the same objects under the same names.
+/// The stacks that a scenario's flows may use. Two sets are equal if they hold the same objects under the same names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hosted(pub Stacks);
 
@@ -35,12 +35,14 @@ impl PartialEq for Hosted {
 }
 
 impl Scenario {
-    /// Read a scenario file's text. Files that it names cannot be read here: give traces and schedules as lists.
+    /// Parses the text of a scenario file. Files that it refers to cannot be read here: pass traces and schedules as
+    /// lists.
     pub fn from_toml(toml: &str) -> Result<Scenario, Error> {
         Scenario::hosting(toml, &Stacks::new())
     }
 
-    /// The same with other people's stacks that `transport` of a flow may name; the crate `tailback-bench` makes them.
+    /// Like [`Scenario::from_toml`], with third-party stacks for a flow's `transport`; the crate `tailback-bench`
+    /// provides such stacks.
     pub fn hosting(toml: &str, stacks: &Stacks) -> Result<Scenario, Error> {
         let node = node::from_toml(toml).map_err(|error| {
             let fault = error.fault("TOML");
@@ -50,8 +52,8 @@ impl Scenario {
         Scenario::of(&node, &node.places(toml).into_iter().collect(), stacks)
     }
 
-    /// Begin a scenario of one bottleneck: its rate (`"10mbit"`), the round-trip time without queues (`"40ms"`), and how
-    /// long it runs (`"10s"`).
+    /// Begins a scenario with one bottleneck: its rate (`"10mbit"`), the round-trip time with empty queues (`"40ms"`),
+    /// and the duration (`"10s"`).
     pub fn dumbbell(rate: &str, rtt: &str, duration: &str) -> Builder {
         Builder::default().set("duration", duration).set("dumbbell.rate", rate).set("dumbbell.rtt", rtt)
     }
@@ -63,8 +65,8 @@ impl Scenario {
         Scenario::of(&node, &HashMap::new(), &self.hosted.0).expect("a seed changes nothing that is checked")
     }
 
-    /// The same scenario with a transport of `stacks` and one of its congestion controls in place of the subject: of every
-    /// flow called `subject` or `subject-…`, as in a suite. An error if there is no such flow.
+    /// The same scenario with a transport from `stacks` and one of its congestion controls for the subject: every flow
+    /// called `subject` or `subject-…`, as in a suite. Returns an error if there is no such flow.
     pub fn with_subject(&self, transport: &str, cc: &str, stacks: &Stacks) -> Result<Scenario, Error> {
         let mut node = node::from_toml(&self.toml).expect("what was written reads");
         let mut subjects: Vec<&mut Node> =
@@ -82,7 +84,7 @@ impl Scenario {
         Scenario::of(&node, &HashMap::new(), stacks)
     }
 
-    /// The same scenario, judged with exactly this many seeds, at least two; nothing changes if it expects nothing.
+    /// The same scenario, judged with exactly this many seeds, at least two; without `[expect]` nothing changes.
     pub fn with_seeds(&self, seeds: u64) -> Scenario {
         let mut out = self.clone();
         if let Some(expect) = &mut out.expect {
@@ -91,7 +93,7 @@ impl Scenario {
         out
     }
 
-    /// The scenario as a file holds it, in normal form.
+    /// The scenario as a TOML file in normal form.
     pub fn to_toml(&self) -> &str {
         &self.toml
     }
@@ -101,7 +103,7 @@ impl Scenario {
         self.engine.seed
     }
 
-    /// How long it runs, in simulated seconds.
+    /// Duration in simulated seconds.
     pub fn duration_s(&self) -> f64 {
         self.engine.duration_ps as f64 / 1e12
     }
@@ -123,7 +125,7 @@ impl Scenario {
     }
 }
 
-/// A problem with the place of the nearest enclosing field that has one.
+/// A problem with the position of the nearest enclosing field that has one.
 fn located(problem: Found, places: &HashMap<String, (usize, usize)>) -> Problem {
     let mut path = problem.field.as_str();
     let mut at = None;
@@ -134,7 +136,7 @@ fn located(problem: Found, places: &HashMap<String, (usize, usize)>) -> Problem 
     Problem { field: problem.field, message: problem.problem, fix: problem.fix, at }
 }
 
-/// What a field of a scenario holds: text (`"40ms"`), a number, a switch, or a list of them.
+/// The value of a scenario field: text (`"40ms"`), a number, a boolean, or a list of these.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value(node::Value);
 
@@ -155,7 +157,7 @@ impl<T: Into<Value>> From<Vec<T>> for Value {
     }
 }
 
-/// A scenario that is being written; [`Builder::build`] checks all of it.
+/// A scenario under construction; [`Builder::build`] checks it.
 #[derive(Clone, Debug)]
 pub struct Builder {
     fields: Node,
@@ -169,13 +171,14 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Set any field outside the flows by its place in a scenario file: `set("dumbbell.queue", "codel")`.
+    /// Sets any field outside the flows, by its path in a scenario file: `set("dumbbell.queue", "codel")`.
     pub fn set(mut self, field: &str, value: impl Into<Value>) -> Builder {
         put(&mut self.fields, &field.split('.').collect::<Vec<_>>(), value.into().0);
         self
     }
 
-    /// Add a flow of this name; a field is as in `[[flow]]`: `("cc", "cubic")`, `("bytes", "1MB")`, `("start", "2s")`.
+    /// Adds a flow with this name; fields are as in `[[flow]]`: `("cc", "cubic")`, `("bytes", "1MB")`, `("start",
+    /// "2s")`.
     pub fn flow<V: Into<Value> + Clone>(mut self, name: &str, fields: &[(&str, V)]) -> Builder {
         let mut flow = Node::table(vec![("name".into(), name.into())]);
         for (field, value) in fields {
@@ -185,7 +188,7 @@ impl Builder {
         self
     }
 
-    /// The scenario, or all that is wrong with it.
+    /// The checked scenario, or all problems with it.
     pub fn build(self) -> Result<Scenario, Error> {
         let mut node = self.fields;
         if !self.flows.is_empty() {
@@ -195,7 +198,7 @@ impl Builder {
     }
 }
 
-/// The flows of a scenario as it is written.
+/// The flows of an unparsed scenario.
 fn flows(node: &mut Node) -> &mut [Node] {
     let node::Value::Table(rows) = &mut node.value else { return &mut [] };
     match rows.iter_mut().find(|(key, _)| key == "flow") {
@@ -204,13 +207,13 @@ fn flows(node: &mut Node) -> &mut [Node] {
     }
 }
 
-/// Is a flow one that a suite's candidate takes the place of?
+/// Whether a suite's candidate replaces this flow.
 fn is_subject(flow: &Node) -> bool {
     let name = flow.get("name").and_then(Node::as_text).unwrap_or_default();
     name == "subject" || name.starts_with("subject-")
 }
 
-/// Set what stands at a path of tables, and make tables that are not there.
+/// Sets the value at a path of tables, and creates missing tables.
 fn put(node: &mut Node, path: &[&str], value: node::Value) {
     let [key, rest @ ..] = path else { return node.value = value };
     if !matches!(node.value, node::Value::Table(_)) {

@@ -1,4 +1,4 @@
-//! Conditions and verdicts are held to `tests/expect/conditions.json`, from Rust and from Python.
+//! Conditions and verdicts must match `tests/expect/conditions.json`, in Rust and in Python.
 
 use serde_json::Value;
 use tailback::{Scenario, Verdict, run, test};

@@ -1,4 +1,4 @@
-//! Every name of a measure has the value that Python gives it: both are held to `tests/metrics/names.json`.
+//! Every measure must have the same value in Rust as in Python: both must match `tests/metrics/names.json`.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ fn ran(text: &str) -> Result {
     run(&Scenario::from_toml(text).expect("valid")).expect("it runs")
 }
 
-/// Compare all names; returns how many.
+/// Compares all names; returns their number.
 fn compare(name: &str, text: &str) -> usize {
     let kept: Value = serde_json::from_str(include_str!("../../../tests/metrics/names.json")).expect("JSON");
     let result = ran(text);
