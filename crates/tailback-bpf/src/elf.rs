@@ -1,17 +1,17 @@
-//! Sections of an ELF file (64 bits, little endian), and what a loader changes in them.
+//! Sections of a 64-bit little-endian ELF file, and the changes a loader makes in them.
 
 use std::ops::Range;
 
 /// A section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Where it is once loaded, from the file's base.
+    /// Its address when loaded, relative to the file's base.
     pub address: u64,
-    /// Where it is in the file.
+    /// Its byte range in the file.
     pub place: Range<usize>,
 }
 
-/// The name of the section of congestion controls; with ".link" behind it, of those that a link holds.
+/// Name of the section with congestion controls; a ".link" suffix means that a link keeps them registered.
 const OPS: &[u8] = b".struct_ops";
 const LINK: &[u8] = b".struct_ops.link\0";
 
@@ -20,7 +20,7 @@ fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }
 
-/// The section of congestion controls.
+/// The section with congestion controls.
 pub fn ops(file: &[u8]) -> Option<Section> {
     if file.get(..6)? != b"\x7fELF\x02\x01" {
         return None;
@@ -45,8 +45,9 @@ pub fn ops(file: &[u8]) -> Option<Section> {
     None
 }
 
-/// Give the congestion control of an object this name in the kernel. The struct begins with it (`vmlinux.h`). Older
-/// libbpf knows no section ".struct_ops.link": it becomes ".struct_ops", and the code that registers it makes the link.
+/// Sets the kernel name of an object's congestion control. The struct begins with the name (`vmlinux.h`). Older
+/// versions of libbpf do not know the section ".struct_ops.link": it is renamed to ".struct_ops", and the registering
+/// code makes the link.
 pub fn rename(object: &mut [u8], name: &str) -> bool {
     let Some(section) = ops(object) else { return false };
     let Some(place) = object[section.place].get_mut(..16) else { return false };

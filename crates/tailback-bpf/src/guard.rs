@@ -1,16 +1,17 @@
-//! Says how a process ended in whose candidate something went wrong: a crash, or a hook that does not return.
+//! Reports how a process ended because of a faulty candidate: a crash, or a hook that does not return.
 #![allow(unsafe_code, reason = "signals are the C library's; a handler only writes and ends the process")]
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// What a process ends with whose candidate went wrong; the last line on its standard error says how:
-/// `tailback-fault`, the candidate's name, the hook, the simulated nanosecond, and what, with tabs between.
+/// Exit status of a process whose candidate failed. The last line of its standard error says how: `tailback-fault`, the
+/// candidate's name, the hook, the simulated time in nanoseconds, and the fault, separated by tabs.
 pub const STATUS: c_int = 86;
-/// Between two looks at whether a hook has returned, in processor time.
+/// Interval between checks whether a hook has returned, in processor time.
 const LOOK_US: libc::suseconds_t = 250_000;
-/// A hook that runs for this many looks does not return: two seconds for what takes a microsecond.
+/// A hook that is still running after this many checks (two seconds) is considered stuck; hooks normally take a
+/// microsecond.
 const MOST_LOOKS: u64 = 8;
 const STACK: usize = 1 << 16;
 
@@ -18,11 +19,11 @@ static WHO: AtomicPtr<libc::c_char> = AtomicPtr::new(ptr::null_mut());
 static HOOK: AtomicPtr<libc::c_char> = AtomicPtr::new(ptr::null_mut());
 static AT_NS: AtomicU64 = AtomicU64::new(0);
 static CALLS: AtomicU64 = AtomicU64::new(0);
-/// The number of the call at the last look, and for how many looks it has been that.
+/// The number of the call at the last check, and the number of checks since it began.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 static LOOKS: AtomicU64 = AtomicU64::new(0);
 
-/// A hook of a candidate begins. `who` is its name, empty if the caller does not know it, and lives until [`end`].
+/// Marks the start of a candidate's hook. `who` is the candidate's name, empty if unknown, and must live until [`end`].
 #[inline]
 pub fn begin(who: &CStr, hook: &'static CStr, at_ns: u64) {
     WHO.store(who.as_ptr().cast_mut(), Ordering::Relaxed);
@@ -31,21 +32,22 @@ pub fn begin(who: &CStr, hook: &'static CStr, at_ns: u64) {
     HOOK.store(hook.as_ptr().cast_mut(), Ordering::Release);
 }
 
-/// The simulated time at which the last hook began.
+/// The simulated time at which the latest hook began.
 pub fn at_ns() -> u64 {
     AT_NS.load(Ordering::Relaxed)
 }
 
-/// The hook returned: clears the watch.
+/// Marks the hook's return.
 #[inline]
 pub fn end() {
     HOOK.store(ptr::null_mut(), Ordering::Release);
 }
 
-/// From now on this process says how it ends if a candidate's hook is at fault. For a process that does nothing else.
+/// From now on this process reports how it ends if a candidate's hook is at fault. Only for processes that do nothing
+/// else.
 pub fn install() {
-    // SAFETY: the stack is leaked, so it outlives the thread; the handlers have the type the flags ask for, and call
-    // nothing that is not async-signal-safe.
+    // SAFETY: the stack is leaked, so it outlives the thread; the handlers have the type that the flags require, and
+    // call only async-signal-safe functions.
     unsafe {
         let stack = Box::leak(vec![0u8; STACK].into_boxed_slice());
         let stack = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: STACK };
@@ -75,7 +77,7 @@ extern "C" fn on_crash(signal: c_int) {
     if !HOOK.load(Ordering::Acquire).is_null() {
         end_process(what);
     }
-    // Not the candidate's: as without us.
+    // Not the candidate's fault: default behaviour.
     // SAFETY: both calls are async-signal-safe.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
@@ -104,8 +106,8 @@ fn end_process(what: &[u8]) -> ! {
             break;
         }
     }
-    // SAFETY: both names end with a zero, the hook's is static and the candidate's lives while the hook runs; `write` and
-    // `_exit` are async-signal-safe.
+    // SAFETY: both names are zero-terminated; the hook's is static and the candidate's lives while the hook runs.
+    // `write` and `_exit` are async-signal-safe.
     unsafe {
         let hook = CStr::from_ptr(HOOK.load(Ordering::Acquire)).to_bytes();
         let who = CStr::from_ptr(WHO.load(Ordering::Relaxed)).to_bytes();

@@ -1,9 +1,10 @@
-//! A congestion control or queue discipline in one BPF source file, as people write them for the kernel, for both worlds.
-//! [`source`] compiles it for the kernel or natively; [`native`] makes the result an algorithm of the simulator, and
-//! [`queue`] a queue. A crate in Rust, compiled by cargo, goes the same way; [`stack`] is a transport in C.
+//! Congestion controls and queue disciplines in a single BPF source file, as written for the kernel, for use in the
+//! kernel and in the simulator. [`source`] compiles the file for the kernel or natively; [`native`] makes the result a
+//! congestion control of the simulator, and [`queue`] a queue. Rust crates compiled by cargo use the same interface;
+//! [`stack`] is a transport in C.
 //!
-//! Running what was compiled natively is running a stranger's code without bounds. It belongs into a process of its
-//! own, which [`guard`] makes say how it ended.
+//! Natively compiled code is a stranger's code without any bounds. Run it in a process of its own, in which [`guard`]
+//! reports how it ended.
 
 pub mod elf;
 pub mod guard;

@@ -1,4 +1,4 @@
-//! A natively compiled congestion control as an algorithm of the simulator.
+//! A natively compiled congestion control as a congestion control of the simulator.
 #![allow(
     unsafe_code,
     reason = "a library is opened and called; what it does is its own, see the crate's page"
@@ -23,17 +23,17 @@ use tailback_core::time::{Bytes, Duration, Rate, Time};
 
 use crate::{elf, guard, queue};
 
-/// The largest window: no path of any paper holds a tebibyte.
+/// The largest window allowed: no path in the literature holds a tebibyte.
 const MOST_WINDOW: Bytes = 1 << 40;
-/// The kernel's `ssthresh` before any congestion.
+/// The kernel's initial `ssthresh`.
 const UNLIMITED: u32 = 0x7fff_ffff;
-/// The kernel's numbers of events.
+/// Numbers of congestion-window events in the kernel.
 const TX_START: u32 = 0;
 const CWND_RESTART: u32 = 1;
-/// The version of the interface between a crate and this file: `tailback.rs` of the template has it too.
+/// Version of the interface between a crate and this file; `tailback.rs` of the template has the same constant.
 pub const CRATE_VERSION: u32 = 1;
 
-/// What errors call hooks and fields: the words of who wrote the candidate.
+/// Names of hooks and fields in error messages, in the terms of the candidate's author.
 #[derive(Debug)]
 struct Words {
     ack: &'static CStr,
@@ -49,7 +49,7 @@ struct Words {
     no_limit: &'static str,
 }
 
-/// Of the kernel's struct.
+/// For the kernel's struct.
 const OF_BPF: Words = Words {
     ack: c"an acknowledgement",
     congestion: c"ssthresh",
@@ -63,7 +63,7 @@ const OF_BPF: Words = Words {
     no_ssthresh: "it returned 0",
     no_limit: "it returned no limit: return where the window should land",
 };
-/// Of the template's trait.
+/// For the template's trait.
 const OF_CRATE: Words = Words {
     ack: c"on_ack",
     congestion: c"on_congestion",
@@ -78,14 +78,14 @@ const OF_CRATE: Words = Words {
     no_limit: "it set no ssthresh: set where the window should land",
 };
 
-/// What a hook did that no sender can work with, on its way out of the engine.
+/// A hook's result that no sender can use, as it unwinds through the engine.
 #[derive(Debug)]
 pub struct Fault {
     /// Name of the algorithm in the scenario.
     pub algorithm: String,
     /// The hook.
     pub hook: &'static str,
-    /// What is wrong.
+    /// What is wrong with it.
     pub what: String,
 }
 
@@ -95,9 +95,9 @@ pub struct Fault {
 struct Window {
     cwnd: u32,
     ssthresh: u32,
-    /// Bytes a second; `u64::MAX` for none.
+    /// Pacing rate in bytes per second; `u64::MAX` for none.
     pacing: u64,
-    /// Of a crate: what it did wrong, such as a panic; else null.
+    /// For a crate: its fault, such as a panic; null if there is none.
     fault: *const c_char,
 }
 
@@ -135,18 +135,18 @@ struct Functions {
     new: unsafe extern "C" fn(Ops, u64) -> Connection,
     free: unsafe extern "C" fn(Connection),
     established: unsafe extern "C" fn(Connection, u64, *mut Window, u32, u32),
-    /// A crate has none.
+    /// None for crates.
     sample: Option<unsafe extern "C" fn(Connection, *const Given, *mut Window)>,
     ack: unsafe extern "C" fn(Connection, *const Given, *mut Window),
     congestion: unsafe extern "C" fn(Connection, u64, u32, *mut Window),
     state: unsafe extern "C" fn(Connection, u64, u32, u32, *mut Window),
-    /// A crate has none.
+    /// None for crates.
     complete: Option<unsafe extern "C" fn(Connection, u64, *mut Window)>,
     undo: unsafe extern "C" fn(Connection, u64, *mut Window),
     event: unsafe extern "C" fn(Connection, u64, u64, u32, u32, *mut Window),
 }
 
-/// A library, open.
+/// An open library.
 pub struct Library {
     handle: *mut c_void,
     ops: Ops,
@@ -155,17 +155,17 @@ pub struct Library {
     functions: Functions,
 }
 
-// SAFETY: a run has one thread, and nothing of a library outlives its run.
+// SAFETY: a run has one thread, and nothing from a library outlives its run.
 unsafe impl Send for Library {}
 // SAFETY: as above; the handle and the functions are only read.
 unsafe impl Sync for Library {}
 
-/// A handle that is closed unless the caller keeps it.
+/// A library handle, closed when dropped unless the caller keeps it.
 pub(crate) struct Handle(*mut c_void);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: opened once; null only when it was kept.
+        // SAFETY: opened once; null only if it was kept.
         unsafe {
             if !self.0.is_null() {
                 libc::dlclose(self.0);
@@ -177,7 +177,7 @@ impl Drop for Handle {
 impl Handle {
     fn open(path: &Path) -> Result<Self, String> {
         let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| "a path has a zero in it")?;
-        // SAFETY: the name ends with a zero; what the library does as it is loaded is its own.
+        // SAFETY: the name is zero-terminated; running the library's initialisers is intended.
         unsafe {
             let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
             if handle.is_null() {
@@ -189,28 +189,28 @@ impl Handle {
         }
     }
 
-    /// The library as if never opened before. One whose threads keep something of it stays loaded after it was closed,
-    /// with its global variables as the last run left them; then a copy is opened.
+    /// Opens the library with fresh global variables. A library whose threads keep part of it stays loaded after it was
+    /// closed, with its global variables as the last run left them; then this opens a copy.
     pub(crate) fn afresh(path: &Path) -> Result<Self, String> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| "a path has a zero in it")?;
-        // SAFETY: the name ends with a zero; RTLD_NOLOAD loads nothing.
+        // SAFETY: the name is zero-terminated; RTLD_NOLOAD loads nothing.
         let loaded = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
         if loaded.is_null() {
             return Handle::open(path);
         }
         drop(Handle(loaded));
-        // Other processes copy the same library.
+        // Other processes may copy the same library.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let copy = path.with_extension(format!("{}-{number}.so", std::process::id()));
         fs::copy(path, &copy).map_err(|error| format!("the compiled library cannot be copied: {error}"))?;
         let opened = Handle::open(&copy);
-        // It stays mapped; a file that is left behind does no harm.
+        // The copy stays mapped; failing to remove the file does no harm.
         let _ = fs::remove_file(&copy);
         opened
     }
 
-    /// Where a symbol is; null if it is not there.
+    /// Address of a symbol; null if it does not exist.
     pub(crate) fn find(&self, name: &CStr) -> *mut c_void {
         // SAFETY: the handle is open.
         unsafe { libc::dlsym(self.0, name.as_ptr()) }
@@ -226,18 +226,18 @@ impl Handle {
         if found.is_null() {
             return Err(format!("the compiled library has no function {}", name.to_string_lossy()));
         }
-        // SAFETY: the caller says so.
+        // SAFETY: guaranteed by the caller.
         Ok(unsafe { mem::transmute_copy(&found) })
     }
 }
 
 impl Library {
-    /// Open what [`crate::Source::library`] made, or a crate compiled with the template's `export!`, with parameters that
-    /// the first has compiled in and the second reads; or say what is wrong with it.
+    /// Opens the result of [`crate::Source::library`], which has its parameters compiled in, or a crate compiled with
+    /// the template's `export!`, which reads them. Returns what is wrong with it otherwise.
     pub fn open(path: &Path, params: &Params) -> Result<Self, String> {
         let mut handle = Handle::afresh(path)?;
-        // SAFETY: the library was made from native.c or the template's tailback.rs, in a version that is asked for; each
-        // symbol has the type those give it.
+        // SAFETY: the library was built from native.c or from the template's tailback.rs, in a version that is checked;
+        // each symbol has the type declared there.
         unsafe {
             let is_crate = !handle.find(c"tailback_abi").is_null();
             if !is_crate && handle.find(c"tailback_ops_size").is_null() {
@@ -293,7 +293,7 @@ pub(crate) unsafe fn kernel_ops(
 ) -> Result<Ops, String> {
     let bytes = fs::read(path).map_err(|error| format!("the compiled library cannot be read: {error}"))?;
     let section = elf::ops(&bytes).ok_or_else(|| format!("the compiled library has no {kind}"))?;
-    // SAFETY: the file gives the function this type, and it lies in the library.
+    // SAFETY: the file declares the function with this type, and the struct is within the library.
     unsafe {
         let size = handle.function::<unsafe extern "C" fn() -> u64>(size_of)?();
         let count = section.place.len() as u64 / size;
@@ -306,7 +306,7 @@ pub(crate) unsafe fn kernel_ops(
     }
 }
 
-/// Parameters as a crate reads them: a line each.
+/// Parameters in the form that a crate reads: one per line.
 pub(crate) fn lines(params: &Params) -> Result<CString, String> {
     let mut lines = String::new();
     for (name, value) in params {
@@ -318,7 +318,7 @@ pub(crate) fn lines(params: &Params) -> Result<CString, String> {
         if name.contains(['\n', '=']) || value.contains('\n') {
             return Err(format!("{name}: a parameter of a crate is one line, and its name has no ="));
         }
-        // A String takes all.
+        // Writing to a String cannot fail.
         let _ = writeln!(lines, "{name}={value}");
     }
     CString::new(lines).map_err(|_| "a parameter has a zero in it".into())
@@ -329,7 +329,7 @@ pub(crate) fn lines(params: &Params) -> Result<CString, String> {
 /// # Safety
 /// The library has a function `symbol` that takes nothing and returns a version.
 pub(crate) unsafe fn demand_version(handle: &Handle, symbol: &CStr, known: u32) -> Result<(), String> {
-    // SAFETY: the caller says so.
+    // SAFETY: guaranteed by the caller.
     let version = unsafe { handle.function::<unsafe extern "C" fn() -> u32>(symbol)?() };
     match version == known {
         true => Ok(()),
@@ -340,13 +340,13 @@ pub(crate) unsafe fn demand_version(handle: &Handle, symbol: &CStr, known: u32) 
     }
 }
 
-/// What a crate makes its connections from: parameters that it has read.
+/// The object from which a crate makes its connections, with the given parameters.
 ///
 /// # Safety
-/// The library has the template's `export!`, of whatever version.
+/// The library has the template's `export!`, of any version.
 unsafe fn crate_ops(handle: &Handle, params: &Params) -> Result<Ops, String> {
     let lines = lines(params)?;
-    // SAFETY: every version has `tailback_abi`, and this one the rest; the texts outlive the calls.
+    // SAFETY: every version has `tailback_abi`, and this version has the others; the strings outlive the calls.
     unsafe {
         demand_version(handle, c"tailback_abi", CRATE_VERSION)?;
         type Make = unsafe extern "C" fn(*const c_char, *mut *const c_char) -> Ops;
@@ -362,18 +362,18 @@ unsafe fn crate_ops(handle: &Handle, params: &Params) -> Result<Ops, String> {
     }
 }
 
-/// A text of the library's; none of null.
+/// Copies a string of the library; `None` for null.
 ///
 /// # Safety
-/// It is null, or ends with a zero.
+/// The pointer is null or points to a zero-terminated string.
 pub(crate) unsafe fn text(what: *const c_char) -> Option<String> {
-    // SAFETY: the caller says so.
+    // SAFETY: guaranteed by the caller.
     (!what.is_null()).then(|| unsafe { CStr::from_ptr(what) }.to_string_lossy().into_owned())
 }
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: opened once, and no connection of it is left: each holds the library.
+        // SAFETY: opened once, and no connection is left, because each holds the library.
         unsafe {
             libc::dlclose(self.handle);
         }
@@ -386,17 +386,17 @@ impl fmt::Debug for Library {
     }
 }
 
-/// A candidate by the name it has in scenarios, with the library of each set of parameters.
+/// A candidate by its name in scenarios, with one library for each set of parameters.
 #[derive(Debug)]
 pub struct NativeMaker {
     name: Arc<CStr>,
     libraries: Vec<(Params, PathBuf)>,
-    /// What is open: a library's global variables live as long as the run.
+    /// The open libraries; their global variables live as long as the run.
     open: Vec<Mutex<Weak<Library>>>,
 }
 
 impl NativeMaker {
-    /// The maker of `name` from libraries, each with the parameters that were compiled into it.
+    /// For the candidate `name`, from libraries with the parameters compiled into each.
     pub fn new(name: &str, libraries: Vec<(Params, PathBuf)>) -> Self {
         let open = libraries.iter().map(|_| Mutex::new(Weak::new())).collect();
         NativeMaker { name: named(name), libraries, open }
@@ -432,18 +432,18 @@ fn fail(algorithm: &CStr, hook: &'static str, what: impl Into<String>) -> ! {
     resume_unwind(Box::new(Fault { algorithm, hook, what: what.into() }))
 }
 
-/// A candidate's name, as [`guard::begin`] takes it.
+/// A candidate's name in the form that [`guard::begin`] takes.
 pub(crate) fn named(name: &str) -> Arc<CStr> {
     CString::new(name.replace('\0', " ")).unwrap_or_default().into()
 }
 
-/// A connection's state.
+/// A connection of a candidate.
 #[derive(Debug)]
 struct Native {
     name: Arc<CStr>,
     library: Arc<Library>,
     connection: Connection,
-    /// Bytes acknowledged.
+    /// Bytes acknowledged so far.
     acked: Bytes,
 }
 
@@ -464,7 +464,7 @@ impl Native {
         Native { name, library, connection, acked: 0 }
     }
 
-    /// A reduction is over.
+    /// Reports to the candidate that a reduction is complete.
     fn complete(&self, now: Time, control: &mut Control) {
         let Some(complete) = self.library.functions.complete else { return };
         // SAFETY: the window outlives the call; the connection is the library's own.
@@ -473,7 +473,7 @@ impl Native {
         });
     }
 
-    /// `ack` as native.c takes it.
+    /// `ack` in the layout of native.c.
     fn given(&self, ack: &Ack) -> Given {
         let mss = u64::from(ack.mss);
         let segments = |bytes: Bytes| bytes.div_ceil(mss).min(u64::from(u32::MAX)) as u32;
@@ -494,7 +494,7 @@ impl Native {
             in_flight: segments(ack.in_flight),
             prior_in_flight: segments(ack.prior_in_flight),
             is_limited: ack.cwnd_limited.into(),
-            // Linux `tcp_may_raise_cwnd`: on a much reordered path news by SACK counts too.
+            // As in Linux `tcp_may_raise_cwnd`: on a path with much reordering, SACKed data counts too.
             grows: (ack.advances() || ack.may_grow).into(),
             sampled: sample.map_or(0, |sample| segments(sample.bytes)),
             interval_us: sample.map_or(0, |sample| micros(sample.interval).max(1)),
@@ -503,7 +503,7 @@ impl Native {
         }
     }
 
-    /// Lend the window to what `hook` calls, and take over what that set.
+    /// Lends the window to `hook` and applies what it sets.
     #[inline]
     fn lend(
         &self,
@@ -526,7 +526,7 @@ impl Native {
         let mss = u64::from(control.mss);
         let words = self.library.words;
         let said = || hook.to_str().unwrap_or("a hook");
-        // SAFETY: the harness of a crate leaves null or a text there, and native.c nothing.
+        // SAFETY: a crate's harness sets null or a string there, and native.c sets nothing.
         if let Some(what) = unsafe { text(window.fault) } {
             fail(&self.name, said(), what);
         }
@@ -585,7 +585,7 @@ impl CongestionControl for Native {
     }
 
     fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
-        // Linux `tcp_enter_loss` asks once for the data at hand.
+        // As in Linux `tcp_enter_loss`: ask only once for the data outstanding.
         if congestion.is_repeated_timeout() {
             return;
         }
@@ -604,7 +604,7 @@ impl CongestionControl for Native {
         if control.ssthresh == 0 {
             fail(&self.name, said(), format!("{}: nothing would ever be sent again", words.no_ssthresh));
         }
-        // Left unlimited, the window would land there at the end of the recovery.
+        // With an unlimited ssthresh the window would become unlimited at the end of the recovery.
         if !self.library.owns_window && control.ssthresh > MOST_WINDOW {
             fail(&self.name, said(), words.no_limit);
         }
@@ -625,7 +625,7 @@ impl CongestionControl for Native {
 
     fn on_phase(&mut self, change: &PhaseChange, control: &mut Control) {
         let (from, to) = (change.from as u32, change.to as u32);
-        // As `tcp_fastretrans_alert` has them: CWR is completed and then left, Recovery left and then completed.
+        // In the order of `tcp_fastretrans_alert`: CWR is completed and then left, Recovery left and then completed.
         if change.completes && change.from == Phase::Cwr {
             self.complete(change.now, control);
         }

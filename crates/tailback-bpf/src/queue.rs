@@ -1,8 +1,8 @@
-//! A queue discipline in a Rust crate or BPF source as a queue of the simulator: the other side of the template's
+//! A queue discipline from a Rust crate or BPF source as a queue of the simulator: the counterpart of the template's
 //! `tailback.rs`, and of `bpf/candidate/native_qdisc.c`, which gives a BPF source the same functions.
 //!
-//! The library receives packets by number. The packets themselves stay in the core, which checks what the library
-//! does to them (`tailback_core::queue::external`).
+//! The library knows packets by number. The packets themselves stay in the core, which checks the library's actions
+//! (`tailback_core::queue::external`).
 #![allow(
     unsafe_code,
     reason = "a library is opened and called; what it does is its own, see the crate's page"
@@ -24,11 +24,11 @@ use tailback_core::time::Time;
 use crate::guard;
 use crate::native::{Handle, demand_version, kernel_ops, lines, named, text};
 
-/// The version of the interface between a crate and this file: `tailback.rs` of the template has it too.
+/// Version of the interface between a crate and this file; `tailback.rs` of the template has the same constant.
 pub const QUEUE_VERSION: u32 = 1;
-/// The function that a crate with a queue has in every version.
+/// A function that every version of a crate with a queue exports.
 pub(crate) const VERSION_SYMBOL: &CStr = c"tailback_queue_abi";
-/// The function of a BPF source's library that takes its struct.
+/// The function of a BPF source's library that receives its struct.
 const OPS_SYMBOL: &CStr = c"tailback_queue_ops";
 
 /// `Packet` of the template.
@@ -49,24 +49,24 @@ struct Given {
 #[derive(Clone, Copy, Debug)]
 struct RawDeed {
     number: u64,
-    /// 0: marked; else dropped, for a reason.
+    /// 0: mark; otherwise drop, and the value is the reason.
     what: u32,
 }
 
-/// `Call` of the template: what a hook receives, and what it did.
+/// `Call` of the template: a hook's arguments and results.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Call {
     now_ns: u64,
     held_bytes: u64,
     held_packets: u32,
-    /// What `dequeue` gives: [`NOTHING`], [`PACKET`] or [`WAIT`].
+    /// Kind of `dequeue`'s result: [`NOTHING`], [`PACKET`] or [`WAIT`].
     gives: u32,
-    /// Of the packet its number; of the wait its end in nanoseconds.
+    /// A packet's number, or the end of the wait in nanoseconds.
     value: u64,
     deeds: *const RawDeed,
     deed_count: u64,
-    /// What went wrong, or null.
+    /// The fault, or null.
     fault: *const c_char,
 }
 
@@ -106,16 +106,16 @@ struct Functions {
     dequeue: unsafe extern "C" fn(State, *mut Call),
 }
 
-/// A library with a queue, open.
+/// An open library with a queue.
 pub struct QueueLibrary {
     functions: Functions,
-    /// Its queue lives in global variables, so that each queue needs a library of its own: a BPF source's.
+    /// Whether its queue is in global variables, so that each queue needs a library of its own (true of BPF sources).
     holds_one: bool,
-    /// Closed with the library.
+    /// Closes the library when dropped.
     _handle: Handle,
 }
 
-// SAFETY: a run has one thread, and nothing of a library outlives its run.
+// SAFETY: a run has one thread, and nothing from a library outlives its run.
 unsafe impl Send for QueueLibrary {}
 // SAFETY: as above; the functions are only read.
 unsafe impl Sync for QueueLibrary {}
@@ -127,7 +127,8 @@ impl fmt::Debug for QueueLibrary {
 }
 
 impl QueueLibrary {
-    /// Open what cargo made of a crate with the template's `export!`, or clang of a BPF source; or say what is wrong.
+    /// Opens a crate with the template's `export!`, built by cargo, or a BPF source, built by clang; returns what is
+    /// wrong with it otherwise.
     pub fn open(path: &Path) -> Result<Self, String> {
         let handle = Handle::afresh(path)?;
         if handle.find(VERSION_SYMBOL).is_null() {
@@ -139,8 +140,8 @@ impl QueueLibrary {
             };
             return Err(what.into());
         }
-        // SAFETY: the library has the template's tailback.rs, whose version is asked for first; each symbol has the type
-        // that file gives it.
+        // SAFETY: the library contains the template's tailback.rs, whose version is checked first; each symbol has the
+        // type declared there.
         let functions = unsafe {
             demand_version(&handle, VERSION_SYMBOL, QUEUE_VERSION)?;
             Functions {
@@ -153,7 +154,7 @@ impl QueueLibrary {
         };
         let holds_one = !handle.find(OPS_SYMBOL).is_null();
         if holds_one {
-            // SAFETY: native_qdisc.c has both functions, and the struct lies in the library.
+            // SAFETY: native_qdisc.c has both functions, and the struct is within the library.
             unsafe {
                 let ops = kernel_ops(&handle, path, c"tailback_queue_ops_size", "struct Qdisc_ops")?;
                 handle.function::<unsafe extern "C" fn(*const c_void)>(OPS_SYMBOL)?(ops);
@@ -162,13 +163,13 @@ impl QueueLibrary {
         Ok(QueueLibrary { functions, holds_one, _handle: handle })
     }
 
-    /// Make a queue with these parameters and forget it. What it says of itself: a line `name=value` for each thing it
-    /// declares, and a line `parameter:name=default` for each parameter that it reads.
+    /// Makes a queue with these parameters and discards it. Returns its description: a line `name=value` for each
+    /// declaration, and a line `parameter:name=default` for each parameter that it reads.
     pub fn about(&self, params: &Params, rate_bps: Option<u64>) -> Result<String, String> {
         let lines = lines(params)?;
         let mut fault = ptr::null();
         guard::begin(c"", c"new", 0);
-        // SAFETY: the parameters outlive the call, and the text is the library's for good.
+        // SAFETY: the parameters outlive the call, and the string is the library's and permanent.
         let said = unsafe {
             let said = (self.functions.about)(lines.as_ptr(), rate_bps.unwrap_or(0), &raw mut fault);
             guard::end();
@@ -178,21 +179,21 @@ impl QueueLibrary {
     }
 }
 
-/// Why a queue could not be made, if the library says so.
+/// Why a queue could not be made, if the library reports it.
 fn why_not(fault: Option<String>) -> String {
     fault.unwrap_or_else(|| "it could not be made, and does not say why".into())
 }
 
-/// A crate or BPF source with a queue by the name it has in scenarios, with the library of each set of parameters.
+/// A crate or BPF source with a queue, by its name in scenarios, with one library for each set of parameters.
 #[derive(Debug)]
 pub struct NativeQueueMaker {
     libraries: Vec<(Params, PathBuf)>,
-    /// What is open: a library's global variables live as long as the run.
+    /// The open libraries; their global variables live as long as the run.
     open: Vec<Mutex<Weak<QueueLibrary>>>,
 }
 
 impl NativeQueueMaker {
-    /// The maker of queues from libraries, each with the parameters that it is for.
+    /// Makes queues from libraries, each for the given parameters.
     pub fn new(libraries: Vec<(Params, PathBuf)>) -> Self {
         let open = libraries.iter().map(|_| Mutex::new(Weak::new())).collect();
         NativeQueueMaker { libraries, open }
@@ -228,7 +229,7 @@ impl Maker for NativeQueueMaker {
         let (name, library, lines) = (named(name), self.library(params)?, lines(params)?);
         let mut fault = ptr::null();
         guard::begin(&name, c"new", 0);
-        // SAFETY: the parameters outlive the call; a fault is null or a text of the library's.
+        // SAFETY: the parameters outlive the call; a fault is null or a string of the library.
         let (state, fault) = unsafe {
             let state = (library.functions.new)(lines.as_ptr(), seed, rate_bps.unwrap_or(0), &raw mut fault);
             guard::end();
@@ -241,7 +242,7 @@ impl Maker for NativeQueueMaker {
     }
 }
 
-/// A queue of a library's.
+/// A queue implemented by a library.
 #[derive(Debug)]
 struct NativeQueue {
     name: Arc<CStr>,
@@ -249,7 +250,7 @@ struct NativeQueue {
     state: State,
 }
 
-// SAFETY: a run has one thread at a time, and the library is called by it alone.
+// SAFETY: a run has one thread at a time, and only it calls the library.
 unsafe impl Send for NativeQueue {}
 
 impl Drop for NativeQueue {
@@ -260,17 +261,17 @@ impl Drop for NativeQueue {
 }
 
 impl NativeQueue {
-    /// Take over what a hook did to packets, or what went wrong.
+    /// Applies a hook's actions on packets, or returns its fault.
     #[inline]
     fn settle(call: &Call, deeds: &mut Vec<Deed>) -> Result<(), Failure> {
         if call.deed_count == 0 && call.fault.is_null() {
             return Ok(());
         }
-        // SAFETY: null or a text of the library's.
+        // SAFETY: null or a string of the library.
         if let Some(what) = unsafe { text(call.fault) } {
             return Err(what.into());
         }
-        // SAFETY: the queue's own list, which it leaves alone until its next call.
+        // SAFETY: the queue's own list, which it leaves unchanged until its next call.
         let done = unsafe { slice::from_raw_parts(call.deeds, call.deed_count as usize) };
         for RawDeed { number, what } in done.iter().copied() {
             deeds.push(match what {
@@ -308,7 +309,7 @@ impl External for NativeQueue {
         // SAFETY: both records outlive the call; the state is the library's own.
         unsafe { (self.library.functions.enqueue)(self.state, &raw const given, &raw mut call) };
         guard::end();
-        // A packet that is not kept is among the deeds, with the reason.
+        // A packet that is not kept is among the actions, with the reason.
         Self::settle(&call, deeds).map(|()| Offer::Keep)
     }
 

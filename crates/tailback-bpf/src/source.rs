@@ -1,4 +1,4 @@
-//! From source to machine code, by clang.
+//! Compiles sources with clang.
 
 use std::fs;
 use std::io;
@@ -14,18 +14,18 @@ macro_rules! headers {
     };
 }
 
-/// What a source may include.
+/// Headers that a source may include.
 const HEADERS: &[(&str, &str)] = headers! {
     "vmlinux.h", "bpf_tracing_net.h", "bpf_experimental.h", "bpf_qdisc_common.h", "bpf/bpf_helpers.h",
     "bpf/bpf_tracing.h", "bpf/bpf_core_read.h",
 };
-/// The kernel's side, natively: of a congestion control and of a queue.
+/// The kernel's side in native code: for a congestion control, and for a queue.
 const HARNESS: &str = include_str!("../../../bpf/candidate/native.c");
 const QUEUE_HARNESS: &str = include_str!("../../../bpf/candidate/native_qdisc.c");
-/// Lines of a compiler's complaints that are passed on.
+/// How many lines of compiler output are reported.
 const MOST_LINES: usize = 20;
 
-/// What a source is.
+/// The kind of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A congestion control.
@@ -37,15 +37,15 @@ pub enum Kind {
 /// The source of a congestion control or queue discipline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// What errors call it.
+    /// Its name in error messages.
     pub name: String,
     /// The text of its one file.
     pub text: String,
-    /// Macros.
+    /// Macro definitions.
     pub defines: Vec<(String, String)>,
 }
 
-/// A folder that goes when this does.
+/// A temporary folder, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -53,7 +53,7 @@ impl Scratch {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("tailback-bpf-{}-{number}", std::process::id()));
-        // Fails if another process made it before us.
+        // Fails if another process has made it.
         fs::create_dir(&path)?;
         Ok(Scratch(path))
     }
@@ -61,14 +61,14 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left behind does no harm.
+        // Failing to remove it does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
 impl Source {
-    /// Compile a congestion control or a queue for the kernel, which shall know it by `name`; or say for people what is
-    /// wrong.
+    /// Compiles a congestion control or a queue for the kernel, under the kernel name `name`; returns a readable error
+    /// otherwise.
     pub fn object(&self, name: &str, kind: Kind) -> Result<Vec<u8>, String> {
         self.demand_kind(kind)?;
         let mut object = self.compiled(&["-target", "bpf", "-mcpu=v3", "-g", "-c"], None)?;
@@ -78,7 +78,7 @@ impl Source {
         }
     }
 
-    /// Compile it natively; the bytes of a shared library.
+    /// Compiles it natively; returns the bytes of a shared library.
     pub fn library(&self, kind: Kind) -> Result<Vec<u8>, String> {
         self.demand_kind(kind)?;
         let harness = match kind {
@@ -96,7 +96,7 @@ impl Source {
         }
     }
 
-    /// What it is by its text: a queue if it fills in a `struct Qdisc_ops`.
+    /// Its kind, from its text: a queue if it fills in a `struct Qdisc_ops`.
     pub fn kind(&self) -> Kind {
         let is_queue = self.text.split("struct Qdisc_ops").skip(1).any(|rest| {
             let after = rest.trim_start().trim_start_matches(|of: char| of.is_alphanumeric() || of == '_');
@@ -150,7 +150,7 @@ impl Source {
             "vmlinux.h",
             "-I.",
         ]);
-        // Else the object says where it was compiled, and is another each time.
+        // Otherwise the object would contain the folder's name and differ each time.
         clang.arg(format!("-ffile-prefix-map={}=.", folder.display()));
         clang.args(options).args(self.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         clang.args(["-o", "out", "candidate.c"]).current_dir(folder);
@@ -226,7 +226,7 @@ mod tests {
             let object = source(text).object("tb1mine", kind).unwrap();
             let place = elf::ops(&object).unwrap().place;
             assert_eq!(&object[place][..8], b"tb1mine\0");
-            // Each compilation has a folder of its own.
+            // Each compilation uses a different folder.
             assert_eq!(source(text).object("tb1mine", kind).unwrap(), object);
             assert!(!object.windows(16).any(|bytes| bytes == b".struct_ops.link"));
         }

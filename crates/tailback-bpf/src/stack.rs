@@ -1,4 +1,4 @@
-//! A transport in a C source, compiled to a shared library, as a stack of the simulator: the other side of
+//! A transport in a C source, compiled to a shared library, as a stack of the simulator: the counterpart of
 //! `python/tailback/stacks/tailback_stack.h`.
 #![allow(
     unsafe_code,
@@ -54,7 +54,7 @@ struct RawState {
 
 type End = *mut c_void;
 
-/// `struct tailback_stack`; a call that the source leaves out is null.
+/// `struct tailback_stack`; a function that the source omits is null.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Table {
@@ -76,7 +76,7 @@ struct Table {
 }
 
 impl Table {
-    /// The first call that must be there and is not.
+    /// The first mandatory function that is missing.
     fn missing(&self) -> Option<&'static str> {
         let has = [
             ("connect", self.connect.is_some()),
@@ -95,22 +95,22 @@ impl Table {
     }
 }
 
-/// A library with a stack, open.
+/// An open library with a stack.
 struct Opened {
     name: Arc<CStr>,
     table: Table,
-    /// What `outside.c` says was called, or null.
+    /// A forbidden function that was called, according to `outside.c`; or null.
     outside: *const *const c_char,
     _handle: Handle,
 }
 
 impl Opened {
-    /// Call the library, watched. `ask` gets the table; each of its calls is there.
+    /// Calls the library under the guard. `ask` gets the table, in which the function exists.
     fn call<R>(&self, hook: &'static CStr, at_ns: u64, ask: impl FnOnce(&Table) -> R) -> R {
         guard::begin(&self.name, hook, at_ns);
         let answer = ask(&self.table);
         guard::end();
-        // SAFETY: a variable of the library, which is open; it points to a text of the library's.
+        // SAFETY: a variable of the library, which is open; it points to a string of the library.
         let used =
             unsafe { self.outside.as_ref().filter(|used| !used.is_null()).map(|used| CStr::from_ptr(*used)) };
         if let Some(used) = used {
@@ -136,7 +136,7 @@ pub struct NativeStack {
     algorithms: Vec<&'static str>,
 }
 
-// SAFETY: a run has one thread at a time, and a library is opened for each run.
+// SAFETY: a run has one thread at a time, and opens its own library.
 unsafe impl Send for Opened {}
 // SAFETY: as above; the table is only read.
 unsafe impl Sync for Opened {}
@@ -148,7 +148,8 @@ impl fmt::Debug for NativeStack {
 }
 
 impl NativeStack {
-    /// Open what was compiled of a source that ends with `TAILBACK_STACK(…)`; or say what is wrong with it.
+    /// Opens a library compiled from a source that ends with `TAILBACK_STACK(…)`; returns what is wrong with it
+    /// otherwise.
     pub fn open(name: &str, path: &Path) -> Result<Self, String> {
         let handle = Handle::afresh(path)?;
         if handle.find(c"tailback_stack").is_null() {
@@ -159,8 +160,8 @@ impl NativeStack {
         }
         let name = named(name);
         guard::begin(&name, c"tailback_stack", 0);
-        // SAFETY: the header gives the function this type; the table is the library's for good. Of a table of another
-        // version nothing but its first field is read.
+        // SAFETY: the header gives the function this type, and the table is permanent. Of a table with another version
+        // only the first field is read.
         let table = unsafe {
             let found = handle.function::<unsafe extern "C" fn() -> *const Table>(c"tailback_stack")?();
             guard::end();
@@ -180,11 +181,11 @@ impl NativeStack {
             return Err(format!("its struct tailback_stack has no {call}: set .{call}"));
         }
         let words = |text: *const c_char| {
-            // SAFETY: null, or a text of the library's.
+            // SAFETY: null, or a string of the library.
             (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
         };
         let algorithms = words(table.algorithms).unwrap_or_default();
-        // The trait wants names that live for good: some bytes for each library opened.
+        // The trait requires static names: some bytes are leaked for each library opened.
         let algorithms: Vec<&'static str> =
             algorithms.split_whitespace().map(|word| &*Box::leak(word.to_owned().into_boxed_str())).collect();
         if algorithms.is_empty() {
@@ -244,11 +245,11 @@ struct NativeEnd {
     opened: Arc<Opened>,
     end: End,
     most: usize,
-    /// The time of the last call, for those that have none.
+    /// The time of the latest call, for calls without a time.
     at_ns: u64,
 }
 
-// SAFETY: a run has one thread at a time, and the library is called by it alone.
+// SAFETY: a run has one thread at a time, and only it calls the library.
 unsafe impl Send for NativeEnd {}
 
 impl Drop for NativeEnd {
@@ -260,14 +261,14 @@ impl Drop for NativeEnd {
     }
 }
 
-/// Call `$hook` of the end's library. Each is there: `NativeStack::open` has looked.
+/// Calls `$hook` of the end's library. Each function exists: `NativeStack::open` has checked.
 macro_rules! ask {
     ($self:ident, $hook:ident $(, $argument:expr)*) => {
         $self.opened.call(
-            // SAFETY: the literal ends with a zero, and has no other.
+            // SAFETY: the literal ends with its only zero byte.
             unsafe { CStr::from_bytes_with_nul_unchecked(concat!(stringify!($hook), "\0").as_bytes()) },
             $self.at_ns,
-            // SAFETY: the end is the library's, and alive; what is pointed to outlives the call.
+            // SAFETY: the end belongs to the library and is alive; all pointers outlive the call.
             |table| unsafe { (table.$hook.expect("looked for when opened"))($self.end $(, $argument)*) },
         )
     };
@@ -350,7 +351,7 @@ impl Endpoint for NativeEnd {
     fn state(&mut self) -> State {
         let Some(call) = self.opened.table.state else { return State::default() };
         let mut raw = RawState::default();
-        // SAFETY: the end is the library's, and alive; the state outlives the call.
+        // SAFETY: the end belongs to the library and is alive; the state outlives the call.
         self.opened.call(c"state", self.at_ns, |_| unsafe { call(self.end, &raw mut raw) });
         let span = |ns: u64| Duration::from_ps(ns.saturating_mul(1000));
         State {
