@@ -13,7 +13,7 @@ use tailback_core::foreign::Stack;
 use crate::case::{Case, Subject};
 use crate::page;
 
-/// Files of the suite `transport`, which comes with this crate.
+/// Files of the suite `transport`, which is part of this crate.
 macro_rules! suite {
     ($($name:literal),+ $(,)?) => {
         [$(($name, include_str!(concat!("transport/", $name, ".toml")))),+]
@@ -33,8 +33,9 @@ const TRANSPORT: [(&str, &str); 9] = suite![
 
 type Snapshot = fn(&Path, String, String);
 
-/// A stack, and what is judged of it: the suite `transport` and the scenarios of folders, with each of the stack's
-/// congestion controls. `main` is that of a test without harness, and takes what `cargo test` takes.
+/// A stack and its tests: the suite `transport` and the scenarios of added folders, each with every congestion control
+/// of the stack. [`Bench::main`] is the main function of a test without harness, and accepts the options of `cargo
+/// test`.
 #[derive(Clone, Debug)]
 pub struct Bench {
     subject: Subject,
@@ -47,26 +48,26 @@ pub struct Bench {
     snapshot: Option<Snapshot>,
 }
 
-/// A verdict that is known to be "failed".
+/// A test that is known to fail.
 #[derive(Clone, Debug)]
 struct Known {
     test: String,
     why: String,
 }
 
-/// What a test came to.
+/// The result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Every condition holds.
     Passed,
-    /// A condition does not hold, or the test cannot be judged.
+    /// A condition does not hold, or the test could not be judged.
     Failed,
-    /// It fails as [`Bench::known`] says.
+    /// It failed, as listed by [`Bench::known`].
     KnownToFail,
 }
 
 impl Verdict {
-    /// As people read it.
+    /// The printed word.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Passed => "passed",
@@ -76,15 +77,15 @@ impl Verdict {
     }
 }
 
-/// A test's verdict, with what it rests on.
+/// A test's verdict and its details.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// `transport/jitter/bbr`.
+    /// Its name, such as `transport/jitter/bbr`.
     pub test: String,
-    /// As expected, or not.
+    /// The verdict.
     pub verdict: Verdict,
-    /// A line a condition with its interval, or what went wrong.
+    /// One line per condition with its interval, or what went wrong.
     pub text: String,
 }
 
@@ -95,7 +96,7 @@ impl fmt::Display for Outcome {
 }
 
 impl Bench {
-    /// A bench with the suite `transport`. Use [`crate::bench!`], which knows the caller's crate.
+    /// A bench with the suite `transport`. Use [`crate::bench!`], which supplies the caller's crate folder.
     pub fn new(name: &str, stack: impl Stack + 'static) -> Self {
         let read = |(case, text): &(&str, &str)| Case {
             name: format!("transport/{case}"),
@@ -121,7 +122,7 @@ impl Bench {
         self
     }
 
-    /// Judge the scenario files of a folder too, by its path in the crate: each has a flow called `subject` and `[expect]`.
+    /// Adds the scenario files of a folder, by its path in the crate: each has a flow called `subject` and `[expect]`.
     pub fn folder(mut self, folder: &str) -> Self {
         let path = self.root.join(folder);
         let mut files: Vec<PathBuf> = match fs::read_dir(&path) {
@@ -141,39 +142,39 @@ impl Bench {
         self
     }
 
-    /// Leave out what comes with this crate: only folders added later are judged.
+    /// Omits the built-in suite: only folders added later are judged.
     pub fn without_suite(mut self) -> Self {
         self.cases.clear();
         self
     }
 
-    /// Run this many seeds, at least two, instead of as many as the verdicts need.
+    /// Runs this many seeds, at least two, instead of as many as the verdicts need.
     pub fn seeds(mut self, seeds: u64) -> Self {
         self.seeds = Some(seeds);
         self
     }
 
-    /// A test that is known to fail, and why: `known("transport/jitter/bbr", "…")`. It counts as passed as long as it fails;
-    /// once it passes it is an error, so that the list stays true.
+    /// Declares that a test is known to fail, and why: `known("transport/jitter/bbr", "…")`. It counts as passed while
+    /// it fails; once it passes, that is an error, so that the list stays correct.
     pub fn known(mut self, test: &str, why: &str) -> Self {
         self.known.push(Known { test: test.into(), why: why.into() });
         self
     }
 
-    /// Keep the measures of one run of each scenario in this folder of the crate; a change fails, and `cargo insta review`
+    /// Keeps the measures of one run of each scenario in this folder of the crate. A change fails; `cargo insta review`
     /// accepts it.
     pub fn snapshots(mut self, folder: &str) -> Self {
         self.snapshots = Some(folder.into());
         self
     }
 
-    /// How long one call of the stack may take, in real time; 20 s unless given.
+    /// The longest real time that one call of the stack may take; 20 s by default.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.subject.patience = patience;
         self
     }
 
-    /// What the page calls the stack's version, if [`Stack::version`] does not know.
+    /// The stack's version as shown on the page, if [`Stack::version`] does not know it.
     pub fn version(mut self, version: &str) -> Self {
         self.version = Some(version.into());
         self
@@ -184,12 +185,12 @@ impl Bench {
         self.planned().into_iter().map(|test| test.name).collect()
     }
 
-    /// Run the test of this name; None if there is none.
+    /// Runs the test with this name; `None` if there is none.
     pub fn run(&self, test: &str) -> Option<Outcome> {
         self.planned().iter().find(|it| it.name == test).map(|it| self.outcome(it))
     }
 
-    /// The test program: runs what the command line asks for, by default all.
+    /// The test program: runs the tests that the command line selects, by default all.
     pub fn main(self) -> ExitCode {
         self.main_with(&Arguments::from_args())
     }
@@ -279,7 +280,7 @@ impl Bench {
         Outcome { test: name.clone(), verdict, text }
     }
 
-    /// Compare the measures with those that are kept.
+    /// Compares the measures with the stored ones.
     fn kept(&self, cc: &str) -> Result<String, String> {
         let (Some(folder), Some(snapshot)) = (&self.snapshots, self.snapshot) else {
             return Err("snapshots need the macro bench!, which knows the crate they are kept in".into());
@@ -298,7 +299,7 @@ impl Bench {
     }
 }
 
-/// A test of a congestion control.
+/// A test for one congestion control.
 #[derive(Debug)]
 struct Test {
     name: String,
@@ -311,6 +312,6 @@ enum What {
     Judge(Case),
     Repeat(Case),
     Snapshot,
-    /// `known` names a test that is not there.
+    /// `known` names a test that does not exist.
     Unknown,
 }

@@ -12,16 +12,16 @@ use tailback_core::foreign::{Stack, Stacks};
 
 use crate::watch::{Watch, Watched, parting};
 
-/// A scenario of a suite or a folder, as its file has it.
+/// A scenario of a suite or a folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// `transport/jitter`.
+    /// Its name, such as `transport/jitter`.
     pub name: String,
     /// The file's text, or why it cannot be read.
     pub text: Result<String, String>,
 }
 
-/// A stack under its name, and how long one of its calls may take.
+/// A stack with its name and the longest time that one call may take.
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub name: String,
@@ -29,7 +29,7 @@ pub struct Subject {
     pub patience: Duration,
 }
 
-/// What a test came to: a line a condition, or what went wrong.
+/// The result of a test: one line per condition, or what went wrong.
 pub type Found = Result<String, String>;
 
 impl Subject {
@@ -44,7 +44,7 @@ impl Subject {
         scenario.with_subject(&self.name, cc, &stacks).map_err(|error| error.to_string())
     }
 
-    /// Judge what the scenario expects, with this many seeds, or with as many as the verdicts need.
+    /// Judges the scenario's conditions with this many seeds, or with as many as the verdicts need.
     pub fn judge(&self, case: &Case, cc: &str, seeds: Option<u64>) -> Found {
         let watch = Arc::new(Watch::default());
         let scenario = self.scenario(case, cc, &watch)?;
@@ -60,7 +60,8 @@ impl Subject {
         }
     }
 
-    /// Run twice with one seed and compare call by call: what a stack draws or reads behind the seam shows.
+    /// Runs twice with the same seed and compares call by call, to detect a stack that draws random numbers or reads a
+    /// clock itself.
     pub fn repeats(&self, case: &Case, cc: &str) -> Found {
         let watches = [Arc::new(Watch::with_journal()), Arc::new(Watch::with_journal())];
         for watch in &watches {
@@ -78,7 +79,7 @@ impl Subject {
         }
     }
 
-    /// Measures of one run, a line each, to be kept.
+    /// Measures of one run, one per line, for a snapshot.
     pub fn measures(&self, case: &Case, cc: &str) -> Found {
         let watch = Arc::new(Watch::default());
         let scenario = self.scenario(case, cc, &watch)?;
@@ -91,14 +92,14 @@ impl Subject {
             .iter()
             .filter(|name| name.rsplit_once('.').is_some_and(|(_, measure)| kept.contains(&measure)))
             .map(|name| (name, result.measure(name).unwrap_or(f64::NAN)))
-            // What the stack does not say.
+            // Omit values that the stack does not report.
             .filter(|(_, value)| value.is_finite())
             .map(|(name, value)| format!("{}: {name} = {}\n", case.name, rounded(value)));
         Ok(lines.collect())
     }
 
-    /// Do something that calls the stack, in a thread of its own: a call that does not come back ends the test, not the
-    /// harness. With it comes where the stack panicked last, if it did.
+    /// Runs `make`, which calls the stack, in a thread of its own: a call that never returns then ends the test, not
+    /// the harness. Also returns the location of the stack's latest panic, if any.
     fn within<T: Send + 'static>(
         &self,
         watch: &Watch,
@@ -108,7 +109,7 @@ impl Subject {
         let (done, wait) = channel();
         let body = move || {
             let made = catch_unwind(AssertUnwindSafe(make));
-            // No receiver: the test was given up.
+            // Without a receiver the test was given up.
             let _ = done.send((made, PANICKED.take()));
         };
         thread::Builder::new().name("tailback".into()).spawn(body).map_err(|error| error.to_string())?;
@@ -136,7 +137,7 @@ impl Subject {
     }
 }
 
-/// Four digits, which is more than a change of behaviour needs and less than the last bit of a sum.
+/// Rounds to four digits: enough to show a change of behaviour, too few to show rounding of a sum.
 fn rounded(value: f64) -> String {
     if value == 0.0 {
         return value.to_string();
@@ -145,7 +146,7 @@ fn rounded(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// An error if the stack did what none may.
+/// An error if the stack broke a rule of the interface.
 fn sound(faults: &[String], place: Option<String>) -> Result<(), String> {
     if faults.is_empty() {
         return Ok(());
@@ -158,7 +159,7 @@ thread_local! {
     static PANICKED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Note where a test's thread panics. Other threads' panics go where they went before.
+/// Records the location of panics in test threads. Panics of other threads are handled as before.
 fn hear_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

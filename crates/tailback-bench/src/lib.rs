@@ -3,7 +3,7 @@
 
 mod bench;
 mod case;
-/// The run's time as the standard library's instants.
+/// Conversions between the run's time and the standard library's.
 pub mod clock;
 mod page;
 mod watch;
@@ -17,11 +17,11 @@ pub use tailback_core::{foreign, packet, rng, time};
 #[doc(hidden)]
 pub use insta;
 
-/// The environment's variable by which `cargo tailback` says where the pages go.
+/// The environment variable with the folder for `cargo tailback`'s pages.
 #[doc(hidden)]
 pub const PAGES: &str = "TAILBACK_PAGES";
 
-/// A bench for a stack under a name: `bench!("mine", Mine)`. Folders and snapshots are found from the caller's crate.
+/// A bench for a named stack: `bench!("mine", Mine)`. Folders and snapshots are relative to the caller's crate.
 #[macro_export]
 macro_rules! bench {
     ($name:expr, $stack:expr $(,)?) => {

@@ -1,4 +1,4 @@
-//! The page of `cargo tailback`: one file, without scripts and without anything from elsewhere.
+//! The page of `cargo tailback`: a single file without scripts or external resources.
 
 use crate::bench::{Outcome, Verdict};
 
@@ -15,7 +15,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// The page of a stack's tests: a matrix, then each test with what it rests on, then the scenarios.
+/// The page of a stack's tests: a matrix, the details of each test, and the scenarios.
 pub fn page(name: &str, version: &str, outcomes: &[Outcome], scenarios: &[(&str, &str)]) -> String {
     let cut = |test: &str| {
         test.rsplit_once('/').map_or((test.to_string(), String::new()), |(a, b)| (a.into(), b.into()))

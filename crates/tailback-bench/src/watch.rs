@@ -1,4 +1,4 @@
-//! What a stack is asked and what it answers: which call it is in, and a journal in which two runs can be compared.
+//! Observes the calls of a stack: which call it is in, and a journal to compare two runs.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,7 +10,7 @@ use tailback_core::packet::Ecn;
 use tailback_core::scenario::Params;
 use tailback_core::time::{Bytes, Time};
 
-/// The calls, by their number in [`Watch`] and [`Entry`].
+/// Names of the calls, by their number in [`Watch`] and [`Entry`].
 const CALLS: [&str; 12] = [
     "no call",
     "connect",
@@ -33,11 +33,11 @@ struct Entry {
     call: u8,
     side: u8,
     at: Time,
-    /// Of what it was given.
+    /// Hash of the arguments.
     given: u64,
-    /// Of what it answered.
+    /// Hash of the answer.
     answer: u64,
-    /// Its answer as a number: bytes of a datagram, a count, picoseconds.
+    /// The answer as a number: bytes of a datagram, a count, or picoseconds.
     value: u64,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// Where a stack is, and where it was.
+/// The call that a stack is in, and its earlier calls.
 #[derive(Debug, Default)]
 pub struct Watch {
     call: AtomicU8,
@@ -61,17 +61,17 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// One that keeps a journal.
+    /// With a journal.
     pub fn with_journal() -> Self {
         Watch { journal: Some(Mutex::default()), ..Watch::default() }
     }
 
-    /// Calls so far.
+    /// Number of calls so far.
     pub fn calls(&self) -> u64 {
         self.calls.load(Relaxed)
     }
 
-    /// The call that has not come back, for people; None between calls.
+    /// Describes the call that has not returned; `None` between calls.
     pub fn hung(&self) -> Option<String> {
         let (call, side) = (self.call.load(Relaxed), self.side.load(Relaxed));
         let at = Time::from_ps(self.at_ps.load(Relaxed)).as_secs_f64();
@@ -79,7 +79,7 @@ impl Watch {
         (call != 0).then(|| format!("{of}, its call {}, at {at} s of the scenario", self.calls()))
     }
 
-    /// Why a run has nothing to measure: no end said that it was established; None if one did.
+    /// Why a run has nothing to measure: no end reported that it was established; `None` if one did.
     pub fn silence(&self) -> Option<String> {
         (!self.is_established.load(Relaxed)).then(|| {
             let (datagrams, calls) = (self.datagrams.load(Relaxed), self.calls());
@@ -113,7 +113,7 @@ impl Watch {
     }
 }
 
-/// Where two runs of one scenario and seed part, for people; None if nowhere.
+/// Describes the first difference between two runs of one scenario and seed; `None` if they are equal.
 pub fn parting(one: &Watch, other: &Watch) -> Option<String> {
     let journal = |watch: &Watch| {
         let journal = watch.journal.as_ref().map(|it| it.lock().unwrap_or_else(|it| it.into_inner()));
@@ -153,18 +153,18 @@ pub fn parting(one: &Watch, other: &Watch) -> Option<String> {
 }
 
 fn hash(value: &impl Hash) -> u64 {
-    // Always the same keys, unlike a hash map's.
+    // Its keys are fixed, unlike a hash map's.
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
 }
 
-/// A stack that is watched.
+/// An observed stack.
 #[derive(Debug)]
 pub struct Watched {
     /// The stack.
     pub stack: Arc<dyn Stack>,
-    /// Where it is.
+    /// The observations.
     pub watch: Arc<Watch>,
 }
 
@@ -193,7 +193,7 @@ impl Stack for Watched {
     }
 }
 
-/// One end that is watched.
+/// One observed end.
 #[derive(Debug)]
 struct End {
     inner: Box<dyn Endpoint>,
@@ -275,7 +275,7 @@ impl Endpoint for End {
         progress
     }
     fn flight(&mut self) -> Flight {
-        // What it says of its window stands in `state`, too.
+        // Not recorded here, because `state` includes the window.
         self.inner.flight()
     }
     fn state(&mut self) -> State {

@@ -1,4 +1,4 @@
-//! What a bench says of a sound stack, of one that does what none may, and of what its user wrote.
+//! Results of a bench for a correct stack, for faulty stacks, and for mistakes of the user.
 #![allow(missing_docs)]
 
 use std::fs;
@@ -23,7 +23,7 @@ fn ran(bench: &Bench, test: &str) -> Outcome {
     bench.run(test).unwrap_or_else(|| panic!("no {test} among {:?}", bench.tests()))
 }
 
-/// A test fails, and its text has all of these.
+/// Asserts that a test fails and that its text contains all of `words`.
 fn fails(bench: &Bench, test: &str, words: &[&str]) {
     let outcome = ran(bench, test);
     assert_eq!(outcome.verdict, Verdict::Failed, "{outcome}");

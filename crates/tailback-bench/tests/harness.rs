@@ -1,4 +1,4 @@
-//! A bench as its users have it: without libtest, with a folder, snapshots and failures that are known.
+//! A bench as users run it: without libtest, with a folder, snapshots and known failures.
 #![allow(missing_docs)]
 
 use std::process::ExitCode;

@@ -1,8 +1,9 @@
-//! noq-proto under the suite, of the version that Cargo.toml says: `cargo run --release --example noq`.
+//! noq-proto, in the version of Cargo.toml, under the suite: `cargo run --release --example noq`.
 //!
-//! As `quinn` beside it: copy the folder to `tests/` of a crate whose noq-proto is yours.
+//! To test a change of noq, copy this folder to `tests/` of a crate that depends on your noq-proto; see also the
+//! example `quinn`.
 
-// The adapter's files call the seam by the name of the crate that it lies in.
+// The adapter's files refer to the interface as `tailback_core`.
 extern crate tailback_bench as tailback_core;
 
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
-//! quinn-proto under the suite, of the version that Cargo.toml says: `cargo run --release --example quinn`.
+//! quinn-proto, in the version of Cargo.toml, under the suite: `cargo run --release --example quinn`.
 //!
-//! To use it for a change of quinn, copy this folder to `tests/` of a crate whose quinn-proto is yours. The adapter is the
-//! one that tailback uses itself, but for randomness: nothing stands in for getrandom here. BBR draws the start of its
-//! cycle from its thread's generator, and so `repeats/bbr` finds that two runs differ.
+//! To test a change of quinn, copy this folder to `tests/` of a crate that depends on your quinn-proto. The adapter is
+//! the one that tailback itself uses, except that nothing replaces getrandom here. BBR draws the start of its cycle
+//! from its thread's generator, so `repeats/bbr` reports that two runs differ.
 
-// The adapter's files call the seam by the name of the crate that it lies in.
+// The adapter's files refer to the interface as `tailback_core`.
 extern crate tailback_bench as tailback_core;
 
 use std::process::ExitCode;

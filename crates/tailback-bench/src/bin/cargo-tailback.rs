@@ -1,4 +1,4 @@
-//! `cargo tailback`: runs the crate's benches as `cargo test` does, and leaves a page of each in `target/tailback`.
+//! `cargo tailback`: runs the crate's benches like `cargo test`, and writes a page for each to `target/tailback`.
 
 use std::env;
 use std::fs;
@@ -21,7 +21,7 @@ Pages go to target/tailback, or to FOLDER. The exit code is that of cargo test."
 
 fn main() -> ExitCode {
     let mut given: Vec<String> = env::args().skip(1).collect();
-    // As a subcommand cargo gives its name first.
+    // For a subcommand, cargo passes its name first.
     if given.first().is_some_and(|it| it == "tailback") {
         given.remove(0);
     }
@@ -43,13 +43,13 @@ fn main() -> ExitCode {
         let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
         target.join("tailback")
     });
-    // Tests run in their packages' folders: the path must not depend on where.
+    // Tests run in their packages' folders, so the path must be absolute.
     let folder = env::current_dir().map(|here| here.join(&folder)).unwrap_or(folder);
     let began = SystemTime::now();
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo).arg("test").arg("--release").args(&given).env(PAGES, &folder).status();
     let pages = fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
-    // Older ones are of other tests.
+    // Older pages belong to other runs.
     let is_new = |path: &PathBuf| {
         let written = path.metadata().and_then(|it| it.modified());
         path.extension().is_some_and(|it| it == "html") && written.is_ok_and(|at| at >= began)

@@ -1,4 +1,4 @@
-//! A small sound stack, and what may be wrong with one.
+//! A small correct stack, and faults that it can have.
 #![allow(missing_docs, dead_code, reason = "each test program uses a part")]
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -23,8 +23,8 @@ pub enum Fault {
     IgnoresItsWindow,
 }
 
-/// Go back N with a window of a hundred packets: a datagram is a letter (h for hello, d for data, e for
-/// the end, a for an acknowledgement), a number, data.
+/// Go-back-N with a window of a hundred packets. A datagram is a letter (h for hello, d for data, e for the end, a for
+/// an acknowledgement), a number, and data.
 #[derive(Debug)]
 pub struct Window(pub Fault);
 

@@ -1,1 +1,1 @@
-//! Nothing of its own: the stack is s2n-quic, the bench is `tests/transport`.
+//! This crate is empty: the stack is s2n-quic, and the bench is `tests/transport`.

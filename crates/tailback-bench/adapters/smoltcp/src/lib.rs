@@ -1,1 +1,1 @@
-//! Nothing of its own: the stack is smoltcp, the bench is `tests/transport.rs`.
+//! This crate is empty: the stack is smoltcp, and the bench is `tests/transport.rs`.

@@ -24,7 +24,7 @@ impl Stack for Smoltcp {
     }
 }
 
-/// The wire's end: IP packets that wait.
+/// The network interface: IP packets that wait.
 struct Wire {
     arrived: VecDeque<Vec<u8>>,
     to_send: VecDeque<Vec<u8>>,

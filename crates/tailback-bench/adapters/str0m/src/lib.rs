@@ -1,5 +1,5 @@
-//! Cryptography for str0m that hides nothing and draws nothing: records are as long as AES-GCM's over DTLS 1.2, the
-//! handshake is a hello each way, and there is no media.
+//! Null cryptography for str0m, without random numbers: records are as long as with AES-GCM over DTLS 1.2, the
+//! handshake is one hello in each direction, and there is no media.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use str0m::crypto::dtls::{
 use str0m::crypto::{CryptoError, CryptoProvider, Sha256Provider, SrtpProvider, SupportedAeadAes128Gcm};
 use str0m::crypto::{Sha1HmacProvider, SupportedAeadAes256Gcm, SupportedAes128CmSha1_80};
 
-/// A record's header, its explicit nonce and its tag.
+/// The length of a record's header, explicit nonce and tag.
 const OVERHEAD: usize = 13 + 8 + 16;
 const HELLO: u8 = 22;
 const DATA: u8 = 23;
@@ -75,7 +75,7 @@ impl DtlsProvider for Null {
     }
 }
 
-/// One end. The active one repeats its hello until it is answered.
+/// One end. The active end repeats its hello until it is answered.
 #[derive(Debug)]
 struct Dtls {
     now: Instant,
@@ -105,7 +105,7 @@ impl DtlsInstance for Dtls {
         if kind == HELLO && !self.is_active {
             self.send(HELLO, &[]);
         }
-        // What overtakes the answer is lost.
+        // Data that overtakes the hello's answer is lost.
         if (kind == HELLO) != self.is_connected {
             self.arrived.push_back(packet.to_vec());
             self.is_connected = true;

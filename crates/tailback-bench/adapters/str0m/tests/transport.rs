@@ -11,11 +11,12 @@ use str0m::{Candidate, Event, Input, Output, Rtc};
 use tailback_bench::clock::{instant, time};
 use tailback_bench::{Ecn, Endpoint, Progress, Setup, Stack, Time, bench};
 
-/// What an application writes at once.
+/// What an application writes per call.
 static MESSAGE: [u8; 16_384] = [0; 16_384];
 const ENDS: [([u8; 4], u16); 2] = [([10, 0, 0, 1], 50_000), ([10, 0, 0, 2], 443)];
 
-/// SCTP's tags and first numbers, which it draws from its thread's generator: once a process, not once a connection.
+/// SCTP's tags and initial sequence numbers, drawn from the thread's generator: once per process, not once per
+/// connection.
 static INITS: LazyLock<[SctpInitData; 2]> = LazyLock::new(|| {
     let mut inits = [SctpInitData::new(), SctpInitData::new()];
     for me in [0, 1] {
@@ -36,7 +37,7 @@ impl Stack for Str0m {
         &["sctp"]
     }
     fn connect(&self, setup: &Setup<'_>) -> [Box<dyn Endpoint>; 2] {
-        // What ICE draws.
+        // Seeds ICE's random numbers.
         fastrand::seed(setup.seed);
         let mut ends = [0, 1].map(|me| End::new(me, setup));
         for me in [0, 1] {
@@ -61,7 +62,7 @@ struct End {
     timeout: Option<Instant>,
     to_send: VecDeque<Vec<u8>>,
     unread: u64,
-    /// All is written; then: its end is, too.
+    /// Whether all data is written; then, whether the end mark is written too.
     ends: bool,
     ended: bool,
     progress: Progress,
@@ -96,7 +97,7 @@ impl End {
                 Output::Event(Event::ChannelData(data)) if data.binary => {
                     self.unread += data.data.len() as u64
                 }
-                // A data channel has no end of one direction: a word in text is it.
+                // A data channel cannot close one direction: a text message stands for the end.
                 Output::Event(Event::ChannelData(_)) => it.peer_finished = true,
                 Output::Event(_) => {}
                 Output::Timeout(at) => break self.timeout = Some(at),

@@ -1,7 +1,7 @@
-//! s2n-quic under the suite `transport`: `cargo test --release`. To use it for a change of s2n-quic, copy this folder to `tests/`
-//! of a crate whose s2n-quic-transport is yours.
+//! s2n-quic under the suite `transport`: `cargo test --release`. To test a change of s2n-quic, copy this folder to
+//! `tests/` of a crate that depends on your s2n-quic-transport.
 
-// The adapter's files call the seam by the name of the crate that it lies in.
+// The adapter's files refer to the interface as `tailback_core`.
 extern crate tailback_bench as tailback_core;
 
 use tailback_bench::bench;
