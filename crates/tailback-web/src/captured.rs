@@ -1,8 +1,8 @@
-//! A packet capture, read in the page: its flows, and as polls what each carried and how long a round trip took.
+//! Reads a packet capture in the web page: its flows, and as polls what each carried and its round-trip times.
 //!
-//! It comes in the form of a run, so whatever draws one draws the other. Measured are bytes, retransmissions and round trips
-//! from the capture's point to the receiver and back. The window is the bytes in flight less what SACK blocks report, which
-//! is an estimate. Nothing of this reads a file or a clock.
+//! The result has the form of a run, so the same code draws both. Bytes, retransmissions and round trips (from the
+//! capture's point to the receiver and back) are measured. The window is an estimate: the bytes in flight minus what
+//! SACK blocks report. This code reads neither files nor a clock.
 
 use std::net::Ipv6Addr;
 
@@ -11,27 +11,27 @@ use tailback_capture::flows::{Flow, Flows};
 use tailback_capture::source::{NoCapture, Source};
 use tailback_capture::tcp::{Class, Seen, Side};
 
-/// Flows that are shown: those of most payload.
+/// Number of flows shown: those with most payload.
 const MOST_FLOWS: usize = 50;
-/// Instants at which each is polled.
+/// Number of polls per flow.
 const POLLS: u64 = 600;
-/// Round trips that are kept of each for its quantiles.
+/// Most RTT samples kept per flow for its quantiles.
 const MOST_SAMPLES: usize = 200_000;
 const TCP: u8 = 6;
 const PING: [u8; 2] = [1, 58];
 
-/// What every flow carried at equally spaced instants; rows are in order of time.
+/// What every flow carried, at equally spaced times; rows are in order of time.
 #[derive(Debug, Default)]
 pub struct Polls {
-    /// Seconds since the first packet,
+    /// Seconds since the first packet.
     pub t_s: Vec<f64>,
-    /// the flow's number,
+    /// Index of the flow.
     pub flow: Vec<u32>,
-    /// estimated window in bytes (NaN: nothing is in flight yet),
+    /// Estimated window in bytes (NaN: nothing is in flight yet).
     pub cwnd: Vec<f64>,
-    /// mean round trip since the poll before, in seconds (NaN: no sample),
+    /// Mean round-trip time since the previous poll, in seconds (NaN: no sample).
     pub srtt_s: Vec<f64>,
-    /// and payload seen so far, each byte once.
+    /// Payload seen so far, each byte once.
     pub bytes_arrived: Vec<f64>,
 }
 
@@ -46,7 +46,7 @@ pub struct Captured {
     pub summary: Value,
 }
 
-/// One flow under way.
+/// State of one flow while reading.
 #[derive(Debug, Default)]
 struct Track {
     is_reverse: bool,
@@ -97,7 +97,7 @@ impl Track {
     }
 }
 
-/// Read a capture: pcap or pcapng, plain, gzip or zstd.
+/// Reads a capture: pcap or pcapng, plain or compressed with gzip or zstd.
 pub fn read(bytes: &[u8], name: &str) -> Result<Captured, NoCapture> {
     let mut source = Source::in_memory(bytes.to_vec())?;
     let flows = Flows::read(&mut source);
@@ -133,7 +133,7 @@ pub fn read(bytes: &[u8], name: &str) -> Result<Captured, NoCapture> {
     Ok(Captured { names, polls, summary })
 }
 
-/// The second pass: everything has been counted, and every stamp lies between the first and the last.
+/// The second pass: all frames have been counted, and every stamp is between the first and the last.
 fn polls(
     bytes: &[u8],
     whole: &Flows,
@@ -148,7 +148,7 @@ fn polls(
     let mut due = 1;
     let mut poll_until = |now_ns: u64, tracks: &mut [Track]| {
         while due <= POLLS && due * step <= now_ns {
-            // The last one is at the end: what divides the time may not divide its nanoseconds.
+            // The last poll is at the end, because the number of polls may not divide the nanoseconds.
             let t_s = (due * step).min(span_ns) as f64 * 1e-9;
             for (number, track) in tracks.iter_mut().enumerate() {
                 track.poll(t_s, number as u32, &mut out);
@@ -168,7 +168,7 @@ fn polls(
     Ok(out)
 }
 
-/// Numbers of the flows that are shown, in order of first packet.
+/// Indices of the flows that are shown, in order of their first packets.
 fn shown(flows: &Flows) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..flows.all.len()).collect();
     let payload = |number: &usize| -> u64 {
@@ -181,17 +181,17 @@ fn shown(flows: &Flows) -> Vec<usize> {
     numbers
 }
 
-/// Most payload comes from the server.
+/// Whether most payload comes from the server.
 fn is_reversed(flow: &Flow) -> bool {
     flow.talk.sides[1].payload > flow.talk.sides[0].payload
 }
 
-/// What most payload comes from.
+/// The side that sends most payload.
 fn sender(flow: &Flow) -> &Side {
     &flow.talk.sides[usize::from(is_reversed(flow))]
 }
 
-/// As Python's `capture.flows` calls it.
+/// The same name as in Python's `capture.flows`.
 fn name_of(flow: &Flow) -> String {
     let protocol = match flow.protocol {
         1 => "icmp".to_owned(),
@@ -284,7 +284,7 @@ fn warnings(flows: &Flows, source: &Source, shown: usize) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A datagram of 100 bytes of payload, or of another size, every 10 ms for a second.
+    /// One datagram every 10 ms for a second, with 100 bytes of payload or another size.
     fn capture(more: &[u8]) -> Vec<u8> {
         let mut out =
             vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 101, 0, 0, 0];

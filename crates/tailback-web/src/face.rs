@@ -1,4 +1,4 @@
-//! What JavaScript calls. Errors are thrown as JSON text: `{"problems": […]}` or `{"fault": "…"}`.
+//! Functions for JavaScript. Errors are thrown as JSON text: `{"problems": […]}` or `{"fault": "…"}`.
 
 use js_sys::{Array, Float64Array, Object, Reflect, Uint8Array, Uint32Array};
 use serde_json::{Value, json};
@@ -16,12 +16,12 @@ use crate::{captured, summary};
 
 #[wasm_bindgen]
 extern "C" {
-    /// The worker keeps the last words of a panic: after one, WebAssembly says only that it stopped.
+    /// Passes a panic's message to the worker: after a panic, WebAssembly itself reports only that it stopped.
     #[wasm_bindgen(js_namespace = globalThis, js_name = tailbackPanicked)]
     fn panicked(text: &str);
 }
 
-/// Called once before anything else.
+/// Call once before anything else.
 #[wasm_bindgen(start)]
 pub fn start() {
     std::panic::set_hook(Box::new(|info| panicked(&info.to_string())));
@@ -31,7 +31,7 @@ fn refused(said: &[Said]) -> JsValue {
     json!({ "problems": listed(said) }).to_string().into()
 }
 
-/// TOML text in normal form: JSON text of `{json, toml}`.
+/// Converts TOML text to normal form: JSON text of `{json, toml}`.
 #[wasm_bindgen]
 pub fn normal(toml: &str) -> Result<String, JsValue> {
     let text = Text::read(toml).map_err(|said| refused(&said))?;
@@ -39,7 +39,7 @@ pub fn normal(toml: &str) -> Result<String, JsValue> {
     Ok(json!({ "json": json, "toml": toml }).to_string())
 }
 
-/// JSON text of a scenario as TOML text.
+/// Converts a scenario from JSON text to TOML text.
 #[wasm_bindgen(js_name = fromJson)]
 pub fn from_json(json: &str) -> Result<String, JsValue> {
     Text::from_json(json).map(|text| text.written().1).map_err(|said| refused(&said))
@@ -57,20 +57,20 @@ pub fn catalogue() -> String {
     registry::as_json().to_string()
 }
 
-/// A run that JavaScript moves on.
+/// A run that JavaScript advances.
 #[wasm_bindgen(js_name = Run)]
 pub struct JsRun(Run);
 
 #[wasm_bindgen(js_class = Run)]
 impl JsRun {
-    /// Begin.
+    /// Starts a run.
     #[wasm_bindgen(constructor)]
     pub fn new(toml: &str, seed: Option<f64>, pictures: bool) -> Result<JsRun, JsValue> {
         let seed = seed.map(|seed| seed as u64);
         Run::start(toml, seed, pictures).map(JsRun).map_err(|said| refused(&said))
     }
 
-    /// Run about this many more events; true when the run is over.
+    /// Processes about this many more events; returns true when the run is over.
     pub fn advance(&mut self, events: f64) -> Result<bool, JsValue> {
         self.0.advance(events as u64).map_err(|ended| match ended {
             Ended::Refused(said) => refused(&said),
@@ -78,7 +78,7 @@ impl JsRun {
         })
     }
 
-    /// What the run will come to: full packets at most, and rows.
+    /// The expected size of the run: largest number of full packets, and rows.
     #[wasm_bindgen(getter)]
     pub fn expected(&self) -> Vec<f64> {
         let expected = self.0.expected();
@@ -91,7 +91,7 @@ impl JsRun {
         self.0.now_s()
     }
 
-    /// Simulated seconds in all.
+    /// Total simulated seconds.
     #[wasm_bindgen(getter, js_name = untilS)]
     pub fn until_s(&self) -> f64 {
         self.0.until_s()
@@ -103,7 +103,7 @@ impl JsRun {
         tables(self.0.polled(), &names)
     }
 
-    /// What the run leaves; it is over then.
+    /// Ends the run and returns its results.
     pub fn finish(self) -> Object {
         let internals: Vec<String> = self.0.internals_names().iter().map(ToString::to_string).collect();
         let Finished { tables: found, events, scenario, json, toml } = self.0.finish();
@@ -125,7 +125,7 @@ impl JsRun {
     }
 }
 
-/// Why a row is as it is: JSON text of `{engine, table, row, poll}` in, of the answer out.
+/// Explains a row: takes JSON text of `{engine, table, row, poll}` and returns JSON text.
 #[wasm_bindgen]
 pub fn why(asked: &str) -> Result<String, JsValue> {
     let fault = |text: String| -> JsValue { json!({ "fault": text }).to_string().into() };
@@ -140,7 +140,7 @@ pub fn why(asked: &str) -> Result<String, JsValue> {
         .ok_or_else(|| fault(format!("nothing is known of this row of {table}")))
 }
 
-/// A packet capture in the form of a run: `{summary, tables}`, of which the only table is `polls`.
+/// A packet capture in the form of a run: `{summary, tables}`, with `polls` as the only table.
 #[wasm_bindgen]
 pub fn capture(bytes: &[u8], name: &str) -> Result<Object, JsValue> {
     let found = captured::read(bytes, name)
@@ -168,7 +168,7 @@ pub fn capture(bytes: &[u8], name: &str) -> Result<Object, JsValue> {
     Ok(out)
 }
 
-/// What numbers of flows, links and quantities stand for.
+/// Names of flows, links and quantities by index.
 struct Names<'a> {
     scenario: &'a Scenario,
     internals: &'a [String],
@@ -225,7 +225,7 @@ fn table_object(table: Table, names: &Names<'_>) -> Object {
     out
 }
 
-/// A column as a typed array. Numbers of 64 bits become doubles: all of them are counts and offsets below 2⁵³.
+/// A column as a typed array. 64-bit numbers become doubles: all are counts and offsets below 2⁵³.
 fn array(column: Column, none: Option<u64>) -> JsValue {
     match column {
         Column::F64(values) => Float64Array::from(values.as_slice()).into(),

@@ -1,8 +1,8 @@
 //! The simulator for a web page.
 //!
-//! [`text`] reads what an editor holds, [`run`] runs it in slices, [`summary`] says what users and links had of it,
-//! [`reasons`] explains a row. [`captured`] reads a packet capture into the same form. All of it is plain Rust; [`face`](self) alone knows JavaScript, and is compiled for
-//! WebAssembly only.
+//! [`text`] reads a scenario from an editor, [`run`] runs it in slices, [`summary`] computes results for users and
+//! links, and [`reasons`] explains a row. [`captured`] reads a packet capture into the same form. All of this is plain
+//! Rust; only [`face`](self) uses JavaScript, and is compiled only for WebAssembly.
 
 pub mod captured;
 #[cfg(target_arch = "wasm32")]

@@ -1,21 +1,22 @@
-//! Why a packet was dropped or marked, and why a window changed: facts, the law with its numbers, its source.
+//! Explains why a packet was dropped or marked, and why a window changed: facts, the formula with its numbers, and its
+//! source.
 
 use serde_json::{Value, json};
 use tailback_core::params::Card;
 use tailback_core::scenario::{self, LinkSpec, QueueSpec, Scenario};
 use tailback_core::{cc, queue};
 
-/// A row of `queue` or `congestion` by its columns, codes as words, beside what a sender knew at the poll before.
+/// A row of `queue` or `congestion` with codes as words, and the sender's state at the previous poll.
 pub struct Asked<'a> {
-    /// The row's table.
+    /// The name of the row's table.
     pub table: &'a str,
     /// The row's columns.
     pub row: &'a Value,
-    /// The flow's last poll before, if polls were recorded.
+    /// The flow's previous poll, if polls were recorded.
     pub poll: Option<&'a Value>,
 }
 
-/// The answer as the page shows it: `{facts, formula, source}`, facts as pairs; none for a row of another table.
+/// The answer for the page: `{facts, formula, source}`, with facts as pairs; `None` for a row of another table.
 pub fn why(scenario: &Scenario, asked: &Asked<'_>) -> Option<Value> {
     match asked.table {
         "queue" => queue_event(scenario, asked.row),
@@ -32,7 +33,7 @@ fn text<'a>(row: &'a Value, column: &str) -> &'a str {
     row[column].as_str().unwrap_or("")
 }
 
-/// Facts in the order given, as pairs, without those that are unknown.
+/// The known facts as pairs, in the given order.
 fn facts(all: Vec<(&str, Value)>) -> Value {
     let is_reported = |value: &Value| !value.is_null() && value.as_str() != Some("");
     all.into_iter().filter(|(_, value)| is_reported(value)).map(|(key, value)| json!([key, value])).collect()
@@ -86,7 +87,7 @@ fn parameter(queue: &QueueSpec, name: &str) -> Value {
     }
 }
 
-/// The limit that the packet did not fit under.
+/// The limit that the packet exceeded.
 fn full(queue: &QueueSpec, backlog: f64, packets: f64, bytes: f64) -> Option<String> {
     let limit = |name| parameter(queue, name).as_f64();
     let by_bytes = limit("limit_bytes").filter(|most| backlog + bytes > *most);
@@ -122,7 +123,7 @@ fn wire(link: &LinkSpec) -> Option<String> {
     (!set.is_empty()).then(|| format!("lost on the wire by chance: {}", set.join(", ")))
 }
 
-/// A law, and the parameters that the scenario sets.
+/// A formula with the parameters that the scenario sets.
 fn with_parameters(card: &Card, params: &scenario::Params) -> String {
     let given: Vec<String> = params
         .iter()
@@ -155,7 +156,7 @@ fn congestion(scenario: &Scenario, asked: &Asked<'_>) -> Option<Value> {
         "timeout" => format!("the retransmission timer ran out: {change}; {target}"),
         "undo" => format!("the reduction was undone, nothing had been lost: {change}"),
         "recovery-left" | "cwr-left" => format!("the reduction is over: {change}"),
-        // The stack gets there segment by segment.
+        // The stack reaches the target segment by segment.
         _ => format!("{law}. Here: {target}"),
     };
     let facts = facts(vec![

@@ -1,4 +1,4 @@
-//! One run, in slices between which others have their turn.
+//! Runs a scenario in slices, so that the page stays responsive.
 
 use serde_json::Value;
 use tailback_core::engine::{Expected, Simulation};
@@ -7,7 +7,7 @@ use tailback_core::scenario::{Scenario, ScenarioError};
 
 use crate::text::{Said, Text};
 
-/// A run under way.
+/// A run in progress.
 pub struct Run {
     simulation: Simulation,
     scenario: Scenario,
@@ -15,25 +15,25 @@ pub struct Run {
     toml: String,
 }
 
-/// What a run leaves.
+/// The results of a run.
 pub struct Finished {
     /// Tables of the run.
     pub tables: Tables,
-    /// Events of the engine.
+    /// Number of events processed.
     pub events: u64,
-    /// What was run, in the engine's form,
+    /// The scenario in the engine's form.
     pub scenario: Scenario,
-    /// as JSON in normal form
+    /// The scenario as JSON in normal form.
     pub json: Value,
-    /// and as TOML.
+    /// The scenario as TOML.
     pub toml: String,
 }
 
-/// Why a slice could not be run.
+/// Why a slice failed.
 pub enum Ended {
-    /// The scenario asks too much.
+    /// The scenario exceeds a limit.
     Refused(Vec<Said>),
-    /// A fault of the engine.
+    /// A fault in the engine.
     Fault(String),
 }
 
@@ -44,11 +44,11 @@ impl Ended {
 }
 
 impl Run {
-    /// Begin to run TOML text; with `pictures`, recording what they need and nothing else.
+    /// Starts a run of TOML text; with `pictures`, records only what pictures need.
     pub fn start(toml: &str, seed: Option<u64>, pictures: bool) -> Result<Run, Vec<Said>> {
         let ready = Text::read(toml)?.ready(seed, pictures)?;
         let simulation = Simulation::build(&ready.engine).map_err(|error| {
-            // In the text given it has a place; what is recorded beyond it has none.
+            // Prefer the error for the given text, which has a position; what is recorded in addition has none.
             let given = Text::read(toml).and_then(|text| text.complaints());
             given.err().unwrap_or_else(|| {
                 vec![Said { path: error.field, message: error.problem, fix: error.fix, at: None }]
@@ -57,12 +57,12 @@ impl Run {
         Ok(Run { simulation, scenario: ready.engine, json: ready.json, toml: ready.toml })
     }
 
-    /// What the run will come to.
+    /// The expected size of the run.
     pub fn expected(&self) -> Expected {
         Simulation::expected(&self.scenario).expect("it was built before")
     }
 
-    /// Run about `most` more events; true when the run is over.
+    /// Processes about `most` more events; returns true when the run is over.
     pub fn advance(&mut self, most: u64) -> Result<bool, Ended> {
         let is_over = self.simulation.run_events(most).map_err(|error| Ended::of(*error))?;
         self.simulation.check_rows().map_err(Ended::of)?;
@@ -74,27 +74,27 @@ impl Run {
         self.simulation.now().as_secs_f64()
     }
 
-    /// Simulated seconds in all.
+    /// Total simulated seconds.
     pub fn until_s(&self) -> f64 {
         self.scenario.duration_ps as f64 / 1e12
     }
 
-    /// What the polls have recorded so far.
+    /// The polls recorded so far.
     pub fn polled(&self) -> Vec<Table> {
         self.simulation.polled()
     }
 
-    /// What is run, in the engine's form.
+    /// The scenario in the engine's form.
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
     }
 
-    /// Names that the codes of `internals` stand for.
+    /// Names for the codes in table `internals`.
     pub fn internals_names(&self) -> &[&'static str] {
         self.simulation.internals_names()
     }
 
-    /// The tables of what happened.
+    /// Ends the run and returns its tables.
     pub fn finish(self) -> Finished {
         let events = self.simulation.events();
         let tables = self.simulation.finish();

@@ -1,4 +1,4 @@
-//! What the users of a path and its links had of a run, as the page lists it.
+//! Results of a run for the users of a path and for its links, as listed on the page.
 
 use serde_json::{Value, json};
 use tailback_core::probe::Tables;
@@ -11,7 +11,7 @@ use tailback_measures::quantile::{quantiles, weighted_quantiles};
 use tailback_measures::run::{Run, Window, holds_queue};
 use tailback_measures::sharing::jain;
 
-/// One row a flow. A number that the run does not give is null.
+/// One row per flow. A value that the run does not have is null.
 pub fn flows(scenario: &Scenario, tables: &Tables) -> Value {
     let totals = Totals::of(tables, "flows");
     let each =
@@ -19,13 +19,13 @@ pub fn flows(scenario: &Scenario, tables: &Tables) -> Value {
     each.collect()
 }
 
-/// One row a link at which a queue can form.
+/// One row per link at which a queue can form.
 pub fn links(scenario: &Scenario, tables: &Tables) -> Value {
     let each = scenario.links.iter().enumerate().filter(|(_, link)| holds_queue(link));
     each.map(|(number, spec)| link(scenario, tables, number, spec)).collect()
 }
 
-/// A table of totals: a row a flow or link.
+/// A table of totals, with one row per flow or link.
 struct Totals<'a> {
     tables: &'a Tables,
     name: &'static str,
@@ -75,7 +75,7 @@ fn two(values: &[f64]) -> [f64; 2] {
     values.try_into().expect("two were asked for")
 }
 
-/// A number, or null for one that the run does not give.
+/// A number; null for NaN.
 fn known(value: f64) -> Value {
     if value.is_finite() { json!(value) } else { Value::Null }
 }
@@ -88,8 +88,8 @@ fn transfer_s(totals: &Totals<'_>, number: usize, spec: &FlowSpec) -> f64 {
     flow::completion_s(given, total("bytes_received"), total("started_s"), total("finished_s"))
 }
 
-/// What is known of a flow's delays in seconds, and which: of packets, of echoes, else the senders' samples at the polls.
-/// Of pings the echoes come first: they are asked for the way there and back.
+/// A flow's delays in seconds and their kind: of packets, of echoes, or otherwise the RTT samples at the polls. For
+/// pings echoes come first, because they measure the round trip.
 fn delays(tables: &Tables, flow: usize, is_echo: bool) -> (Vec<f64>, &'static str) {
     let of = |value: &dyn Fn(usize) -> f64, flows: &[f64]| -> Vec<f64> {
         let mine = flows.iter().enumerate().filter(|(_, of)| **of == flow as f64);
@@ -114,7 +114,7 @@ fn delays(tables: &Tables, flow: usize, is_echo: bool) -> (Vec<f64>, &'static st
     (Vec::new(), "unknown")
 }
 
-/// Median times of what a flow's users waited for, NaN where they did not.
+/// Median times that a flow's users waited; NaN where they did not wait.
 struct Waits {
     page_s: f64,
     completion_s: f64,
@@ -161,7 +161,7 @@ fn link(scenario: &Scenario, tables: &Tables, number: usize, spec: &LinkSpec) ->
     })
 }
 
-/// Rate of a link; of a medium, a trace or framing what it carried while it was sending.
+/// Rate of a link; for a link with a medium, a trace or framing, the throughput while it was transmitting.
 pub fn carried_bps(scenario: &Scenario, tables: &Tables, link: usize) -> f64 {
     let spec = &scenario.links[link];
     if let Some(rate) = spec.rate_bps.filter(|_| spec.framing.is_plain()) {
@@ -171,7 +171,8 @@ pub fn carried_bps(scenario: &Scenario, tables: &Tables, link: usize) -> f64 {
     8.0 * totals.get("delivered_bytes", link) / totals.get("busy_s", link)
 }
 
-/// Backlogs of a link in bytes and for how long each was held: after each event if those were recorded, else as polled.
+/// Backlogs of a link in bytes and how long each lasted: after each event if these were recorded, otherwise at the
+/// polls.
 fn backlogs(scenario: &Scenario, tables: &Tables, link: usize) -> (Vec<f64>, Vec<f64>) {
     let logged = scenario.instruments.queues.contains(&scenario.links[link].name);
     let Some(rows) = table(tables, if logged { "queue" } else { "queue_polls" }) else {
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
     use crate::run::Run;
 
-    /// The summary of a flow by name, of a run as the page makes it.
+    /// A flow's summary by name, for a run as the page does it.
     fn summary(toml: &str, name: &str) -> Value {
         let mut run = Run::start(toml, None, true).unwrap_or_else(|said| panic!("{said:?}"));
         while !run.advance(1_000_000).unwrap_or_else(|_| panic!("it runs")) {}
@@ -216,7 +217,7 @@ mod tests {
         assert!((800.0..2000.0).contains(&whole), "{whole}");
     }
 
-    /// The run and the figures that `tests/metrics/test_one_value.py` holds the Python package to.
+    /// The run and the values to which `tests/metrics/test_one_value.py` also holds the Python package.
     #[test]
     fn says_what_the_python_package_says() {
         let toml = include_str!("../../../tests/metrics/one_run.toml");

@@ -1,4 +1,4 @@
-//! A scenario as text: read, checked, written, and what a run of it will come to.
+//! A scenario as text: reading, checking, writing, and estimating its run.
 
 use std::collections::HashMap;
 
@@ -12,29 +12,29 @@ use tailback_scenario::resolve::{self, Nothing, Resolved};
 use tailback_scenario::schema::{Flow, Instruments, Scenario};
 use tailback_scenario::text;
 
-/// Picoseconds between polls that pictures need at the least.
+/// Shortest poll interval for pictures, in picoseconds.
 const SHORTEST_INTERVAL: u64 = 1_000_000_000;
-/// Polls of a run that is recorded for pictures, about: three a pixel of a wide screen.
+/// Approximate number of polls in a run for pictures: three per pixel of a wide screen.
 const POLLS: u64 = 6_000;
 
-/// Flows that a tab lays out in a fraction of a second.
+/// Number of flows that a browser tab can set up in a fraction of a second.
 const MOST_FLOWS: u64 = 20_000;
 
-/// What is wrong with a text, and where.
+/// A problem in a text, with its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Said {
-    /// Where, as the file spells it; empty for the whole.
+    /// The field as spelt in a scenario file; empty for the scenario as a unit.
     pub path: String,
     /// What is wrong.
     pub message: String,
-    /// What would be right.
+    /// How to fix it.
     pub fix: String,
-    /// Line and column, from one.
+    /// Line and column, counted from one.
     pub at: Option<(usize, usize)>,
 }
 
 impl Said {
-    /// As the page reads it.
+    /// As JSON for the page.
     pub fn json(&self) -> Value {
         let mut out = json!({ "path": self.path, "message": self.message });
         if !self.fix.is_empty() {
@@ -48,35 +48,35 @@ impl Said {
     }
 }
 
-/// All that is wrong, as a list that the page reads.
+/// All problems as a JSON list for the page.
 pub fn listed(all: &[Said]) -> Value {
     all.iter().map(Said::json).collect()
 }
 
-/// What a text says, before it is the engine's.
+/// A parsed scenario, before its conversion to the engine's form.
 pub struct Text {
     /// The scenario.
     pub scenario: Scenario,
     places: HashMap<String, (usize, usize)>,
 }
 
-/// A scenario that can be run.
+/// A scenario ready to run.
 pub struct Ready {
     /// In the engine's form.
     pub engine: engine::Scenario,
-    /// As written in normal form.
+    /// As TOML in normal form.
     pub toml: String,
-    /// The same as JSON.
+    /// As JSON in normal form.
     pub json: Value,
 }
 
 impl Text {
-    /// The scenario that TOML text holds, or all that is wrong with it.
+    /// Parses TOML text; returns the scenario or all problems.
     pub fn read(toml: &str) -> Result<Text, Vec<Said>> {
         Text::of(node::from_toml(toml), toml, "TOML")
     }
 
-    /// The same of JSON.
+    /// Parses JSON text; returns the scenario or all problems.
     pub fn from_json(json: &str) -> Result<Text, Vec<Said>> {
         Text::of(node::from_json(json), json, "JSON")
     }
@@ -97,7 +97,7 @@ impl Text {
         }
     }
 
-    /// Flows are laid out before the first event, while a tab can do nothing else.
+    /// Limits the number of flows: they are set up before the first event, and the tab is blocked meanwhile.
     fn demand_few_flows(&self) -> Result<(), Vec<Said>> {
         let count = |flow: &Flow| flow.count.as_ref().map_or(1, |count| count.0);
         let flows: u64 = self.scenario.flow.iter().map(count).sum();
@@ -113,8 +113,8 @@ impl Text {
         Err(vec![Said { path, message, fix, at }])
     }
 
-    /// Record what pictures show and nothing else, in the stretch of time that the scenario names. Which rows are kept
-    /// changes no packet's fate: it is the same run.
+    /// Records only what pictures show, in the period that the scenario names. The choice of recorded rows does not
+    /// affect any packet.
     fn record_for_pictures(&mut self) {
         let duration = self.scenario.duration.0.0;
         let given = std::mem::replace(&mut self.scenario.instruments, Instruments::off());
@@ -129,12 +129,13 @@ impl Text {
         }
     }
 
-    /// What the scenario itself records or expects is left out of a picture; what is wrong with it is said all the same.
+    /// Whether the scenario itself records or expects something. Pictures ignore that, but problems with it are still
+    /// reported.
     fn says_what_to_record(&self) -> bool {
         self.scenario.instruments != Instruments::off() || self.scenario.expect.is_some()
     }
 
-    /// The engine's form.
+    /// Converts to the engine's form.
     fn resolve(&self) -> Result<(engine::Scenario, Resolved), Vec<Said>> {
         let resolved =
             resolve::resolve(&self.scenario, &Nothing).map_err(|problems| self.located(problems))?;
@@ -145,7 +146,7 @@ impl Text {
         Ok((engine, resolved))
     }
 
-    /// The engine's form with a seed; with `pictures`, recording what they need and nothing else.
+    /// The engine's form with a seed; with `pictures`, records only what pictures need.
     pub fn ready(mut self, seed: Option<u64>, pictures: bool) -> Result<Ready, Vec<Said>> {
         if let Some(seed) = seed {
             self.scenario.seed = Whole(seed);
@@ -158,7 +159,7 @@ impl Text {
         }
         let (mut engine, _) = self.resolve()?;
         if pictures {
-            // Of flows over UDP only their packets show the delay.
+            // For flows over UDP, only packet rows show the delay.
             let over_udp = engine.flows.iter().filter(|flow| flow.tcp.is_none());
             engine.instruments.packets = over_udp.map(|flow| flow.name.clone()).collect();
             self.scenario.instruments.packets = Names::Of(engine.instruments.packets.clone());
@@ -167,14 +168,14 @@ impl Text {
         Ok(Ready { engine, toml, json })
     }
 
-    /// The normal form, as JSON and as TOML.
+    /// The normal form as JSON and as TOML.
     pub fn written(&self) -> (Value, String) {
         let short = self.scenario.write(Form::Short);
         let json = serde_json::from_str(&text::to_json(&short)).expect("what was written reads");
         (json, text::to_toml(&short))
     }
 
-    /// What is wrong that only the engine knows.
+    /// Problems that only the engine detects.
     pub fn complaints(&self) -> Result<(), Vec<Said>> {
         let (engine, resolved) = self.resolve()?;
         let built = Simulation::build(&engine);
@@ -190,7 +191,7 @@ impl Text {
     }
 }
 
-/// A problem with the place of the nearest enclosing path that has one.
+/// A problem with the position of the nearest enclosing path that has one.
 fn located(problem: Problem, places: &HashMap<String, (usize, usize)>) -> Said {
     let mut path = problem.field.as_str();
     let mut at = None;
