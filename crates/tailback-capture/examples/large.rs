@@ -1,8 +1,8 @@
-//! Writes two captures of the same traffic at two points, to measure readers with:
-//! `cargo run --release -p tailback-capture --example large FOLDER FRAMES`.
+//! Writes two captures of the same traffic at two points, for measuring the speed of readers: `cargo run --release -p
+//! tailback-capture --example large FOLDER FRAMES`.
 //!
-//! 64 connections send full segments with timestamps, every second one is acknowledged, one in 500 is lost between the
-//! points and sent again, beside 16 calls. Frames keep 96 bytes: 8 million are 1 GB.
+//! 64 connections send full segments with timestamps. Every second segment is acknowledged; one in 500 is lost between
+//! the points and retransmitted. There are also 16 calls. Frames keep 96 bytes: 8 million are 1 GB.
 
 use std::fs::File;
 use std::io::BufWriter;

@@ -1,7 +1,7 @@
-//! What the headers of a frame say.
+//! Decodes the headers of a frame.
 //!
-//! Ethernet with VLAN tags, Linux cooked (both versions), BSD loopback and raw IP; IPv4 and IPv6 with their extensions;
-//! TCP with its options, UDP, ICMP. A frame that was cut short says as much as was kept.
+//! Supported are Ethernet with VLAN tags, Linux cooked captures (both versions), BSD loopback and raw IP; IPv4 and IPv6
+//! with extension headers; TCP with options, UDP and ICMP. A truncated frame is decoded as far as it was kept.
 
 use std::hash::Hasher;
 
@@ -13,116 +13,116 @@ use rustc_hash::FxHasher;
 
 use crate::source::Frame;
 
-/// TCP header bits.
+/// TCP flag FIN.
 pub const FIN: u8 = 1;
-/// Synchronise.
+/// TCP flag SYN.
 pub const SYN: u8 = 2;
-/// Reset.
+/// TCP flag RST.
 pub const RST: u8 = 4;
-/// The acknowledgement counts.
+/// TCP flag ACK.
 pub const ACK: u8 = 0x10;
 
-/// No window scale.
+/// Stands for a missing window scale option.
 pub const NO_SCALE: u8 = 255;
-/// Payload bytes that are kept: an RTP header.
+/// Number of payload bytes kept: enough for an RTP header.
 pub const HEAD: usize = 12;
 const SLL: Linktype = Linktype(113);
 const SLL2: Linktype = Linktype(276);
 
-/// What a TCP header says.
+/// The fields of a TCP header.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tcp {
     /// Sequence number of the first byte.
     pub seq: u32,
     /// Next sequence number expected.
     pub ack: u32,
-    /// Window as it stands in the header.
+    /// The window field, unscaled.
     pub window: u16,
-    /// FIN to CWR.
+    /// The flags from FIN to CWR.
     pub flags: u8,
-    /// Options: largest segment (0: none),
+    /// Option: MSS (0: none).
     pub mss: u16,
-    /// window scale ([`NO_SCALE`]: none),
+    /// Option: window scale ([`NO_SCALE`]: none).
     pub scale: u8,
-    /// selective acknowledgements offered,
+    /// Option: SACK permitted.
     pub sack_permitted: bool,
-    /// timestamp and echo,
+    /// Option: timestamp and echo reply.
     pub stamps: Option<(u32, u32)>,
-    /// SACK blocks.
+    /// Option: SACK blocks.
     pub blocks: [(u32, u32); 4],
-    /// How many of them are valid.
+    /// Number of valid SACK blocks.
     pub block_count: u8,
 }
 
 /// One packet, decoded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Packet {
-    /// When, in nanoseconds since 1970.
+    /// Time in nanoseconds since 1970.
     pub t_ns: u64,
-    /// From: an IPv4 address is mapped into IPv6.
+    /// Source address; an IPv4 address is mapped into IPv6.
     pub from: [u8; 16],
     /// Destination address, mapped like `from`.
     pub to: [u8; 16],
-    /// Ports, or zero.
+    /// Source and destination port, or zero.
     pub ports: [u16; 2],
     /// IP protocol.
     pub protocol: u8,
     /// ECN bits.
     pub ecn: u8,
-    /// IP identification: 16 bits, or IPv6's of a fragment; 0 if there is none.
+    /// IP identification: 16 bits, or that of an IPv6 fragment; 0 if there is none.
     pub ip_id: u32,
     /// IP length.
     pub bytes: u32,
-    /// Payload of TCP or UDP, by the lengths in the headers.
+    /// Payload of TCP or UDP, computed from the lengths in the headers.
     pub payload: u32,
-    /// Not the first fragment of a larger packet: there are no ports.
+    /// Whether it is a fragment other than the first, which has no ports.
     pub is_later_fragment: bool,
-    /// The first fragment, or a later one.
+    /// Whether it is any fragment.
     pub is_fragment: bool,
-    /// `tcp` is this packet's: it is TCP, and its header was kept.
+    /// Whether `tcp` is valid: the packet is TCP, and its header was kept.
     pub has_tcp: bool,
     /// See [`Packet::tcp`].
     tcp: Tcp,
-    /// The first bytes of the payload of what is not TCP,
+    /// The first payload bytes of packets other than TCP.
     pub head: [u8; HEAD],
-    /// as far as they were kept.
+    /// How many of them were kept.
     pub head_bytes: u8,
-    /// A hash of what routers leave alone: the packet's name at another point.
+    /// A hash of the fields that routers do not change; it identifies the packet at another point.
     pub name: u64,
-    /// Too little was kept for that name to be its own.
+    /// Whether too little was kept to make the hash unique.
     pub is_short: bool,
-    /// Of TCP: the header was cut off before its timestamps, if it has any.
+    /// For TCP: whether the header was cut off before its timestamps, if it has any.
     pub is_cut: bool,
 }
 
-/// What a packet's name is made of.
+/// The fields that a packet's hash includes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Naming {
-    /// Packets get no names.
+    /// No hashes.
     #[default]
     None,
-    /// Everything that routers leave alone.
+    /// All fields that routers do not change.
     Whole,
-    /// The same without TCP's timestamps, where a capture did not keep them.
+    /// The same without TCP timestamps, for captures that did not keep them.
     WithoutStamps,
 }
 
 impl Packet {
-    /// Of TCP, what its header says.
+    /// The TCP header, if the packet has one.
     #[inline]
     pub fn tcp(&self) -> Option<&Tcp> {
         self.has_tcp.then_some(&self.tcp)
     }
 }
 
-/// Why a frame is no packet of ours.
+/// Why a frame was not decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Skip {
-    /// ARP and other protocols beside IP.
+    /// ARP and other protocols than IP.
     NotIp,
-    /// So little was kept, or it is so odd, that its IP header cannot be read.
+    /// The IP header is truncated or malformed.
     Broken,
-    /// A kind of link we do not know.
+    /// An unknown link type.
     UnknownLink,
 }
 
@@ -146,7 +146,7 @@ fn slice<'a>(frame: &Frame<'a>) -> Result<LaxSlicedPacket<'a>, Skip> {
         SLL2 => Ok(LaxSlicedPacket::from_ether_type(at(0)?, rest(20)?)),
         Linktype::NULL | Linktype(108) => {
             let family = data.get(..4).ok_or(Skip::Broken)?;
-            // AF_INET is 2 everywhere; AF_INET6 is 10, 24, 28 or 30; in either byte order.
+            // AF_INET is 2 on all systems; AF_INET6 is 10, 24, 28 or 30; both occur in either byte order.
             let kind = match family[0].max(family[3]) {
                 2 => ether_type::IPV4,
                 10 | 24 | 28 | 30 => ether_type::IPV6,
@@ -166,7 +166,7 @@ fn tcp_of(slice: &TcpSlice<'_>, tcp: &mut Tcp) {
     (tcp.window, tcp.flags) = (slice.window_size(), slice.header_slice()[13]);
     (tcp.mss, tcp.scale, tcp.sack_permitted, tcp.stamps, tcp.block_count) = (0, NO_SCALE, false, None, 0);
     let options = slice.options();
-    // Most segments carry timestamps and nothing else, aligned.
+    // Fast path: most segments have only aligned timestamps.
     if let [1, 1, 8, 10, a, b, c, d, e, f, g, h] = *options {
         tcp.stamps = Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])));
         return;
@@ -188,7 +188,7 @@ fn tcp_of(slice: &TcpSlice<'_>, tcp: &mut Tcp) {
     }
 }
 
-/// Decode a frame into `it`, and give it a name as `naming` says.
+/// Decodes a frame into `it`, and hashes it as `naming` says.
 #[inline]
 pub fn decode(frame: &Frame<'_>, it: &mut Packet, naming: Naming) -> Result<(), Skip> {
     match decode_plain(frame, it, naming) {
@@ -197,11 +197,11 @@ pub fn decode(frame: &Frame<'_>, it: &mut Packet, naming: Naming) -> Result<(), 
     }
 }
 
-/// What nearly every frame is: a whole IPv4 packet, or its beginning, with a whole header of TCP or UDP behind Ethernet,
-/// a cooked link or nothing. `None`: it is something else.
+/// Fast path for nearly all frames: an IPv4 packet, possibly truncated, with a complete TCP or UDP header, behind
+/// Ethernet, a cooked header or nothing. Returns `None` for other frames.
 ///
-/// It saves a third of a packet's instructions, most of them the moving of etherparse's slices of everything there can be;
-/// `decode_any` says the same of all frames.
+/// It saves a third of a packet's instructions, most of which copy etherparse's general header types; the result equals
+/// that of `decode_any`.
 #[inline]
 fn decode_plain(frame: &Frame<'_>, it: &mut Packet, naming: Naming) -> Option<()> {
     let place = match frame.link {
@@ -230,7 +230,7 @@ fn decode_plain(frame: &Frame<'_>, it: &mut Packet, naming: Naming) -> Option<()
     if ip[0] >> 4 != 4 || header < 20 || is_fragment || usize::from(total) < header + 8 {
         return None;
     }
-    // Behind the packet there may be padding.
+    // The frame may have padding after the packet.
     let carried = packet.get(header..packet.len().min(usize::from(total)))?;
     let payload = u32::from(total) - header as u32;
     let (ports, payload, content) = match ip[9] {
@@ -264,7 +264,7 @@ fn decode_any(frame: &Frame<'_>, it: &mut Packet, naming: Naming) -> Result<(), 
         Some(LaxNetSlice::Ipv4(ip)) => {
             let header = ip.header();
             let total = u32::from(header.total_len());
-            // A sender that leaves cutting to its card writes no length.
+            // A sender that leaves segmentation to its network card writes no length.
             let beside = frame.wire_bytes.saturating_sub(frame.data.len() as u32);
             let bytes = if total == 0 {
                 header.slice().len() as u32 + ip.payload().payload.len() as u32 + beside
@@ -340,7 +340,7 @@ fn decode_any(frame: &Frame<'_>, it: &mut Packet, naming: Naming) -> Result<(), 
                 if protocol == IpNumber::TCP && cut_tcp(it, content, carried) {
                     return finish(it, &[], naming);
                 }
-                // etherparse reads no header of a datagram that was fragmented; the first fragment has it.
+                // etherparse does not read the header of a fragmented datagram, which the first fragment contains.
                 if let (IpNumber::UDP, Some(&[a, b, c, d, ..])) = (protocol, content.first_chunk::<8>()) {
                     it.ports = [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])];
                     it.payload = carried.saturating_sub(8);
@@ -353,9 +353,10 @@ fn decode_any(frame: &Frame<'_>, it: &mut Packet, naming: Naming) -> Result<(), 
     finish(it, content, naming)
 }
 
-/// Identification and offset of a fragment, from the extension headers behind an IPv6 header (RFC 8200 section 4).
+/// Identification and offset of a fragment, from the extension headers after an IPv6 header (RFC 8200 section 4).
 ///
-/// By hand, for etherparse 0.19 iterates over headers that were cut off as if they were whole, and reads beyond them.
+/// Decoded by hand, because etherparse 0.19 iterates over truncated headers as if they were complete, and reads past
+/// their end.
 fn fragment_of(first: IpNumber, mut rest: &[u8]) -> Option<(u32, u16)> {
     let mut kind = first;
     loop {
@@ -367,7 +368,7 @@ fn fragment_of(first: IpNumber, mut rest: &[u8]) -> Option<(u32, u16)> {
             IpNumber::IPV6_HEADER_HOP_BY_HOP
             | IpNumber::IPV6_ROUTE_HEADER
             | IpNumber::IPV6_DESTINATION_OPTIONS => (usize::from(*rest.get(1)?) + 1) * 8,
-            // RFC 4302 section 2.2 counts words of four bytes, less two.
+            // RFC 4302 section 2.2: the length is in words of four bytes, minus two.
             IpNumber::AUTHENTICATION_HEADER => (usize::from(*rest.get(1)?) + 2) * 4,
             _ => return None,
         };
@@ -376,14 +377,14 @@ fn fragment_of(first: IpNumber, mut rest: &[u8]) -> Option<(u32, u16)> {
     }
 }
 
-/// A TCP header whose options were cut off in the middle still says most.
+/// Decodes a TCP header whose options are truncated.
 #[cold]
 fn cut_tcp(it: &mut Packet, kept: &[u8], carried: u32) -> bool {
     if kept.len() < 20 {
         return false;
     }
     let length = usize::from(kept[12] >> 4) * 4;
-    // The header ends where it was cut, so an option that is not whole says nothing: half a SACK block is none.
+    // The header ends where it was truncated, and incomplete options are ignored: half a SACK block counts as none.
     let mut whole = [0; 60];
     let count = kept.len().min(60).min(length) & !3;
     whole[..count].copy_from_slice(&kept[..count]);
@@ -413,8 +414,8 @@ fn finish(it: &mut Packet, content: &[u8], naming: Naming) -> Result<(), Skip> {
     Ok(())
 }
 
-/// Addresses, ports, identification, sequence numbers, flags, timestamps and the first bytes of the payload: routers leave
-/// them alone. TTL, ECN, differentiated services and checksums are not in it.
+/// Hashes what routers do not change: addresses, ports, identification, sequence numbers, flags, timestamps and the
+/// first payload bytes. TTL, ECN, differentiated services and checksums are excluded.
 fn name(it: &mut Packet, naming: Naming) {
     let mut hash = FxHasher::default();
     for address in [it.from, it.to] {
@@ -427,13 +428,13 @@ fn name(it: &mut Packet, naming: Naming) {
     hash.write_u64(u64::from(it.protocol) << 32 | u64::from(it.bytes));
     if let Some(tcp) = it.tcp() {
         hash.write_u64(u64::from(tcp.seq) << 32 | u64::from(tcp.ack));
-        // A router may set CE and nothing in the TCP header.
+        // A router may set CE in the IP header, but changes nothing in the TCP header.
         let stamps = tcp.stamps.filter(|_| naming == Naming::Whole);
         let (value, echo) = stamps.unwrap_or((0, 0));
         hash.write_u64(u64::from(tcp.flags) << 16 | u64::from(tcp.window));
         hash.write_u64(u64::from(value) << 32 | u64::from(echo));
     } else {
-        // What distinguishes datagrams, above all where the identification is zero.
+        // Distinguishes datagrams, above all where the identification is zero.
         let mut head = [0; 16];
         head[..HEAD].copy_from_slice(&it.head);
         hash.write_u64(u64::from_be_bytes(head[..8].try_into().expect("eight bytes")));
@@ -448,7 +449,7 @@ mod tests {
     use crate::source::Source;
     use std::path::Path;
 
-    /// What both ways say of a frame; the parts of `tcp` and `head` that count.
+    /// Both decoders' results for a frame, with only the valid parts of `tcp` and `head`.
     fn both(frame: &Frame<'_>) -> Option<[String; 2]> {
         let said = |it: &Packet| {
             let mut it = *it;
@@ -467,7 +468,7 @@ mod tests {
         Some([said(&plain), if outcome.is_ok() { said(&any) } else { format!("{outcome:?}") }])
     }
 
-    /// An acknowledgement with two SACK blocks, of which a snap length cut the second's end off.
+    /// An acknowledgement with two SACK blocks; the snap length cuts off the end of the second.
     #[test]
     fn half_a_sack_block_is_none() {
         let mut data = vec![0x45, 0, 0, 72, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
@@ -505,7 +506,7 @@ mod tests {
                     }
                 };
                 check(frame.data);
-                // Cut anywhere, and with any byte of its headers changed.
+                // Truncate at every length, and change every byte of the headers.
                 (0..frame.data.len().min(120)).for_each(|length| check(&frame.data[..length]));
                 let mut data = frame.data.to_vec();
                 for place in 0..data.len().min(90) {

@@ -1,4 +1,4 @@
-//! Whose packet is it? Connections and other flows of a capture, in order of appearance.
+//! Assigns packets to connections and other flows, in order of appearance.
 
 use rustc_hash::FxHashMap;
 
@@ -6,7 +6,7 @@ use crate::decode::{ACK, HEAD, Naming, Packet, SYN, Skip, decode};
 use crate::source::{Frame, Source};
 use crate::tcp::{Conversation, Seen};
 
-/// The two ends of a flow, the lower address first, and the protocol.
+/// The two ends of a flow, the one with the lower address first, and the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Key {
     ends: [([u8; 16], u16); 2],
@@ -16,45 +16,45 @@ pub struct Key {
 /// A flow.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// Address and port of the end that opened it, or that was heard first; and of the other.
+    /// Address and port of the end that opened the flow or was seen first; then of the other end.
     pub ends: [([u8; 16], u16); 2],
     /// IP protocol.
     pub protocol: u8,
-    /// The first packet,
+    /// Time of the first packet.
     pub first_ns: u64,
-    /// and the last.
+    /// Time of the last packet.
     pub last_ns: u64,
-    /// What each end sent; of other protocols than TCP only the counts.
+    /// What each end sent; only counts for protocols other than TCP.
     pub talk: Conversation,
-    /// A datagram of it began with a QUIC header of a known version.
+    /// Whether one of its datagrams began with a QUIC header of a known version.
     pub is_quic: bool,
     /// Which of the key's ends is the client.
     client: usize,
     isn: u32,
 }
 
-/// What of a capture was no packet of a flow.
+/// Frames of a capture that belong to no flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Skipped {
     /// ARP and the like.
     pub not_ip: u64,
     /// Unreadable IP headers.
     pub broken: u64,
-    /// A kind of link we do not know.
+    /// Unknown link types.
     pub unknown_link: u64,
     /// Packets whose transport header was not kept.
     pub headless: u64,
-    /// Fragments after the first whose first was not seen.
+    /// Later fragments whose first fragment was not seen.
     pub orphans: u64,
     /// Fragments of any kind.
     pub fragments: u64,
-    /// IP packets larger than 1500 bytes: cards or kernels had joined or not yet cut them.
+    /// IP packets larger than 1500 bytes, due to offload in network cards or kernels.
     pub oversize: u64,
-    /// Stamps earlier than that of the frame before.
+    /// Frames with an earlier time stamp than the frame before.
     pub backwards: u64,
 }
 
-/// Addresses, identification and protocol: what the fragments of a datagram have in common.
+/// Addresses, identification and protocol, which identify a fragmented datagram.
 type Datagram = ([u8; 16], [u8; 16], u32, u8);
 
 /// IP protocol of UDP.
@@ -63,8 +63,8 @@ const UDP: u8 = 17;
 const QUIC: [u32; 2] = [1, 0x6b33_43cf];
 const QUIC_DRAFTS: u32 = 0xff00_0000;
 
-/// Whether a datagram begins with QUIC's long header: form and fixed bit, a known version, a length that a connection
-/// identifier may have (RFC 9000 section 17.2).
+/// Whether a datagram begins with QUIC's long header: header form and fixed bit, a known version, and a valid length of
+/// the connection ID (RFC 9000 section 17.2).
 fn begins_quic(packet: &Packet) -> bool {
     let head = &packet.head;
     let version = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
@@ -74,7 +74,7 @@ fn begins_quic(packet: &Packet) -> bool {
         && head[5] <= 20
 }
 
-/// First fragments whose ports are remembered.
+/// Number of first fragments whose ports are remembered.
 const FRAGMENTS: usize = 4096;
 
 /// The flows of a capture so far.
@@ -84,17 +84,17 @@ pub struct Flows {
     pub all: Vec<Flow>,
     /// Counts of the frames that belong to no flow.
     pub skipped: Skipped,
-    /// Packets of flows.
+    /// Packets that belong to flows.
     pub packets: u64,
-    /// Their IP bytes.
+    /// IP bytes of these packets.
     pub bytes: u64,
-    /// Stamps of the first packet
+    /// Time stamp of the first packet.
     pub first_ns: u64,
-    /// and of the last.
+    /// Time stamp of the last packet.
     pub last_ns: u64,
     latest: FxHashMap<Key, u32>,
     last: Option<(Key, u32)>,
-    /// Packets get names of this kind; with any, segments are only counted.
+    /// How packets are hashed; if they are, segments are only counted.
     pub naming: Naming,
     packet: Packet,
     fragments: FxHashMap<Datagram, [u16; 2]>,
@@ -105,11 +105,11 @@ pub struct Flows {
 pub struct Owned<'a> {
     /// The packet; a later fragment has the ports of the first.
     pub packet: &'a Packet,
-    /// Its flow's number.
+    /// Index of its flow.
     pub flow: u32,
-    /// From the server to the client.
+    /// Whether it goes from the server to the client.
     pub is_reverse: bool,
-    /// Of TCP, what it turned out to be.
+    /// For TCP: the classified segment.
     pub seen: Option<Seen>,
 }
 
@@ -123,12 +123,12 @@ fn key_of(packet: &Packet) -> (Key, usize) {
 }
 
 impl Flows {
-    /// For packets with names, whose segments are only counted.
+    /// For hashed packets, whose segments are only counted.
     pub fn named(naming: Naming) -> Self {
         Flows { naming, ..Flows::default() }
     }
 
-    /// The flow a packet of another capture belongs to, and whether it comes from the server.
+    /// The flow of a packet from another capture, and whether it comes from the server.
     pub fn find(&self, packet: &Packet) -> Option<(u32, bool)> {
         let (key, sender) = key_of(packet);
         let number = match self.last {
@@ -138,7 +138,7 @@ impl Flows {
         Some((number, sender != self.all[number as usize].client))
     }
 
-    /// A frame passes; `None` if it is no packet of a flow.
+    /// Processes a frame; `None` if it belongs to no flow.
     #[inline]
     pub fn take(&mut self, frame: &Frame<'_>) -> Option<Owned<'_>> {
         if let Err(skip) = decode(frame, &mut self.packet, self.naming) {
@@ -185,7 +185,7 @@ impl Flows {
         self.last_ns = self.last_ns.max(t_ns);
     }
 
-    /// Later fragments have no ports: they take those of the first.
+    /// Gives a later fragment the ports of the first.
     fn repair_fragment(&mut self) -> Option<()> {
         let packet = &mut self.packet;
         self.skipped.fragments += 1;
@@ -218,7 +218,7 @@ impl Flows {
         let is_opening = flags & (SYN | ACK) == SYN;
         if let Some(number) = known {
             let flow = &self.all[number as usize];
-            // The same ports again, behind another initial number: another connection.
+            // The same ports with a different initial sequence number are a new connection.
             let seq = packet.tcp().map_or(0, |tcp| tcp.seq);
             if !(is_opening && flow.isn != seq && flow.talk.sides.iter().any(|side| side.packets > 0)) {
                 self.last = Some((key, number));
@@ -226,7 +226,7 @@ impl Flows {
             }
         }
         let number = self.all.len() as u32;
-        // Who answers a SYN did not open.
+        // The sender of a SYN-ACK is not the client.
         let client = if flags & (SYN | ACK) == SYN | ACK { 1 - sender } else { sender };
         self.all.push(Flow {
             ends: [ends[client], ends[1 - client]],
@@ -243,7 +243,7 @@ impl Flows {
         (number, sender != client)
     }
 
-    /// Read a whole capture.
+    /// Reads an entire capture.
     pub fn read(source: &mut Source) -> Self {
         let mut flows = Flows::default();
         source.each(|frame| {
@@ -258,7 +258,7 @@ impl Flows {
 mod tests {
     use super::*;
 
-    /// 400,000 of them took 743 MB: what is known of acknowledgements lies apart, from the second packet on.
+    /// 400,000 of them took 743 MB; so state about acknowledgements is allocated from the second packet on.
     #[test]
     fn a_flow_of_one_packet_is_small() {
         assert!(size_of::<Flow>() <= 256, "{} bytes", size_of::<Flow>());

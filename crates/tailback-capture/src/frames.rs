@@ -1,7 +1,7 @@
-//! A run's packets as frames: Ethernet, IPv4 or IPv6, and TCP, UDP with RTP, or ICMP, with right checksums.
+//! Builds frames from a run's packets: Ethernet, IPv4 or IPv6, and TCP, UDP with RTP, or ICMP, with correct checksums.
 //!
-//! Payloads are zeros. Stream offsets become sequence numbers of 32 bits behind an initial number of each connection's
-//! own; times become timestamps in milliseconds (RFC 7323 section 5.4 wants a clock between 1 ms and 1 s).
+//! Payloads are zeros. Stream offsets become 32-bit sequence numbers after an initial number of each connection; times
+//! become timestamps in milliseconds (RFC 7323 section 5.4 requires a clock tick between 1 ms and 1 s).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,79 +10,79 @@ use etherparse::{
     IpEcn, IpNumber, Ipv4Header, Ipv6Header, TcpHeader, UdpHeader,
 };
 
-/// What a flow's packets are.
+/// The kind of a flow's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Segments of connections.
+    /// TCP segments.
     Tcp,
-    /// Datagrams that carry speech: RTP, a packet's payload type 0 (G.711 µ-law).
+    /// Speech datagrams: RTP with payload type 0 (G.711 µ-law).
     Rtp,
     /// Echo requests and replies.
     Echo,
-    /// Datagrams.
+    /// Other datagrams.
     Udp,
 }
 
-/// What all packets of a flow share.
+/// Properties shared by all packets of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
-    /// What they are.
+    /// The kind of its packets.
     pub kind: Kind,
-    /// The nodes of client and server, for hardware addresses.
+    /// The nodes of client and server, used for MAC addresses.
     pub nodes: [u16; 2],
-    /// Payload bytes between two numbers of an RTP stream's clock.
+    /// Clock units between consecutive packets of an RTP stream.
     pub rtp_step: u32,
-    /// They are IPv6 packets.
+    /// Whether they are IPv6 packets.
     pub is_v6: bool,
 }
 
-/// What the ends of a connection agreed on.
+/// The options negotiated by a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Connection {
-    /// MSS option of client and server, without options.
+    /// MSS option of client and server, excluding TCP options.
     pub mss: [u16; 2],
-    /// Timestamps,
+    /// Whether timestamps are in use.
     pub timestamps: bool,
-    /// selective acknowledgements,
+    /// Whether SACK is in use.
     pub sack: bool,
-    /// window scaling
+    /// Whether window scaling is in use.
     pub scaling: bool,
-    /// and ECN are in force.
+    /// Whether ECN is in use.
     pub ecn: bool,
-    /// Shift of the window that client and server offer.
+    /// Window scale shift of client and server.
     pub scale: [u8; 2],
 }
 
-/// One packet's headers, as the engine knows them.
+/// A packet's header fields as the engine knows them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Headers<'a> {
-    /// Number of its flow,
+    /// Index of its flow.
     pub flow: u32,
-    /// from the server to the client,
+    /// Whether it goes from the server to the client.
     pub is_reverse: bool,
-    /// and of its connection in the flow.
+    /// Index of its connection within the flow.
     pub connection: u32,
-    /// Stream offset; of a datagram its number in the flow.
+    /// Stream offset; for a datagram its number within the flow.
     pub seq: u64,
-    /// Next offset expected.
+    /// Next expected offset.
     pub ack: u64,
     /// Window in bytes.
     pub window: u64,
-    /// When it was sent,
+    /// Time of sending.
     pub ts_val_ps: u64,
-    /// and the time it echoes; `u64::MAX` without one.
+    /// The echoed time; `u64::MAX` for none.
     pub ts_ecr_ps: u64,
-    /// Header bits.
+    /// TCP flags.
     pub flags: u8,
     /// IP length.
     pub bytes: u32,
     /// IP identification.
     pub ip_id: u16,
-    /// Stream of a datagram,
+    /// Stream of a datagram.
     pub stream: u16,
-    /// and its number there.
+    /// The datagram's number within its stream.
     pub number: u64,
-    /// SACK blocks: first offset, and one past the last.
+    /// SACK blocks: first offset, and the offset after the last byte.
     pub blocks: &'a [(u64, u64)],
 }
 
@@ -92,19 +92,19 @@ const ACK: u8 = 0x10;
 pub const LINK_BYTES: u32 = 14;
 const FIRST_CLIENT_PORT: u32 = 32_768;
 const CLIENT_PORTS: u32 = 28_232;
-/// iperf's.
+/// iperf's port.
 const SERVER_PORT: u16 = 5001;
 const FIRST_RTP_PORT: u32 = 16_384;
 const RTP_HEADER: usize = 12;
-/// Linux's first time to live.
+/// Linux's initial TTL.
 const HOPS: u8 = 64;
 
-/// An IPv6 address is these 96 bits and the IPv4 address, as RFC 6052 section 2.2 embeds one. The prefix is for
+/// An IPv6 address consists of these 96 bits and the IPv4 address, as in RFC 6052 section 2.2. The prefix is for
 /// documentation (RFC 3849). Hosts prefer it to IPv4, unlike private addresses (RFC 6724 section 2.1).
 const PREFIX: [u16; 6] = [0x2001, 0xdb8, 0, 0, 0, 0];
 
-/// The addresses of a flow, as in live runs: 10.x.y.1 at its sender, 10.x.y.2 at its receiver, x·256 + y its number; over
-/// IPv6 these below `PREFIX`.
+/// The addresses of a flow with number x·256 + y, as in live runs: 10.x.y.1 at its sender, 10.x.y.2 at its receiver;
+/// over IPv6 these below `PREFIX`.
 pub fn addresses(flow: u32, is_v6: bool) -> [IpAddr; 2] {
     let [_, _, x, y] = flow.to_be_bytes();
     let [a, b, c, d, e, f] = PREFIX;
@@ -124,7 +124,7 @@ enum Ip {
 }
 
 impl Ip {
-    /// Of a packet of `flow`, and the length of what follows it.
+    /// For a packet of `flow`; also returns the length after the IP header.
     fn of(it: &Headers<'_>, flow: &Flow, ecn: u8) -> Option<(Ip, u16)> {
         let protocol = match flow.kind {
             Kind::Tcp => IpNumber::TCP,
@@ -163,7 +163,7 @@ impl Ip {
         }
     }
 
-    /// The same with this ECN codepoint.
+    /// The same header with this ECN codepoint.
     fn with(self, ecn: u8) -> Option<Ip> {
         Some(match self {
             Ip::V4(mut ip) => {
@@ -196,11 +196,11 @@ impl Ip {
     }
 }
 
-/// The ports of a flow's connection or stream: client's and server's.
+/// The ports of a flow's connection or stream: the client's and the server's.
 pub fn ports(kind: Kind, connection: u32, stream: u16) -> [u16; 2] {
     match kind {
         Kind::Tcp => [(FIRST_CLIENT_PORT + connection % CLIENT_PORTS) as u16, SERVER_PORT],
-        // Even ports, as RFC 3550 section 11 wants.
+        // Even ports, as RFC 3550 section 11 requires.
         Kind::Rtp => {
             let port = (FIRST_RTP_PORT + 2 * (u32::from(stream) % 8192)) as u16;
             [port, port]
@@ -211,7 +211,7 @@ pub fn ports(kind: Kind, connection: u32, stream: u16) -> [u16; 2] {
     }
 }
 
-/// SplitMix64's mixing step: numbers that look unlike for flows alike.
+/// SplitMix64's mixing step, which gives similar flows dissimilar numbers.
 fn mix(number: u64) -> u64 {
     let z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -225,18 +225,18 @@ pub fn initial(flow: u32, connection: u32, is_server: bool) -> u32 {
 }
 
 fn millis(ps: u64) -> u32 {
-    // A timestamp of zero in a SYN reads as none sent: the clock starts at one.
+    // A timestamp of zero in a SYN looks like a missing one, so the clock starts at one.
     (ps / 1_000_000_000) as u32 + 1
 }
 
-/// Builds frames, in a buffer of its own.
+/// Builds frames in its own buffer.
 #[derive(Debug, Default)]
 pub struct Builder {
     frame: Vec<u8>,
     payload: Vec<u8>,
 }
 
-/// Ethernet between a flow's nodes: locally administered addresses that end in their numbers.
+/// Ethernet header between a flow's nodes, with locally administered addresses that end in the nodes' numbers.
 fn link_header(nodes: [u16; 2], is_reverse: bool) -> Ethernet2Header {
     let mac = |node: u16| {
         let [high, low] = node.to_be_bytes();
@@ -248,7 +248,8 @@ fn link_header(nodes: [u16; 2], is_reverse: bool) -> Ethernet2Header {
 }
 
 impl Builder {
-    /// The frame of a real IP packet's first bytes, which carried this ECN codepoint here; `None` if they are none.
+    /// The frame for the first bytes of a real IP packet, with the ECN codepoint that it had here; `None` if they are
+    /// no IP header.
     pub fn real(&mut self, start: &[u8], nodes: [u16; 2], is_reverse: bool, ecn: u8) -> Option<&[u8]> {
         let (ip, rest) = match start.first()? >> 4 {
             6 => Ipv6Header::from_slice(start).ok().map(|(ip, rest)| (Ip::V6(ip), rest)),
@@ -260,7 +261,7 @@ impl Builder {
         Some(&self.frame)
     }
 
-    /// The frame of a packet with this ECN codepoint, whole; `None` if its length leaves no room for its headers.
+    /// The complete frame of a packet with this ECN codepoint; `None` if its length has no room for its headers.
     pub fn build(
         &mut self,
         it: &Headers<'_>,
@@ -299,7 +300,7 @@ impl Builder {
         (header.psh, header.ack) = (flags & 8 != 0, flags & ACK != 0);
         (header.ece, header.cwr) = (flags & 0x40 != 0, flags & 0x80 != 0);
         if is_syn && connection.ecn {
-            // RFC 3168 section 6.1.1: a SYN asks with both, a SYN-ACK agrees with one.
+            // RFC 3168 section 6.1.1: a SYN sets both ECE and CWR, a SYN-ACK only ECE.
             (header.ece, header.cwr) = (true, !header.ack);
         }
         if header.ack {
@@ -351,7 +352,7 @@ impl Builder {
         self.zeros(usize::from(length).checked_sub(8)?);
         let bytes = self.payload.len();
         if flow.kind == Kind::Rtp && bytes >= RTP_HEADER {
-            // RFC 3550 section 5.1: version 2, payload type 0, number, clock, source.
+            // RFC 3550 section 5.1: version 2, payload type 0, sequence number, timestamp, source.
             let source = mix(u64::from(it.flow) << 16 | u64::from(it.stream)) as u32;
             self.payload[0] = 0x80;
             self.payload[2..4].copy_from_slice(&(it.number as u16).to_be_bytes());
@@ -359,7 +360,7 @@ impl Builder {
             self.payload[4..8].copy_from_slice(&clock.to_be_bytes());
             self.payload[8..12].copy_from_slice(&source.to_be_bytes());
         } else if bytes >= 8 {
-            // Unlike one another, so that they can be distinguished at two points.
+            // Makes payloads differ, so that packets can be identified at two points.
             self.payload[..8].copy_from_slice(&it.seq.to_be_bytes());
         }
         let header = match ip {
@@ -382,7 +383,7 @@ fn stamps(options: &mut Vec<u8>, it: &Headers<'_>) {
     options.extend_from_slice(&echo.to_be_bytes());
 }
 
-/// MSS 4, SACK permitted 2, timestamps 10, no-op 1, window scale 3; no-ops for what is not in force.
+/// MSS 4 bytes, SACK permitted 2, timestamps 10, NOP 1, window scale 3; NOPs replace options that are not in use.
 fn syn_options(options: &mut Vec<u8>, it: &Headers<'_>, connection: &Connection) {
     let own = usize::from(it.is_reverse);
     let [high, low] = connection.mss[own].to_be_bytes();
@@ -399,7 +400,7 @@ fn syn_options(options: &mut Vec<u8>, it: &Headers<'_>, connection: &Connection)
     options.extend_from_slice(&scaling);
 }
 
-/// Timestamps and SACK blocks, each aligned by two no-ops as most systems do.
+/// Timestamps and SACK blocks, each aligned by two NOPs as in most systems.
 fn segment_options(options: &mut Vec<u8>, it: &Headers<'_>, connection: &Connection, far: u32) {
     if connection.timestamps {
         options.extend_from_slice(&[NO_OPERATION; 2]);

@@ -1,6 +1,7 @@
-//! Packet captures, in and out.
+//! Reads and writes packet captures.
 //!
-//! Out: a run's captured packets as pcapng files that other programs open. In: anyone's pcap and pcapng.
+//! It writes a run's captured packets as pcapng files for other programs, and reads pcap and pcapng files of any
+//! origin.
 //!
 //! ```no_run
 //! use tailback_capture::flows::Flows;

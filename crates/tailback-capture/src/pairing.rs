@@ -1,16 +1,16 @@
-//! The same packet at two points: one-way delay, loss, duplication and reordering.
+//! Finds the same packet at two points, for one-way delay, loss, duplication and reordering.
 //!
-//! Packets are paired by their names, a hash of what routers leave alone. Both captures are read side by side, in order
-//! of time once the clocks are roughly aligned by the first packet found in both. Packets that have waited longer than
-//! a horizon are given up, so their number is bounded. Equal names pair first come, first served. One capture that
-//! holds each packet twice (before and after the path) is paired with itself.
+//! Packets are paired by a hash of the fields that routers do not change. Both captures are read in parallel, in order
+//! of time; their clocks are first aligned roughly by the first packet found in both. Packets that have waited longer
+//! than a horizon are given up, which bounds their number. Packets with equal hashes pair in order of arrival. A
+//! capture that holds each packet twice (before and after the path) is paired with itself.
 //!
-//! What was lost, overtaken or duplicated follows from the pairs once all is read. The order of reading says nothing of
-//! it: the alignment is as wrong as the first common packet was slow. A packet is lost if a later one of its flow and
-//! direction arrived; one after which nothing arrived was under way when the captures ended.
+//! Loss, reordering and duplication are derived from the pairs after everything is read, not from the order of reading:
+//! the alignment is wrong by the delay of the first common packet. A packet is lost if a later one of its flow and
+//! direction arrived; a packet with no later arrival was in flight when the captures ended.
 //!
-//! Source: CAIA Technical Report 080818A section IV-B (one capture, each packet twice); CAIA SPP 0.3 (two captures, horizon
-//! of 60 s). Clocks: the smallest delay each way is taken as equal, as NTP does (RFC 5905 section 8).
+//! Source: CAIA Technical Report 080818A section IV-B (one capture, each packet twice); CAIA SPP 0.3 (two captures,
+//! horizon of 60 s). Clocks: the smallest delays in both directions are assumed equal, as in NTP (RFC 5905 section 8).
 
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
@@ -21,51 +21,51 @@ use crate::decode::{Naming, Packet, decode};
 use crate::flows::Flows;
 use crate::source::{NoCapture, Source};
 
-/// Frames of each capture among which the first common packet is looked for.
+/// Number of frames at the start of each capture in which to look for the first common packet.
 const PREFIX: usize = 2_000_000;
-/// Frames of each capture among which a TCP header without its timestamps is looked for.
+/// Number of frames at the start of each capture in which to look for a TCP header with truncated timestamps.
 const CUT_PREFIX: u32 = 500_000;
-/// Packets that wait at most: beyond that the older half is given up.
+/// Most packets that may wait; beyond that the older half is given up.
 const MOST_WAITING: usize = 4_000_000;
-/// At least this many packets between two looks at who has waited too long.
+/// Least number of packets between searches for packets that have waited too long.
 const BETWEEN_SWEEPS: u64 = 500_000;
-/// Bits of the number of names remembered of pairs, to know a third sighting for a duplicate.
+/// log2 of the number of paired hashes remembered, to recognise a third sighting as a duplicate.
 const MEMORY_BITS: u32 = 18;
-/// So long a packet waits for its other sighting, in nanoseconds.
+/// How long a packet waits for its other sighting, in nanoseconds.
 pub const HORIZON_NS: u64 = 60_000_000_000;
 
 /// Packets seen at both points.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs {
-    /// Flow of the first capture, with [`REVERSE`] if from the server to the client.
+    /// Flow in the first capture, with [`REVERSE`] set from the server to the client.
     pub flow: Vec<u32>,
-    /// When it passed the first point,
+    /// Time at the first point.
     pub a_ns: Vec<u64>,
-    /// and the second, by its own clock.
+    /// Time at the second point, by that capture's clock.
     pub b_ns: Vec<u64>,
     /// IP length.
     pub bytes: Vec<u32>,
 }
 
-/// The bit of [`Pairs::flow`] for the direction.
+/// The direction bit of [`Pairs::flow`].
 pub const REVERSE: u32 = 1 << 31;
 
-/// Delays of one direction of a flow: second stamp less first, in nanoseconds.
+/// Delays in one direction of a flow: second time stamp minus first, in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Delays {
     /// Flow and direction.
     pub flow: u32,
-    /// Smallest,
+    /// The smallest delay.
     pub min: i64,
-    /// largest
+    /// The largest delay.
     pub max: i64,
-    /// and mean.
+    /// The mean delay.
     pub mean: f64,
-    /// At [`QUANTILES`] of the packets.
+    /// The delays at [`QUANTILES`].
     pub quantiles: Vec<i64>,
 }
 
-/// The quantiles of the delays that are reported.
+/// The reported quantiles.
 pub const QUANTILES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
 
 impl Pairs {
@@ -94,39 +94,41 @@ impl Pairs {
     }
 }
 
-/// The result for one direction of a flow. Which point it comes from is not known here: both are counted.
+/// Counts for one direction of a flow. The code does not know which point is nearer to the sender, so it counts for
+/// both.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Count {
     /// Pairs.
     pub paired: u64,
-    /// Seen at the first point only, while the second capture ran and before a packet that was seen at both,
+    /// Packets seen only at the first point, while the second capture ran and before a packet that was seen at both.
     pub only_a: u64,
-    /// and at the second only.
+    /// The same for the second point.
     pub only_b: u64,
-    /// Further sightings at the first point of a packet seen at both,
+    /// Additional sightings at the first point of a packet seen at both.
     pub again_a: u64,
-    /// and at the second.
+    /// The same at the second point.
     pub again_b: u64,
-    /// Of these sightings those that came before the other point's: lost instead, if this point is the first on the way.
+    /// Of these, sightings before the other point's: if the first point is nearer to the sender, these were lost
+    /// instead.
     pub early_again_a: u64,
-    /// At the second point.
+    /// The same for the second point.
     pub early_again_b: u64,
-    /// Overtaken on the way to the second point,
+    /// Packets overtaken on the way to the second point.
     pub overtaken_b: u64,
-    /// and to the first.
+    /// Packets overtaken on the way to the first point.
     pub overtaken_a: u64,
 }
 
-/// Packets of one point that were not seen at the other, though a later one of their flow and direction was.
+/// Packets seen at only one point, although a later one of their flow and direction was seen at both.
 #[derive(Clone, Debug, Default)]
 pub struct Lost {
     /// As in [`Pairs::flow`].
     pub flow: Vec<u32>,
-    /// When it passed its point.
+    /// Time at its point.
     pub t_ns: Vec<u64>,
     /// IP length.
     pub bytes: Vec<u32>,
-    /// Its point is the second.
+    /// Whether its point is the second.
     pub is_second: Vec<bool>,
 }
 
@@ -135,40 +137,40 @@ pub struct Lost {
 pub struct Found {
     /// The pairs.
     pub pairs: Pairs,
-    /// Lost on the way to the other point, if it comes from this one.
+    /// Packets lost on the way to the other point, if they come from this one.
     pub lost: Lost,
     /// Counts by flow and direction.
     pub counts: Vec<[Count; 2]>,
     /// The first capture's flows.
     pub flows: Flows,
-    /// What names are made of.
+    /// The fields that the hashes include.
     pub naming: Naming,
-    /// Of the second capture: frames, packets that could be named,
+    /// Hashed packets of the second capture.
     pub b_packets: u64,
-    /// its first stamp
+    /// First time stamp of the second capture.
     pub b_first_ns: u64,
-    /// and its last.
+    /// Last time stamp of the second capture.
     pub b_last_ns: u64,
-    /// Packets of either capture of which too little was kept.
+    /// For each capture, packets of which too little was kept.
     pub short: [u64; 2],
-    /// Packets of the second capture that were in no flow of the first.
+    /// Packets of the second capture that belong to no flow of the first.
     pub strangers: u64,
-    /// Packets that passed while only one capture ran.
+    /// For each capture, packets that passed while the other was not running.
     pub outside: [u64; 2],
-    /// Packets of either capture after which no packet of their flow and direction was seen at both points.
+    /// For each capture, packets after which no packet of their flow and direction was seen at both points.
     pub under_way: [u64; 2],
-    /// Given up although the horizon was not over, for want of room.
+    /// Packets given up before the horizon for lack of memory.
     pub crowded: u64,
-    /// What ended either capture too early, if anything did.
+    /// For each capture, what ended it early, if anything did.
     pub trouble: [Option<String>; 2],
 }
 
-/// Why there are no pairs.
+/// Why pairing failed.
 #[derive(Debug)]
 pub enum Failure {
     /// A file is no capture.
     NoCapture(NoCapture),
-    /// They do not belong together.
+    /// The captures do not belong together.
     Unpaired(Unpaired),
 }
 
@@ -181,18 +183,18 @@ impl From<NoCapture> for Failure {
 /// Why two captures cannot be paired.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unpaired {
-    /// No packet could be named.
+    /// No packet could be hashed.
     NothingNamed {
-        /// Packets read of each capture,
+        /// Packets read in each capture.
         packets: [u64; 2],
-        /// of which this many were cut too short.
+        /// How many of them were truncated too much.
         short: [u64; 2],
     },
-    /// Nothing of one is in the other.
+    /// The captures have no packet in common.
     NothingCommon {
         /// Packets compared.
         packets: [u64; 2],
-        /// Packets cut too short beside them.
+        /// Additional packets that were truncated too much.
         short: [u64; 2],
         /// First and last stamps.
         spans_ns: [(u64, u64); 2],
@@ -204,41 +206,41 @@ struct Waiting {
     t_ns: u64,
     flow: u32,
     bytes: u32,
-    /// Its place among the frames of its capture.
+    /// Its index among the frames of its capture.
     number: u32,
     is_second: bool,
-    /// A packet of the same name and point was paired while this one waited.
+    /// Whether a packet with the same hash and point was paired while this one waited.
     is_again: bool,
 }
 
-/// What the pairs of one direction of a flow say of its other packets.
+/// What the pairs of one direction of a flow imply for its other packets.
 #[derive(Clone, Copy, Debug)]
 struct Way {
-    /// Largest number of a pair at either point.
+    /// The largest frame index of a pair at each point.
     newest: [u32; 2],
-    /// Second stamp less first: smallest,
+    /// Smallest difference of the time stamps, second minus first.
     least: i64,
-    /// and largest.
+    /// Largest difference of the time stamps.
     most: i64,
 }
 
 struct Pairing {
     found: Found,
     waiting: FxHashMap<u64, Waiting>,
-    /// Further packets of the same name from the same point.
+    /// Further packets with the same hash from the same point.
     twins: FxHashMap<u64, VecDeque<Waiting>>,
-    /// Given up: whether a later packet of theirs arrives is not known yet.
+    /// Given-up packets: it is not yet known whether a later packet of their flow arrives.
     left: Vec<Waiting>,
     ways: FxHashMap<u32, Way>,
-    /// Packets since the last look at who has waited too long.
+    /// Packets since the last search for packets that have waited too long.
     since_sweep: u64,
-    /// Names of pairs, each at the place its highest bits say; a later one takes the place.
+    /// Hashes of pairs, indexed by their highest bits; a later hash overwrites an earlier one.
     paired: Vec<u64>,
-    /// Second clock less first, roughly.
+    /// Approximate difference of the clocks, second minus first.
     shift_ns: i64,
 }
 
-/// A packet of the second capture whose flow the first has not had so far.
+/// The flow of a packet in the second capture whose flow has not appeared in the first.
 const STRANGER: u32 = u32::MAX;
 
 impl Pairing {
@@ -263,7 +265,7 @@ impl Pairing {
         self.paired[Self::place(name)] == name
     }
 
-    /// A packet passes a point; `flow` is asked for if it has to wait.
+    /// Processes a packet at a point; calls `flow` only if the packet has to wait.
     #[inline]
     fn see(&mut self, name: u64, mut it: Waiting, flow: impl FnOnce() -> u32) {
         match self.waiting.entry(name) {
@@ -310,7 +312,7 @@ impl Pairing {
         self.paired[Self::place(name)] = name;
     }
 
-    /// Give up what has waited too long.
+    /// Gives up packets that have waited too long.
     #[inline]
     fn expire(&mut self, aligned_ns: u64, horizon_ns: u64) {
         self.since_sweep += 1;
@@ -356,7 +358,7 @@ impl Pairing {
         aligned(it, self.shift_ns)
     }
 
-    /// Everything was read: what waits was lost, was under way, or passed while only one capture ran.
+    /// At the end of both captures: a waiting packet was lost, was in flight, or passed while only one capture ran.
     fn finish(mut self, is_single: bool) -> Found {
         let mut left = std::mem::take(&mut self.left);
         left.extend(self.waiting.drain().map(|(_, it)| it));
@@ -381,7 +383,7 @@ impl Pairing {
             found.strangers += 1;
             return;
         }
-        // Nothing that came after it was seen at both: the captures may have ended before it arrived.
+        // No later packet was seen at both points: the captures may have ended before it arrived.
         if self.ways.get(&it.flow).is_none_or(|way| it.number > way.newest[point]) {
             found.under_way[point] += 1;
             return;
@@ -399,8 +401,8 @@ impl Pairing {
         } += 1;
     }
 
-    /// Whether the other capture ran when this packet would have passed there: of the delays that its flow's pairs had, the
-    /// one that leads to the earliest instant. A flow without pairs is judged by the rough alignment.
+    /// Whether the other capture was running when this packet would have passed it, by the delay of its flow's pairs
+    /// that gives the earliest time. A flow without pairs is judged by the rough alignment.
     fn was_other_running(&self, it: &Waiting) -> bool {
         let found = &self.found;
         let (a_span, b_span) =
@@ -430,7 +432,8 @@ impl Found {
         &mut counts[number][side]
     }
 
-    /// Of each flow and direction the packets that arrived after one that was sent later; for either direction of the path.
+    /// Counts, per flow and direction, packets that arrived after one that was sent later, for either direction of the
+    /// path.
     fn count_overtaken(&mut self) {
         let mut order: Vec<u32> = (0..self.pairs.flow.len() as u32).collect();
         for to_second in [true, false] {
@@ -457,12 +460,12 @@ impl Found {
     }
 }
 
-/// When it was by the first clock, roughly.
+/// Its approximate time by the first clock.
 fn aligned(it: &Waiting, shift_ns: i64) -> u64 {
     if it.is_second { it.t_ns.saturating_add_signed(-shift_ns) } else { it.t_ns }
 }
 
-/// What names can be made of: TCP's timestamps only if every capture kept them.
+/// The fields to hash: TCP timestamps only if every capture kept them.
 pub fn naming(sources: &mut [&mut Source]) -> Naming {
     let mut packet = Packet::default();
     let mut is_cut = false;
@@ -477,7 +480,7 @@ pub fn naming(sources: &mut [&mut Source]) -> Naming {
     if is_cut { Naming::WithoutStamps } else { Naming::Whole }
 }
 
-/// The next packet of the second capture that has a name.
+/// Reads the next packet of the second capture that can be hashed.
 fn next_named(source: &mut Source, packet: &mut Packet, short: &mut u64, naming: Naming) -> bool {
     loop {
         let mut outcome = None;
@@ -495,7 +498,7 @@ fn next_named(source: &mut Source, packet: &mut Packet, short: &mut u64, naming:
     }
 }
 
-/// Second clock less first by the first packets found in both, from their beginnings.
+/// The difference of the clocks, second minus first, from the first packets found in both captures.
 fn first_shift(a: &mut Source, b: &mut Source, naming: Naming) -> Result<i64, Unpaired> {
     let mut seen: [FxHashMap<u64, u64>; 2] = Default::default();
     let mut packets = [0u64; 2];
@@ -533,7 +536,7 @@ fn first_shift(a: &mut Source, b: &mut Source, naming: Naming) -> Result<i64, Un
     Err(Unpaired::NothingCommon { packets, short, spans_ns })
 }
 
-/// Pair two captures; `open` opens each from its beginning, twice.
+/// Pairs two captures; `open` opens each from the start and is called twice.
 pub fn pair(
     mut open: impl FnMut(usize) -> Result<Source, NoCapture>,
     horizon_ns: u64,
@@ -554,7 +557,7 @@ pub fn pair(
         if steps % 100_000 == 0 && !keep_on() {
             return false;
         }
-        // Whatever the second capture has until then comes first.
+        // First process what the second capture has until then.
         while has_second {
             let aligned = second.t_ns.saturating_add_signed(-shift_ns);
             if aligned >= frame.t_ns {
@@ -616,8 +619,8 @@ fn number_of(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Pair a capture that holds each packet twice with itself: the first sighting is the first point's, any further one the
-/// second's. `naming` as [`naming`] found it.
+/// Pairs a capture that holds each packet twice with itself: the first sighting belongs to the first point, later ones
+/// to the second. `naming` is the result of [`naming`].
 pub fn pair_within(
     source: &mut Source,
     naming: Naming,

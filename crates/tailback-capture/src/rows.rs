@@ -1,4 +1,4 @@
-//! One pass over a capture: its flows, and as far as asked for a row a segment, a datagram, a bin of throughput.
+//! Reads a capture once: its flows and, as requested, one row per segment, datagram or throughput bin.
 
 use rustc_hash::FxHashMap;
 
@@ -6,18 +6,18 @@ use crate::decode::{HEAD, Packet};
 use crate::flows::{Flows, Owned};
 use crate::source::Source;
 
-/// What is wanted beside the flows.
+/// What to return in addition to the flows.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// A row a TCP segment.
+    /// One row per TCP segment.
     pub segments: bool,
-    /// A row a packet of other protocols.
+    /// One row per packet of other protocols.
     pub datagrams: bool,
-    /// Bytes and packets in bins so long, in nanoseconds; 0: none.
+    /// Length of the bins for bytes and packets, in nanoseconds; 0 for none.
     pub bin_ns: u64,
-    /// Only rows of these flows; empty: of all.
+    /// Return rows of these flows only; empty for all flows.
     pub only: Vec<u32>,
-    /// At most this many rows of segments and datagrams together.
+    /// Most rows of segments and datagrams together.
     pub most_rows: u64,
 }
 
@@ -30,22 +30,22 @@ pub struct Segments {
     pub reverse: Vec<bool>,
     pub seq: Vec<i64>,
     pub length: Vec<u32>,
-    /// -1 without ACK.
+    /// -1 for a segment without ACK.
     pub ack: Vec<i64>,
     pub window: Vec<u64>,
     pub flags: Vec<u8>,
     pub class: Vec<u8>,
     pub in_flight: Vec<u64>,
     pub outstanding: Vec<u64>,
-    /// 0: no sample.
+    /// 0 for no sample.
     pub rtt_ns: Vec<u64>,
     pub stamp_rtt_ns: Vec<u64>,
     pub bytes: Vec<u32>,
     pub ecn: Vec<u8>,
-    /// Timestamp and its echo; 0: none.
+    /// Timestamp and its echo; 0 for none.
     pub stamp: Vec<u32>,
     pub echo: Vec<u32>,
-    /// SACK blocks: row of the segment, first offset and one past the last.
+    /// SACK blocks: index of the segment's row, first offset, and the offset after the last byte.
     pub block_row: Vec<u32>,
     pub block_start: Vec<i64>,
     pub block_end: Vec<i64>,
@@ -59,7 +59,7 @@ pub struct Datagrams {
     pub flow: Vec<u32>,
     pub reverse: Vec<bool>,
     pub bytes: Vec<u32>,
-    /// It looks like RTP: version 2 and a whole header.
+    /// Whether it looks like RTP: version 2 and a complete header.
     pub is_rtp: Vec<bool>,
     pub rtp_number: Vec<u16>,
     pub rtp_clock: Vec<u32>,
@@ -73,24 +73,24 @@ pub struct Datagrams {
 pub struct Bins {
     pub flow: Vec<u32>,
     pub reverse: Vec<bool>,
-    /// Number of the bin, from the first packet's stamp.
+    /// Index of the bin, counted from the first packet's time stamp.
     pub bin: Vec<u64>,
     pub bytes: Vec<u64>,
     pub packets: Vec<u64>,
 }
 
-/// Rows that were read from a capture.
+/// Rows read from a capture.
 #[derive(Debug, Default)]
 pub struct Rows {
     /// The flows.
     pub flows: Flows,
-    /// Segments, if wanted,
+    /// Segments, if requested.
     pub segments: Segments,
-    /// datagrams
+    /// Datagrams, if requested.
     pub datagrams: Datagrams,
-    /// and bins.
+    /// Bins, if requested.
     pub bins: Bins,
-    /// Rows that were wanted beyond the most allowed.
+    /// Number of requested rows beyond the limit.
     pub too_many: u64,
 }
 
@@ -135,7 +135,7 @@ impl Datagrams {
     }
 }
 
-/// The bin under way of each direction of a flow.
+/// The current bin of each direction of a flow.
 #[derive(Debug, Default)]
 struct Binning {
     open: FxHashMap<(u32, bool), (u64, u64, u64)>,
@@ -164,7 +164,7 @@ impl Bins {
     }
 }
 
-/// Read a capture; `keep_on` is asked now and then.
+/// Reads a capture; calls `keep_on` periodically and stops if it returns false.
 pub fn read(source: &mut Source, wanted: &Wanted, mut keep_on: impl FnMut() -> bool) -> Rows {
     let Rows { mut flows, mut segments, mut datagrams, mut bins, mut too_many } = Rows::default();
     let mut binning = Binning::default();

@@ -1,7 +1,8 @@
-//! Captures in: files as a stream of frames, whatever their format.
+//! Reads capture files as a stream of frames, independent of the format.
 //!
-//! pcap (micro- and nanoseconds, either byte order) and pcapng (any interfaces, any resolution), plain, gzip or zstd.
-//! What is cut off or broken ends the stream; what was read before counts, and [`Source::trouble`] says what happened.
+//! Supported are pcap (micro- and nanoseconds, either byte order) and pcapng (any interfaces, any resolution), plain or
+//! compressed with gzip or zstd. Truncated or damaged data ends the stream; frames read before remain valid, and
+//! [`Source::trouble`] says what happened.
 
 use std::fmt;
 use std::fs::File;
@@ -12,19 +13,19 @@ use std::sync::{Arc, OnceLock};
 use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use pcap_parser::{Block, Linktype, OptionCode, PcapBlockOwned, PcapError, create_reader};
 
-/// Bytes read at once.
+/// Bytes read per call.
 const ROOM: usize = 1 << 20;
-/// The largest block that is treated as one: a packet has 64 KiB, and options or secrets may be long.
+/// The largest valid block: a packet has up to 64 KiB, and options or secrets may be long.
 const LARGEST: usize = 1 << 25;
 
-/// Why a file is no capture.
+/// Why a file is not a capture.
 #[derive(Debug)]
 pub enum NoCapture {
-    /// It cannot be read.
+    /// Reading failed.
     Io(io::Error),
     /// It is empty.
     Empty,
-    /// It begins as neither pcap nor pcapng does; these are its first bytes.
+    /// It starts like neither pcap nor pcapng; these are its first bytes.
     Unknown(Vec<u8>),
 }
 
@@ -48,7 +49,7 @@ impl std::error::Error for NoCapture {}
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link: Linktype,
-    /// Stamps count in 10^-n seconds, or 2^-n if `is_binary`.
+    /// Time stamps are in units of 10^-n seconds, or of 2^-n if `is_binary`.
     resolution: u8,
     is_binary: bool,
     offset_s: i64,
@@ -56,7 +57,7 @@ struct Interface {
 }
 
 impl Interface {
-    /// Nanoseconds since 1970 of a stamp; what lies outside 1970 to 2554 is at its end.
+    /// Converts a time stamp to nanoseconds since 1970; times outside 1970 to 2554 are clamped.
     fn ns(&self, stamp: u64) -> u64 {
         let stamp = u128::from(stamp);
         let ns = if self.is_binary {
@@ -75,13 +76,13 @@ impl Interface {
 /// A frame as it was captured.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// When, in nanoseconds since 1970.
+    /// Time in nanoseconds since 1970.
     pub t_ns: u64,
-    /// What the bytes begin with.
+    /// The link type: the kind of the first header.
     pub link: Linktype,
-    /// The bytes that were kept,
+    /// The bytes kept.
     pub data: &'a [u8],
-    /// and how many there were.
+    /// Original length in bytes.
     pub wire_bytes: u32,
 }
 
@@ -89,14 +90,14 @@ pub struct Frame<'a> {
 pub struct Source {
     reader: Box<dyn PcapReaderIterator + Send>,
     interfaces: Vec<Interface>,
-    /// Of a pcap file: nanoseconds a count of the second half of a stamp.
+    /// For a pcap file: nanoseconds per unit of the fractional half of a time stamp.
     legacy_fraction_ns: u64,
     room: usize,
     /// Frames read.
     pub frames: u64,
-    /// Bytes read, of the file as it is without compression.
+    /// Bytes read, counted after decompression.
     pub bytes: u64,
-    /// What ended the stream too early, if anything did.
+    /// What ended the stream early, if anything did.
     pub trouble: Option<String>,
     broken: Broken,
     is_over: bool,
@@ -104,7 +105,7 @@ pub struct Source {
 
 type Prefixed<R> = Chain<Cursor<Vec<u8>>, R>;
 
-/// The stream without gzip's or zstd's compression.
+/// Decompresses a gzip or zstd stream.
 fn plain(mut file: impl Read + Send + 'static) -> Result<Box<dyn Read + Send>, NoCapture> {
     let mut start = vec![0; 4];
     let mut filled = 0;
@@ -129,15 +130,15 @@ fn plain(mut file: impl Read + Send + 'static) -> Result<Box<dyn Read + Send>, N
     Ok(Box::new(whole))
 }
 
-/// Fills what it is asked for as far as it can: the framing below asks once and takes what comes for all there is.
+/// Fills each read as far as possible, because the framing code asks once and takes a short read for the end.
 ///
-/// A stream that breaks ends there, and what broke it is kept: the framing takes an error for no capture at all.
+/// A stream error ends the stream and is stored, because the framing code would report it as "no capture".
 struct Filling<R> {
     stream: R,
     broken: Broken,
 }
 
-/// What broke a stream, if anything did.
+/// The stream's error, if any.
 type Broken = Arc<OnceLock<String>>;
 
 impl<R: Read> Read for Filling<R> {
@@ -156,17 +157,17 @@ impl<R: Read> Read for Filling<R> {
 }
 
 impl Source {
-    /// Open a file.
+    /// Opens a file.
     pub fn open(path: &Path) -> Result<Self, NoCapture> {
         Self::of(plain(File::open(path).map_err(NoCapture::Io)?)?)
     }
 
-    /// Read what a file holds.
+    /// Reads a capture from memory.
     pub fn in_memory(bytes: Vec<u8>) -> Result<Self, NoCapture> {
         Self::of(plain(Cursor::new(bytes))?)
     }
 
-    /// Read a stream.
+    /// Reads a capture from a stream.
     pub fn of(stream: impl Read + Send + 'static) -> Result<Self, NoCapture> {
         let broken = Broken::default();
         let mut stream = Filling { stream, broken: broken.clone() };
@@ -177,7 +178,7 @@ impl Source {
             return Err(NoCapture::Io(io::Error::other(error.clone())));
         }
         let begins = start.clone();
-        // The beginning is read whatever befalls the rest.
+        // The start must be readable even if the rest is damaged.
         let whole = Filling { stream: Cursor::new(start).chain(stream), broken: Broken::default() };
         match create_reader(ROOM, whole) {
             Ok(reader) => Ok(Source {
@@ -196,7 +197,8 @@ impl Source {
         }
     }
 
-    /// Give each frame to `visit` until one says stop (`false`) or there are no more. True once the file is over.
+    /// Passes each frame to `visit` until it returns `false` or the stream ends. Returns true once the stream has
+    /// ended.
     pub fn each(&mut self, mut visit: impl FnMut(Frame<'_>) -> bool) -> bool {
         while !self.is_over {
             match self.step(&mut visit) {
@@ -257,7 +259,7 @@ impl Source {
         }
     }
 
-    /// More room for a large block, within reason.
+    /// Enlarges the buffer for a large block, up to a limit.
     fn grow(&mut self) -> Step {
         self.room *= 2;
         if self.room > LARGEST || !self.reader.grow(self.room) {
@@ -274,11 +276,11 @@ impl Source {
 }
 
 enum Step {
-    /// A frame; its visitor wants more.
+    /// A frame; the value is whether the visitor wants more.
     Frame(bool),
-    /// A block that holds no frame.
+    /// A block without a frame.
     Other,
-    /// The end.
+    /// The end of the stream.
     Over,
 }
 
@@ -288,7 +290,7 @@ fn interface_of(idb: &pcap_parser::InterfaceDescriptionBlock<'_>) -> Interface {
         idb.options.iter().find(|option| option.code == OptionCode::IfTsoffset && option.value.len() >= 8);
     let offset = offset.map_or(0, |option| {
         let bytes: [u8; 8] = option.value[..8].try_into().expect("eight bytes");
-        // In the section's byte order, which the block's type gives.
+        // The value is in the section's byte order, which the parsed block type shows.
         if idb.block_type == 1 { i64::from_le_bytes(bytes) } else { i64::from_be_bytes(bytes) }
     });
     Interface {
@@ -355,7 +357,7 @@ fn frame_of<'a>(
             };
             let kept = if interface.snap == 0 { it.origlen } else { it.origlen.min(interface.snap) };
             let data = &it.data[..it.data.len().min(kept as usize)];
-            // Such a block has no stamp.
+            // A simple packet block has no time stamp.
             Ok(Some(Frame { t_ns: 0, link: interface.link, data, wire_bytes: it.origlen }))
         }
         PcapBlockOwned::NG(_) => Ok(None),

@@ -1,19 +1,20 @@
-//! What two ends of a TCP connection do, seen from one point between them.
+//! Analyses the two ends of a TCP connection from one point between them.
 //!
-//! A segment that repeats bytes seen before is a retransmission. One that fills a gap was either overtaken or lost before
-//! the point and sent again: timestamps decide, else the IP identification (hosts count up), else time. RTTs follow
-//! tcptrace (Karn's rule, no sample across a retransmission) and, apart from that, timestamps (RFC 7323 section 4).
+//! A segment with bytes seen before is a retransmission. A segment that fills a gap was either overtaken, or lost
+//! before the point and retransmitted: timestamps decide, otherwise the IP identification (which hosts increment),
+//! otherwise time. RTTs follow tcptrace (Karn's rule, no sample across a retransmission) and, separately, timestamps
+//! (RFC 7323 section 4).
 
 use std::collections::VecDeque;
 
 use crate::decode::{ACK, FIN, NO_SCALE, Packet, RST, SYN, Tcp};
 
-/// Gaps, segments and timestamps remembered of one direction; beyond that the oldest are forgotten.
+/// Most gaps, segments and timestamps remembered per direction; beyond that the oldest are forgotten.
 const MOST: usize = 65_536;
-/// IP bytes of a frame of Ethernet, and its MSS without options.
+/// IP bytes of an Ethernet frame; the MSS without options follows from it.
 const ETHERNET: u32 = 1500;
 const ETHERNET_MSS: u16 = 1460;
-/// Without a measured RTT, what fills a gap within this was overtaken: tshark's bound.
+/// Without a measured RTT, a segment that fills a gap within this time counts as overtaken: tshark's bound.
 const SOON_NS: u64 = 3_000_000;
 
 /// Count, sum and extremes of samples in nanoseconds.
@@ -45,21 +46,21 @@ impl Samples {
     }
 }
 
-/// What a segment is to its stream.
+/// How a segment relates to its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Class {
-    /// It carries nothing in sequence space.
+    /// It occupies no sequence space.
     Bare = 0,
-    /// New.
+    /// It carries new bytes.
     New = 1,
-    /// Its bytes passed here before.
+    /// Its bytes were seen before.
     Repeated = 2,
-    /// It fills a gap, and was sent after what showed the gap: lost before this point and sent again.
+    /// It fills a gap and was sent after the segment that revealed the gap: lost before this point and retransmitted.
     Repaired = 3,
-    /// It fills a gap and had been overtaken.
+    /// It fills a gap and was overtaken.
     Overtaken = 4,
-    /// It asks whether the other end is alive, or its window open.
+    /// A keep-alive or a window probe.
     Probe = 5,
 }
 
@@ -79,80 +80,81 @@ struct Sent {
     is_clean: bool,
 }
 
-/// One direction of a flow: what it sent, and of a connection what of it was acknowledged.
+/// One direction of a flow: what it sent and, for a connection, how much of that was acknowledged.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
-    /// Packets,
+    /// Packets sent.
     pub packets: u64,
-    /// their IP bytes
+    /// IP bytes sent.
     pub bytes: u64,
-    /// and payload.
+    /// Payload bytes sent.
     pub payload: u64,
     /// Packets with payload.
     pub data_packets: u64,
     /// Packets marked CE.
     pub marked: u64,
-    /// Options of the SYN: MSS,
+    /// Option of the SYN: MSS.
     pub mss: u16,
-    /// shift of the windows offered,
+    /// Option of the SYN: window scale shift.
     pub scale: Option<u8>,
-    /// selective acknowledgements.
+    /// Option of the SYN: SACK permitted.
     pub sack_permitted: bool,
-    /// Timestamps were seen,
+    /// Whether timestamps were seen.
     pub has_stamps: bool,
-    /// the SYN,
+    /// Whether the SYN was seen.
     pub has_syn: bool,
-    /// the FIN,
+    /// Whether the FIN was seen.
     pub has_fin: bool,
-    /// a reset.
+    /// Whether a reset was seen.
     pub has_reset: bool,
-    /// The rest, from a connection's second packet on.
+    /// Further state, from a connection's second packet on.
     track: Option<Box<Track>>,
 }
 
-/// What of a connection's direction is known beyond counts. Apart from them, since nine in ten flows of a scan are one SYN.
+/// State of one direction of a connection beyond counts. It is separate because nine in ten flows of a scan are a
+/// single SYN.
 #[derive(Clone, Debug)]
 pub struct Track {
-    /// Segments with payload: one that a card or kernel has yet to cut, or has joined, counts as what it is cut into.
+    /// Segments with payload; a packet with several segments, due to offload, counts as these.
     pub data_segments: u64,
-    /// Of these, sent again.
+    /// Of these, retransmissions.
     pub retransmitted_segments: u64,
-    /// Repeated packets: bytes seen before,
+    /// Retransmitted packets with bytes seen before.
     pub repeated: u64,
-    /// or lost before this point.
+    /// Retransmitted packets whose first copy was lost before this point.
     pub repaired: u64,
-    /// Payload of both.
+    /// Payload of both kinds.
     pub retransmitted_bytes: u64,
     /// Overtaken segments.
     pub overtaken: u64,
     /// Duplicate ACKs sent.
     pub duplicate_acks: u64,
-    /// Probes of the window or of life.
+    /// Window probes and keep-alives.
     pub probes: u64,
-    /// Windows of zero offered.
+    /// Zero windows advertised.
     pub zero_windows: u64,
     /// SACK blocks sent.
     pub sack_blocks: u64,
-    /// RTT to the other end and back to this point, Karn's way,
+    /// RTT samples from this point to the other end and back, by Karn's rule.
     pub rtt: Samples,
-    /// and by timestamps.
+    /// RTT samples by timestamps.
     pub stamp_rtt: Samples,
-    /// Largest number of bytes unacknowledged.
+    /// Largest number of unacknowledged bytes.
     pub flight_max: u64,
     is_open: bool,
     has_syn: bool,
     base: u32,
-    /// One past the highest byte seen.
+    /// Offset after the highest byte seen.
     top: u64,
-    /// Acknowledged by the other end up to here.
+    /// Offset up to which the other end has acknowledged.
     una: u64,
     last_window: Option<(u64, u16)>,
     top_ns: u64,
-    /// What the other end holds above `una`, by its SACK blocks, in order and apart.
+    /// What the other end holds above `una`, by its SACK blocks, in order and not overlapping.
     sacked: Vec<(u64, u64)>,
     gaps: Vec<Gap>,
     sent: VecDeque<Sent>,
-    /// When something was last sent again, or filled a gap.
+    /// When a segment last was retransmitted or filled a gap.
     repeated_ns: u64,
     stamps: VecDeque<(u32, u64)>,
 }
@@ -193,36 +195,36 @@ impl Default for Track {
     }
 }
 
-/// What a segment turned out to be.
+/// The classification of a segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// Class of the segment.
     pub class: Class,
-    /// Offset of its first byte: 0 is the first byte of payload if the SYN was seen, else the first byte seen.
+    /// Offset of its first byte: 0 is the first payload byte if the SYN was seen, otherwise the first byte seen.
     pub seq: i64,
-    /// The other side's offset that it acknowledges; `None` without ACK.
+    /// The offset of the other side that it acknowledges; `None` without ACK.
     pub ack: Option<i64>,
-    /// Window offered in bytes, scaled as far as the scale is known.
+    /// Advertised window in bytes, scaled if the scale is known.
     pub window: u64,
-    /// Unacknowledged bytes of its sender after it.
+    /// Its sender's unacknowledged bytes after it.
     pub in_flight: u64,
-    /// The same less what the other end has by its SACK blocks.
+    /// The same minus the bytes that the other end has reported by SACK.
     pub outstanding: u64,
-    /// RTT of the data it acknowledges, Karn's way,
+    /// RTT of the data it acknowledges, by Karn's rule.
     pub rtt_ns: Option<u64>,
-    /// and by its timestamp's echo.
+    /// RTT by its echoed timestamp.
     pub stamp_rtt_ns: Option<u64>,
 }
 
 static NO_TRACK: Track = Track::NONE;
 
 impl Side {
-    /// What is known beyond counts; of a flow of one packet nothing is.
+    /// The state beyond counts; empty for a flow with one packet.
     pub fn track(&self) -> &Track {
         self.track.as_deref().unwrap_or(&NO_TRACK)
     }
 
-    /// One more packet.
+    /// Counts one packet.
     pub fn count(&mut self, packet: &Packet) {
         self.packets += 1;
         self.bytes += u64::from(packet.bytes);
@@ -242,7 +244,7 @@ impl Side {
         }
     }
 
-    /// Segments that a packet is cut into on the wire, if it is larger than a frame of Ethernet.
+    /// Number of segments that a packet becomes on the wire, if it is larger than an Ethernet frame.
     fn segments_of(&self, packet: &Packet, tcp: &Tcp, peer: &Side) -> u64 {
         if packet.payload == 0 || packet.bytes <= ETHERNET {
             return u64::from(packet.payload > 0);
@@ -261,30 +263,30 @@ impl Side {
 }
 
 impl Track {
-    /// Offset of a sequence number, near the highest known.
+    /// Converts a sequence number to the offset nearest the highest known.
     fn offset(&self, seq: u32) -> i64 {
         let distance = seq.wrapping_sub(self.base.wrapping_add(self.top as u32)) as i32;
         self.top as i64 + i64::from(distance)
     }
 
-    /// What people see of a sequence number: 0 is the first byte of payload, or the first seen.
+    /// The displayed offset of a sequence number: 0 is the first payload byte, or the first byte seen.
     pub fn number(&self, seq: u32) -> i64 {
         self.shown(self.offset(seq))
     }
 
-    /// Begin the numbering so that 0 is the first byte of payload.
+    /// Starts numbering such that 0 is the first payload byte.
     fn open(&mut self, base: u32) {
         if !self.is_open {
             (self.is_open, self.base) = (true, base);
         }
     }
 
-    /// Offset that people see: without the SYN.
+    /// Converts an offset to the displayed one, which excludes the SYN.
     fn shown(&self, offset: i64) -> i64 {
         offset - i64::from(self.has_syn)
     }
 
-    /// An offset below the beginning counts as the beginning.
+    /// Classifies a segment. Offsets below the start count as the start.
     fn classify(&mut self, packet: &Packet, tcp: &Tcp, rtt_ns: u64) -> (Class, u64, u64) {
         let length =
             u64::from(packet.payload) + u64::from(tcp.flags & SYN != 0) + u64::from(tcp.flags & FIN != 0);
@@ -303,7 +305,7 @@ impl Track {
             if start > self.top && self.top_ns > 0 {
                 self.note_gap(self.top, start, packet, tcp);
             }
-            // Part of it may have been seen: what is new decides.
+            // If some bytes were seen before, the segment counts as new if most bytes are new.
             if start < self.top && end - self.top <= (self.top - start) {
                 Class::Repeated
             } else {
@@ -323,13 +325,13 @@ impl Track {
         self.gaps.push(Gap { start, end, t_ns: packet.t_ns, stamp, ip_id: packet.ip_id as u16 });
     }
 
-    /// Bytes at or below the highest came: were they missing?
+    /// Classifies bytes at or below the highest offset: whether they fill a gap.
     fn fill(&mut self, start: u64, end: u64, packet: &Packet, tcp: &Tcp, rtt_ns: u64) -> Class {
         let Some(place) = self.gaps.iter().rposition(|gap| gap.start < end && start < gap.end) else {
             return Class::Repeated;
         };
         let gap = self.gaps.remove(place);
-        // What is left of it, the lower part first.
+        // Keep the rest of the gap, the lower part first.
         if end < gap.end {
             self.gaps.insert(place, Gap { start: end, ..gap });
         }
@@ -357,7 +359,7 @@ impl Track {
                 if self.sent.len() == MOST {
                     self.sent.pop_front();
                 }
-                // What follows a repetition is clean itself.
+                // What follows a retransmission can again be used for RTT samples.
                 self.sent.push_back(Sent { end, t_ns: packet.t_ns, is_clean: true });
             }
             Class::Repeated | Class::Repaired => {
@@ -388,7 +390,7 @@ impl Track {
         }
         if let Some((value, _)) = tcp.stamps {
             let is_newer = self.stamps.back().is_none_or(|(last, _)| (value.wrapping_sub(*last) as i32) > 0);
-            // Only what must be acknowledged brings an echo soon.
+            // Only segments that must be acknowledged are echoed promptly.
             if is_newer && class != Class::Bare && class != Class::Probe {
                 if self.stamps.len() == MOST {
                     self.stamps.pop_front();
@@ -398,7 +400,7 @@ impl Track {
         }
     }
 
-    /// What fills a gap is acknowledged together with what came before it and waited: neither times a round trip.
+    /// A segment that fills a gap is acknowledged together with later bytes that waited: neither gives an RTT sample.
     fn note_filled(&mut self, end: u64, t_ns: u64) {
         let place = self.sent.partition_point(|sent| sent.end <= end);
         self.sent.insert(place, Sent { end, t_ns, is_clean: false });
@@ -407,7 +409,7 @@ impl Track {
         }
     }
 
-    /// The other end acknowledges up to `ack`.
+    /// Handles an acknowledgement by the other end up to `ack`.
     fn on_acked(&mut self, ack: u64, now_ns: u64) -> Option<u64> {
         if ack <= self.una {
             return None;
@@ -423,7 +425,7 @@ impl Track {
         self.gaps.retain(|gap| gap.end > ack);
         self.sacked.retain(|block| block.1 > ack);
         let last = last.filter(|last| last.end == ack && last.is_clean)?;
-        // tcptrace: nothing before it may have been sent again after it.
+        // tcptrace: no earlier segment may have been retransmitted after this one was sent.
         (!is_ambiguous || self.repeated_ns < last.t_ns).then(|| {
             let rtt = now_ns.saturating_sub(last.t_ns);
             self.rtt.push(rtt);
@@ -431,7 +433,7 @@ impl Track {
         })
     }
 
-    /// The other end holds these bytes; a block below `una` reports a duplicate (RFC 2883).
+    /// Handles a SACK block of the other end; a block below `una` reports a duplicate (RFC 2883).
     fn on_sacked(&mut self, start: u32, end: u32) {
         let (start, end) = (self.offset(start), self.offset(end));
         if start < self.una as i64 || end <= start || end > self.top as i64 || self.sacked.len() > MOST {
@@ -455,7 +457,7 @@ impl Track {
                 break;
             }
             self.stamps.pop_front();
-            // The first echo of a value times the first segment that carried it.
+            // The first echo of a value belongs to the first segment that carried it.
             sample = (distance == 0).then(|| now_ns.saturating_sub(t_ns));
         }
         if let Some(ns) = sample {
@@ -464,7 +466,7 @@ impl Track {
         sample
     }
 
-    /// Segments sent again.
+    /// Number of retransmitted segments.
     pub fn retransmitted(&self) -> u64 {
         self.repeated + self.repaired
     }
@@ -480,7 +482,7 @@ impl AddOne for u64 {
     }
 }
 
-/// A connection's first packet, if it was a bare SYN: all that is kept until there is a second.
+/// A connection's first packet if it was a bare SYN: all that is stored until the second packet.
 #[derive(Clone, Copy, Debug)]
 struct Opening {
     t_ns: u64,
@@ -489,16 +491,16 @@ struct Opening {
     side: u8,
 }
 
-/// A connection, followed in both directions.
+/// A connection, analysed in both directions.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
-    /// What the client sent, and what the server sent.
+    /// The client's side and the server's side.
     pub sides: [Side; 2],
     opening: Option<Opening>,
 }
 
 impl Conversation {
-    /// A connection's first packet was a bare SYN: nothing else is kept of it until there is a second.
+    /// Stores a bare SYN as a connection's first packet; nothing else is stored until the second packet.
     fn open(&mut self, from: usize, packet: &Packet, tcp: &Tcp) -> Option<Seen> {
         let is_first = self.sides.iter().map(|side| side.packets).sum::<u64>() == 1;
         if !is_first || packet.payload > 0 || tcp.flags & (SYN | ACK | FIN | RST) != SYN {
@@ -519,7 +521,7 @@ impl Conversation {
         })
     }
 
-    /// Both ends' tracks; the opening SYN is entered into its sender's.
+    /// Both sides' state; enters the stored SYN into its sender's.
     fn tracks(&mut self, from: usize) -> (&mut Side, &mut Side) {
         if self.sides[0].track.is_none() {
             let mut tracks: [Box<Track>; 2] = Default::default();
@@ -538,7 +540,7 @@ impl Conversation {
         if from == 0 { (one, two) } else { (two, one) }
     }
 
-    /// A segment from this side passes.
+    /// Processes a segment from side `from`.
     pub fn on_segment(&mut self, from: usize, packet: &Packet, tcp: &Tcp) -> Seen {
         self.sides[from].count(packet);
         self.sides[from].note_header(tcp);
@@ -596,7 +598,7 @@ impl Conversation {
         seen
     }
 
-    /// The smallest round trip between the two ends that was seen: from here to each of them and back.
+    /// The smallest round trip seen between the two ends: from here to each of them and back.
     fn round_trip_ns(&self) -> u64 {
         let [one, two] = [0, 1].map(|side| {
             let track = self.sides[side].track();

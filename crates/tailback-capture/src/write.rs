@@ -1,4 +1,4 @@
-//! Captures out: pcapng, one section, one interface, nanosecond stamps.
+//! Writes captures: pcapng with one section, one interface and nanosecond time stamps.
 //!
 //! Source: draft-ietf-opsawg-pcapng, sections 4.1 (section header), 4.2 (interface description), 4.3 (enhanced packet).
 
@@ -10,19 +10,19 @@ const OPTION_COMMENT: u16 = 1;
 const SECTION_APPLICATION: u16 = 4;
 const INTERFACE_NAME: u16 = 2;
 const INTERFACE_DESCRIPTION: u16 = 3;
-/// Stamps count in 10^-n seconds.
+/// Time stamps are in units of 10^-n seconds.
 const INTERFACE_RESOLUTION: u16 = 9;
 
-/// What the file says of itself.
+/// Descriptive texts in the file.
 #[derive(Clone, Debug, Default)]
 pub struct About {
-    /// A comment for the whole file.
+    /// A comment on the file.
     pub comment: String,
-    /// The interface's name: the point.
+    /// The interface's name: the capture point.
     pub name: String,
-    /// What the point is.
+    /// A description of the point.
     pub description: String,
-    /// Bytes kept of each frame; 0 keeps all.
+    /// Bytes kept per frame; 0 keeps all.
     pub snap: u32,
 }
 
@@ -55,7 +55,7 @@ fn pad(block: &mut Vec<u8>) {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begin a file.
+    /// Starts a file.
     pub fn new(out: W, about: &About) -> io::Result<Self> {
         let snap = if about.snap == 0 { usize::MAX } else { about.snap as usize };
         let mut writer = Writer { out, snap, block: Vec::with_capacity(2048), packets: 0 };
@@ -63,7 +63,7 @@ impl<W: Write> Writer<W> {
         body.extend_from_slice(&0x1A2B_3C4D_u32.to_le_bytes());
         body.extend_from_slice(&1u16.to_le_bytes());
         body.extend_from_slice(&0u16.to_le_bytes());
-        // The section's length is not stated.
+        // The section's length is unspecified.
         body.extend_from_slice(&u64::MAX.to_le_bytes());
         text(body, OPTION_COMMENT, &about.comment);
         text(body, SECTION_APPLICATION, concat!("tailback ", env!("CARGO_PKG_VERSION")));
@@ -81,7 +81,7 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Write the block whose body was filled.
+    /// Writes the block with the prepared body.
     fn close(&mut self, kind: u32) -> io::Result<()> {
         let length = (self.block.len() as u32 + 12).to_le_bytes();
         self.out.write_all(&kind.to_le_bytes())?;
@@ -92,7 +92,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// A frame of `wire_bytes`, of which `frame` was kept, seen at this many nanoseconds.
+    /// Writes a frame seen at `t_ns`: `frame` holds the bytes kept of `wire_bytes`.
     pub fn packet(&mut self, t_ns: u64, frame: &[u8], wire_bytes: u32) -> io::Result<()> {
         let kept = &frame[..frame.len().min(self.snap)];
         for word in [0, (t_ns >> 32) as u32, t_ns as u32, kept.len() as u32, wire_bytes] {
@@ -104,7 +104,7 @@ impl<W: Write> Writer<W> {
         self.close(6)
     }
 
-    /// End the file.
+    /// Ends the file.
     pub fn finish(mut self) -> io::Result<u64> {
         self.out.flush()?;
         Ok(self.packets)

@@ -1,4 +1,4 @@
-//! The fuzzer's seeds: each is read, and paired with itself and with every other, without a panic.
+//! The fuzzer's seeds: each is read, and paired with itself and with every other one, without a panic.
 
 use std::path::PathBuf;
 
