@@ -1,4 +1,4 @@
-//! Captures: what Python gives and takes of `tailback-capture`.
+//! Captures: the Python interface of `tailback-capture` for writing.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,7 +12,7 @@ use pyo3::types::PyDict;
 use tailback_capture::frames::{self, Builder, Connection, Flow, Headers, Kind, LINK_BYTES};
 use tailback_capture::write::{About, Writer};
 
-/// A column of a table given by Python.
+/// A column of a table passed by Python.
 fn column<'py, T: Element>(table: &Bound<'py, PyDict>, name: &str) -> PyResult<PyReadonlyArray1<'py, T>> {
     let array = table.get_item(name)?.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
     array
@@ -20,12 +20,12 @@ fn column<'py, T: Element>(table: &Bound<'py, PyDict>, name: &str) -> PyResult<P
         .map_err(|_| PyValueError::new_err(format!("column {name} has another type than expected")))
 }
 
-/// What a table lacks, or holds too much of.
+/// An error for a table with a missing or wrong column.
 fn odd(what: &str) -> PyErr {
     PyValueError::new_err(format!("the tables of captures do not fit together: {what}"))
 }
 
-/// What Python says of a flow: kind, nodes of client and server, step of the RTP clock, version of IP.
+/// A flow as Python passes it: kind, nodes of client and server, RTP clock step, IP version.
 type FlowTuple = (String, [u16; 2], u32, u8);
 
 fn flow_of((kind, nodes, rtp_step, ip): &FlowTuple) -> PyResult<Flow> {
@@ -49,7 +49,7 @@ fn connections_of(table: &Bound<'_, PyDict>) -> PyResult<HashMap<(u32, u32), Con
     let mut all = HashMap::new();
     for row in 0..flow.len() {
         let timestamps = timestamps.as_array()[row];
-        // RFC 6691: the option counts no options.
+        // RFC 6691: the MSS option does not subtract TCP options.
         let whole = |mss: u32| (mss + if timestamps { 12 } else { 0 }).min(65_535) as u16;
         let it = Connection {
             mss: [whole(mss.as_array()[row]), whole(back_mss.as_array()[row])],
@@ -64,14 +64,14 @@ fn connections_of(table: &Bound<'_, PyDict>) -> PyResult<HashMap<(u32, u32), Con
     Ok(all)
 }
 
-/// The addresses of a flow's client and server by its number, over this version of IP.
+/// The addresses of a flow's client and server, by its number and IP version.
 #[pyfunction]
 pub fn flow_addresses(number: u32, ip: u8) -> [String; 2] {
     frames::addresses(number, ip == 6).map(|address| address.to_string())
 }
 
-/// Write a run's packets at one point as pcapng; returns how many. `about` is comment, name, description and snap length;
-/// `wire` has the point's rows, `headers`, `sacks` and `connections` are the result's tables.
+/// Writes a run's packets at one point as pcapng; returns their number. `about` is comment, name, description and snap
+/// length; `wire` has the point's rows; `headers`, `sacks` and `connections` are the result's tables.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "one argument a table")]
 pub fn capture_write(
@@ -150,8 +150,8 @@ pub fn capture_write(
     writer.finish().map_err(failed)
 }
 
-/// Write a live run's packets at one point as pcapng; returns how many. `about` and `wire` as for `capture_write`, `nodes`
-/// are those of each flow's client and server, `frames` and `frame_bytes` the result's tables.
+/// Writes a live run's packets at one point as pcapng; returns their number. `about` and `wire` are as for
+/// `capture_write`, `nodes` are those of each flow's client and server, `frames` and `frame_bytes` the result's tables.
 #[pyfunction]
 pub fn capture_write_real(
     py: Python<'_>,

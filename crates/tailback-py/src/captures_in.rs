@@ -1,4 +1,4 @@
-//! Captures in: files to columns.
+//! Captures: reads files into columns for Python.
 
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn no_capture(path: &Path, error: &NoCapture) -> PyErr {
     CaptureError::new_err(format!("{} {error}", path.display()))
 }
 
-/// Signals are looked at while a file is read.
+/// Whether to go on: checks for signals while a file is read.
 fn keep_on() -> bool {
     Python::attach(|py| py.check_signals().is_ok())
 }
@@ -72,7 +72,7 @@ fn side_columns(
 ) -> PyResult<()> {
     let whole = |name: &str, get: &dyn Fn(&Side) -> u64| -> PyResult<()> {
         let column: Vec<u64> = all.iter().map(|flow| get(&flow.talk.sides[side])).collect();
-        // Of a scan most columns are zero: the system gives such memory out without any behind it.
+        // In a scan most columns are zero: for an all-zero array the system allocates no memory until it is written.
         let is_zero = column.iter().all(|value| *value == 0);
         let array =
             if is_zero { PyArray1::zeros(py, column.len(), false) } else { PyArray1::from_vec(py, column) };
@@ -101,7 +101,7 @@ fn side_columns(
     whole("reset", &|it| u64::from(it.has_reset))?;
     whole("sack", &|it| u64::from(it.sack_permitted))?;
     whole("timestamps", &|it| u64::from(it.has_stamps))?;
-    // 255: no such option.
+    // 255: the option is missing.
     whole("scale", &|it| it.scale.map_or(255, u64::from))?;
     for (name, get) in [("rtt", (|it| &it.rtt) as fn(&Track) -> &Samples), ("stamp_rtt", |it| &it.stamp_rtt)]
     {
@@ -146,7 +146,7 @@ fn info<'py>(py: Python<'py>, flows: &Flows) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict)
 }
 
-/// Read a capture: `flows`, `info`, and as far as wanted `segments`, `blocks`, `datagrams` and `bins`.
+/// Reads a capture: `flows`, `info` and, if requested, `segments`, `blocks`, `datagrams` and `bins`.
 #[pyfunction]
 #[pyo3(signature = (path, segments=false, datagrams=false, bin_ns=0, only=Vec::new(), most_rows=20_000_000))]
 pub fn capture_read<'py>(
@@ -233,8 +233,8 @@ fn unpaired(error: &Unpaired) -> PyErr {
     CaptureError::new_err(text)
 }
 
-/// Pair two captures, or one that holds each packet twice: `flows`, `counts`, `delays`, `info`, and with `rows` `pairs` and
-/// `lost`.
+/// Pairs two captures, or one that holds each packet twice: `flows`, `counts`, `delays`, `info` and, with `rows`,
+/// `pairs` and `lost`.
 #[pyfunction]
 #[pyo3(signature = (first, second=None, horizon_ns=pairing::HORIZON_NS, rows=true))]
 pub fn capture_pair<'py>(

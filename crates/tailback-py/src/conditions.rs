@@ -1,4 +1,4 @@
-//! The language of `[expect]` and its verdicts: what `tailback-scenario` reads and `tailback-measures` judges.
+//! The condition language of `[expect]` and its verdicts: parsed by `tailback-scenario`, judged by `tailback-measures`.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use tailback_measures::run::keys;
 use tailback_measures::verdict;
 use tailback_scenario::condition::{self, Metrics};
 
-/// The known metrics, each with what `[instruments]` lacks for it, or nothing.
+/// The known metrics, each with what `[instruments]` lacks for it (empty if nothing).
 struct Known(Vec<(String, String)>, HashMap<String, usize>);
 
 impl Metrics for Known {
@@ -25,13 +25,13 @@ impl Metrics for Known {
     }
 }
 
-/// A condition that was read.
+/// A parsed condition.
 #[pyclass(frozen, module = "tailback._core")]
 pub struct ReadCondition(condition::Condition);
 
 #[pymethods]
 impl ReadCondition {
-    /// As it is written.
+    /// The condition as written.
     #[getter]
     fn text(&self) -> &str {
         &self.0.text
@@ -43,32 +43,32 @@ impl ReadCondition {
         self.0.relation.text()
     }
 
-    /// The metrics in it.
+    /// The metrics it uses.
     #[getter]
     fn names(&self) -> Vec<&str> {
         self.0.names()
     }
 
-    /// Does it compare with the baseline's run?
+    /// Whether it compares with the baseline's run.
     #[getter]
     fn needs_baseline(&self) -> bool {
         self.0.needs_baseline()
     }
 
-    /// Is its left side of the baseline's run?
+    /// Whether its left side refers to the baseline's run.
     #[getter]
     fn left_needs_baseline(&self) -> bool {
         self.0.left_needs_baseline()
     }
 
-    /// The left side, then the bounds, of values by name; what is not there is NaN.
+    /// The left side, then the bounds, from values by name; missing values are NaN.
     fn sides(&self, run: HashMap<String, f64>, baseline: HashMap<String, f64>) -> Vec<f64> {
         let of = |values: &HashMap<String, f64>, name: &str| values.get(name).copied().unwrap_or(f64::NAN);
         self.0.sides(&|name| of(&run, name), &|name| of(&baseline, name))
     }
 }
 
-/// Read a condition; a `ValueError` with the character, what is wrong and what would be right.
+/// Parses a condition; a `ValueError` has the position, the problem and the fix.
 #[pyfunction]
 pub fn condition_read(
     text: &str,
@@ -81,13 +81,13 @@ pub fn condition_read(
     found.map(ReadCondition).map_err(|error| PyValueError::new_err((error.at, error.problem, error.fix)))
 }
 
-/// The verdict on the sides of a condition, a row a seed, and the row that is furthest from where it holds.
+/// The verdict on a condition from its sides, one row per seed, and the index of the row that violates it most.
 #[pyfunction]
 pub fn condition_judge(relation: &str, sides: Vec<Vec<f64>>, confidence: f64) -> (&'static str, usize) {
     (verdict::judge(relation, &sides, confidence).word(), verdict::worst(relation, &sides))
 }
 
-/// On which side of zero runs lie; `tailback.judge.side` documents it.
+/// On which side of zero margins lie; `tailback.judge.side` documents it.
 #[pyfunction]
 pub fn side_of_zero(margins: Vec<f64>, ratios: Vec<f64>, confidence: f64, at_zero: i32) -> i32 {
     verdict::side(&margins, &ratios, confidence, at_zero)

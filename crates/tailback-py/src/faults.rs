@@ -1,7 +1,7 @@
-//! Errors for Python, and panics turned into them.
+//! Python exceptions for errors and for panics.
 //!
-//! A panic in the engine is a broken belief about the model. It must not end the interpreter, and it must carry
-//! what is needed to see it again: where, when and the seed.
+//! A panic in the engine means that an assumption of the model failed. It must not end the interpreter, and the
+//! exception must have what is needed to reproduce it: the location, the time and the seed.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -35,7 +35,7 @@ create_exception!(
 );
 create_exception!(tailback._core, Cancelled, PyException, "The run was cancelled through its `Cancel`.");
 
-/// The core's complaint about a scenario as an exception.
+/// A scenario error of the core as an exception.
 pub fn scenario_error(error: tailback_core::scenario::ScenarioError) -> PyErr {
     ScenarioError::new_err((error.field, error.value, error.problem, error.fix))
 }
@@ -49,14 +49,14 @@ pub fn engine_error(what: impl Display, seed: u64) -> PyErr {
 }
 
 thread_local! {
-    /// Is this thread inside [`caught`]?
+    /// Whether this thread is inside [`caught`].
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
-    /// File and line of the panic just caught.
+    /// File and line of the panic caught last.
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keep the engine's panics off standard error, where they would tear a progress bar: [`caught`] reports them.
-/// Other threads' panics are printed as before.
+/// Keeps the engine's panics off standard error, where they would disturb a progress bar: [`caught`] reports them.
+/// Panics of other threads are printed as before.
 pub fn install_hook() {
     let previous = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
@@ -68,21 +68,21 @@ pub fn install_hook() {
     }));
 }
 
-/// Where the core caught a panic of a stack's since this was last asked, in this thread.
+/// Where the core caught a stack's panic in this thread since the last call.
 pub fn place_of_panic() -> Option<String> {
     PLACE.take()
 }
 
-/// How `work` ended other than by returning.
+/// How `work` ended if it did not return.
 pub enum Unwound {
-    /// In a broken belief: the panic's text with its place.
+    /// A panic: its message with its location.
     Panic(String),
-    /// In an algorithm written in Python.
+    /// A fault of an algorithm written in Python.
     Fault(Box<Fault>),
 }
 
 impl Unwound {
-    /// As an exception; `at_s` is the simulated time, if there is one.
+    /// The exception; `at_s` is the simulated time, if there is one.
     pub fn into_exception(self, at_s: Option<f64>, seed: u64) -> PyErr {
         match self {
             Unwound::Panic(text) => match at_s {
@@ -94,10 +94,10 @@ impl Unwound {
     }
 }
 
-/// What `work` returns, or what it unwound with.
+/// What `work` returns, or how it unwound.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Unwound> {
     IS_GUARDED.set(true);
-    // Whatever `work` was changing is dropped by the caller, never used again.
+    // The caller drops everything that `work` was changing, and never uses it again.
     let outcome = panic::catch_unwind(AssertUnwindSafe(work));
     IS_GUARDED.set(false);
     let outcome = outcome.map_err(|payload| {

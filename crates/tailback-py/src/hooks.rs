@@ -1,4 +1,4 @@
-//! Which threads are in a hook of a Python class, so that one that does not return can be found.
+//! Records which threads are in a hook of a Python class, to find a hook that does not return.
 
 use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,11 +8,11 @@ use pyo3::prelude::*;
 
 #[derive(Debug, Default)]
 struct Slot {
-    /// As `threading.get_ident` has it.
+    /// The thread's ID as returned by `threading.get_ident`.
     ident: u64,
-    /// Odd within a hook, and another number in each.
+    /// Odd while in a hook; different for each call.
     call: AtomicU64,
-    /// The call at the last look, and the thread's processor time when it was first seen.
+    /// The call at the last check, and the thread's processor time when that call was first seen.
     seen: Mutex<(u64, f64)>,
 }
 
@@ -35,12 +35,12 @@ fn entered(py: Python<'_>) -> Arc<Slot> {
     slot
 }
 
-/// What an instance of a class keeps of the thread that runs it: to look the thread up costs a tenth of a microsecond.
+/// The slot of the thread that runs an instance, cached because a lookup costs a tenth of a microsecond.
 #[derive(Debug, Default)]
 pub struct Caller(OnceCell<Arc<Slot>>);
 
 impl Caller {
-    /// Call a hook, seen by [`hooks_that_stay`].
+    /// Calls a hook so that [`hooks_that_stay`] can see it.
     pub fn within<T>(&self, py: Python<'_>, call: impl FnOnce() -> T) -> T {
         let slot = self.0.get_or_init(|| of_thread(py));
         let number = (slot.call.load(Ordering::Relaxed) + 2) | 1;
@@ -51,12 +51,13 @@ impl Caller {
     }
 }
 
-/// The threads whose hook has used `most_s` seconds of processor time since it was first seen, or since the last answer
-/// that named it. The lock of the interpreter is held throughout, so none of them ends meanwhile.
+/// IDs of the threads whose hook has used `most_s` seconds of processor time since it was first seen, or since it was
+/// last returned. The interpreter lock is held throughout, so none of these threads ends meanwhile.
 #[pyfunction]
 pub fn hooks_that_stay(py: Python<'_>, most_s: f64) -> PyResult<Vec<u64>> {
     let time = py.import("time")?;
-    // Taken first: a call of the interpreter may let another thread in, which would wait for this list and hold it.
+    // Copy the list first: a call of the interpreter may let another thread run, which would deadlock on this list's
+    // lock.
     let slots: Vec<Arc<Slot>> =
         SLOTS.lock().unwrap_or_else(|it| it.into_inner()).iter().filter_map(Weak::upgrade).collect();
     let mut out = Vec::new();
@@ -65,7 +66,7 @@ pub fn hooks_that_stay(py: Python<'_>, most_s: f64) -> PyResult<Vec<u64>> {
         if slot.ident == 0 || call % 2 == 0 {
             continue;
         }
-        // macOS has no clock of a thread; there the machine's counts.
+        // macOS has no per-thread clock; there the wall clock is used.
         let used: f64 = match time.call_method1("pthread_getcpuclockid", (slot.ident,)) {
             Ok(clock) => time.call_method1("clock_gettime", (clock,))?.extract()?,
             Err(_) => time.call_method0("monotonic")?.extract()?,

@@ -1,8 +1,8 @@
-//! The extension module `tailback._core`: a few functions and a token, thin over `tailback-core`, `tailback-measures` and, on
-//! Linux, `tailback-live`.
+//! The extension module `tailback._core`: a thin layer over `tailback-core`, `tailback-measures` and, on Linux,
+//! `tailback-live`.
 //!
-//! Scenarios come in as JSON, tables go out as NumPy arrays made from the recorders' own memory. Whatever
-//! needs a clock, a thread or a signal is on this side of the seam; the core has none of them.
+//! Scenarios are passed in as JSON; tables are returned as NumPy arrays that take over the recorders' memory.
+//! Everything that needs a clock, a thread or a signal is in this crate; the core has none of these.
 
 mod captures;
 mod captures_in;
@@ -82,11 +82,11 @@ mod _core {
         env!("CARGO_PKG_VERSION")
     }
 
-    /// Rows of a table that `run` hands to its sink at once.
+    /// Number of rows of a table that `run` passes to its sink at a time.
     #[pymodule_export]
     const ROWS_A_GROUP: usize = tailback_core::engine::ROWS_A_GROUP;
 
-    /// Everything the engine knows by name, and the transports and other stacks' controllers of this build, as JSON.
+    /// Everything the engine knows by name, plus the transports and controllers of other stacks in this build, as JSON.
     #[pyfunction]
     fn registry() -> String {
         let mut all = tailback_scenario::registry::as_json();

@@ -1,4 +1,4 @@
-//! Running a scenario on the machine's own kernel, where that is Linux.
+//! Runs a scenario on this machine's own kernel, if it is Linux.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ create_exception!(
     "A live run that failed while it was under way; everything it made is gone."
 );
 
-/// Why a live run ended early: of itself, or because Python said so.
+/// Why a live run ended early: an error of the run, or an exception in Python.
 pub enum Ended {
     Live(Failure),
     Python(PyErr),
@@ -48,9 +48,9 @@ impl From<Ended> for PyErr {
     }
 }
 
-/// Raise `ScenarioError` unless the scenario (JSON) can be run live on this machine; its programs find other files in
-/// the folder `here`; `twins` are taken of what the kernel has itself, too. `candidates` are texts of congestion
-/// controls in BPF by the name that the scenario uses.
+/// Raises `ScenarioError` unless the scenario (JSON) can be run live on this machine. Programs find other files in the
+/// folder `here`; `twins` uses our twins even of what the kernel has itself. `candidates` are source texts of BPF
+/// congestion controls by the names that the scenario uses.
 #[pyfunction]
 #[pyo3(signature = (json, here=".".into(), twins=false, candidates=None))]
 pub fn live_check(
@@ -68,10 +68,10 @@ pub fn live_check(
     })
 }
 
-/// Run the scenario (JSON) live and return its tables as `run` does, with `emulator` and `captures`; what programs
-/// wrote is under `_files`, bytes by name; whose each flow's congestion controls were is under `_controls`. `in_front` is a program's flow, by number, and the
-/// command that runs in its client's place with this process's input and output; the run ends with it. The rest is as
-/// for `live_check`.
+/// Runs the scenario (JSON) live and returns its tables like `run`, plus `emulator` and `captures`. Output files of
+/// programs are under `_files`, bytes by name; the author of each flow's congestion controls is under `_controls`.
+/// `in_front` is a program flow, by number, and the command that replaces its client with this process's input and
+/// output; the run ends with it. The other arguments are as for `live_check`.
 #[pyfunction]
 #[pyo3(signature = (json, cancel=None, progress=None, here=".".into(), twins=false, candidates=None, in_front=None))]
 #[allow(clippy::too_many_arguments, reason = "keywords in Python")]
@@ -127,7 +127,7 @@ pub fn live_run<'py>(
     Ok(all)
 }
 
-/// What this machine can run live, as JSON; a timer's lateness is measured for this many seconds.
+/// What this machine can run live, as JSON; timer lateness is measured for this many seconds.
 #[pyfunction]
 pub fn live_doctor(py: Python<'_>, seconds: f64) -> String {
     py.detach(|| {
@@ -135,7 +135,7 @@ pub fn live_doctor(py: Python<'_>, seconds: f64) -> String {
     })
 }
 
-/// Remove what dead live runs have left; returns what was done, in words.
+/// Removes what dead live runs have left; returns descriptions of what was removed.
 #[pyfunction]
 pub fn live_clean(py: Python<'_>) -> PyResult<Vec<String>> {
     py.detach(lease::clean).map_err(PyErr::from)

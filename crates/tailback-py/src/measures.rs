@@ -1,4 +1,4 @@
-//! The measures of `tailback-measures`: their rows as JSON, their functions over NumPy columns.
+//! The measures of `tailback-measures`: their rows as JSON, and their functions on NumPy columns.
 
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
@@ -15,13 +15,13 @@ pub fn measures() -> String {
     rows::as_json().to_string()
 }
 
-/// What a run's measures are called, as JSON text: name, title, unit, which way is better.
+/// Descriptions of a run's measures as JSON text: name, title, unit, and whether higher is better.
 #[pyfunction]
 pub fn run_measures() -> String {
     keys::as_json().to_string()
 }
 
-/// The measure of this name, whose row computes it from columns of numbers.
+/// The measure with this name, for measures whose row computes them from columns of numbers.
 #[pyfunction]
 pub fn measure(name: &str, columns: Vec<PyReadonlyArray1<'_, f64>>) -> PyResult<f64> {
     let wrong = |what: String| Err(PyValueError::new_err(format!("{name}: {what}")));
@@ -48,7 +48,7 @@ pub fn loss_of_totals(
     flow::loss_of_totals(&Packets { sent, received, dropped, bytes_received, bytes_returned })
 }
 
-/// Loss of packets counted by their fate.
+/// Loss from counts of dropped and received packets.
 #[pyfunction]
 pub fn loss_of_fates(dropped: f64, received: f64) -> f64 {
     flow::loss_of_fates(dropped, received)
@@ -60,7 +60,7 @@ pub fn drop_share_at_link(dropped: f64, arrived: f64) -> f64 {
     flow::drop_share_at_link(dropped, arrived)
 }
 
-/// From when until when a flow was on, given `(start_s, stop_s or None)` of each period in which it should be.
+/// Periods in which a flow was active, given `(start_s, stop_s or None)` of each period in which it should be.
 #[pyfunction]
 pub fn active_periods_s(
     periods: Vec<(f64, Option<f64>)>,
@@ -73,7 +73,7 @@ pub fn active_periods_s(
     flow::active_periods_s(&periods, started_s, finished_s, duration_s)
 }
 
-/// Seconds in these periods; NaN if `started_s` is.
+/// Total seconds in these periods; NaN if `started_s` is.
 #[pyfunction]
 pub fn active_s(periods: Vec<(f64, f64)>, started_s: f64) -> f64 {
     flow::active_s(&periods, started_s)
@@ -124,7 +124,7 @@ pub fn loss_impairment(loss: f64, burst_ratio: f64, concealment: bool) -> f64 {
     voice::loss_impairment(loss, burst_ratio, concealment)
 }
 
-/// Mean opinion score of an R.
+/// Mean opinion score for a rating R.
 #[pyfunction]
 pub fn mean_opinion_score(rating: f64) -> f64 {
     voice::mean_opinion_score(rating)
@@ -138,7 +138,7 @@ pub fn burst_ratio(lost: PyReadonlyArray1<'_, bool>) -> f64 {
 
 /// R of a flow's calls, and `(window, R, late share)` of each call in each window.
 ///
-/// `delay_s` is NaN for a lost packet. All packets' fates are known.
+/// `delay_s` is NaN for a lost packet. Every packet's fate must be known.
 #[pyfunction]
 pub fn call_rating(
     sent_s: PyReadonlyArray1<'_, f64>,
@@ -162,25 +162,25 @@ pub fn call_rating(
     (voice::mean_rating(&heard), each)
 }
 
-/// Mean of the smallest 95 %.
+/// Mean of the smallest 95 % of the values.
 #[pyfunction]
 pub fn trimmed_mean(of: PyReadonlyArray1<'_, f64>) -> f64 {
     operators::trimmed_mean(&values(&of))
 }
 
-/// Whether the last intervals' values agree.
+/// Whether the values of the last intervals agree.
 #[pyfunction]
 pub fn is_saturated(of: PyReadonlyArray1<'_, f64>) -> bool {
     operators::is_saturated(&values(&of))
 }
 
-/// `bufferbloat_grade`; None of NaN.
+/// `bufferbloat_grade`; None for NaN.
 #[pyfunction]
 pub fn bufferbloat_grade(idle_s: f64, download_s: f64, upload_s: f64) -> Option<&'static str> {
     operators::bufferbloat_grade(idle_s, download_s, upload_s)
 }
 
-/// `libreqos_grade`; None of NaN.
+/// `libreqos_grade`; None for NaN.
 #[pyfunction]
 pub fn libreqos_grade(idle_s: f64, download_s: f64, upload_s: f64, both_s: f64) -> Option<&'static str> {
     operators::libreqos_grade(idle_s, [download_s, upload_s, both_s])
@@ -192,7 +192,7 @@ pub fn late_share(delays_s: PyReadonlyArray1<'_, f64>, bound_s: f64) -> f64 {
     people::late_share(&values(&delays_s), bound_s)
 }
 
-/// `film`: start-up delay, standstills in seconds and number, switches, bitrate.
+/// `film`: start-up delay, total stalled seconds, number of stalls, bitrate changes, mean bitrate.
 #[pyfunction]
 pub fn film(
     asked_s: PyReadonlyArray1<'_, f64>,

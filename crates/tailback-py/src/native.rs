@@ -1,5 +1,5 @@
-//! Congestion controls and queues in BPF sources and Rust crates, compiled natively: the other side of `tailback_bpf`,
-//! where that is Linux.
+//! Compiles congestion controls and queues from BPF sources and Rust crates natively: the Python interface of
+//! `tailback_bpf`, on Linux.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use tailback_bpf::{Kind, NativeMaker, NativeQueueMaker, QueueLibrary, Source, guard};
 use tailback_core::scenario::Params;
 
-/// Compile a BPF source natively, as a queue or a congestion control, and return the library's bytes; `ValueError` says
-/// for people what is wrong.
+/// Compiles a BPF source natively, as a queue or a congestion control, and returns the library's bytes; a `ValueError`
+/// describes what is wrong.
 #[pyfunction]
 #[pyo3(signature = (name, text, defines, is_queue=false))]
 pub fn bpf_library(
@@ -25,7 +25,7 @@ pub fn bpf_library(
     py.detach(|| source.library(kind)).map_err(PyValueError::new_err)
 }
 
-/// Compile a queue's BPF source for a kernel, which shall know it by `id`; `ValueError` says for people what is wrong.
+/// Compiles a queue's BPF source for a kernel, under the kernel name `id`; a `ValueError` describes what is wrong.
 #[pyfunction]
 pub fn bpf_queue_object(
     py: Python<'_>,
@@ -38,20 +38,20 @@ pub fn bpf_queue_object(
     py.detach(|| source.object(&id, Kind::Queue)).map_err(PyValueError::new_err)
 }
 
-/// Is this text of a BPF source a queue?
+/// Whether this BPF source text is a queue.
 #[pyfunction]
 pub fn bpf_is_queue(text: String) -> bool {
     Source { name: String::new(), text, defines: Vec::new() }.kind() == Kind::Queue
 }
 
-/// From now on this process says how it ends if a candidate is at fault (`tailback-fault` on standard error).
+/// From now on this process reports (`tailback-fault` on standard error) if a candidate's fault ends it.
 #[pyfunction]
 pub fn bpf_guard() {
     guard::install();
 }
 
-/// What the queue in a compiled library says of itself, made with these parameters (JSON): a line for each thing. Runs its
-/// code; `ValueError` says for people what is wrong.
+/// The description of the queue in a compiled library, made with these parameters (JSON): one line per item. Runs the
+/// library's code; a `ValueError` describes what is wrong.
 #[pyfunction]
 pub fn native_queue_about(path: PathBuf, params: &str, rate_bps: Option<u64>) -> PyResult<String> {
     let params = params_of(params)?;
@@ -63,8 +63,8 @@ fn params_of(json: &str) -> PyResult<Params> {
     serde_json::from_str(json).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// A compiled candidate, as one of `run`'s algorithms: by the parameters (JSON) of each, its libraries, where flows name it
-/// and where links do.
+/// A compiled candidate, as one of `run`'s algorithms: its libraries by the parameters (JSON) of each, and whether
+/// flows and links name it.
 #[pyclass(frozen, module = "tailback._core")]
 pub struct NativeAlgorithm {
     libraries: Vec<(Params, PathBuf)>,
@@ -72,7 +72,7 @@ pub struct NativeAlgorithm {
 }
 
 impl NativeAlgorithm {
-    /// Its maker, under the name that scenarios use, if flows name it.
+    /// The maker of its congestion control, under its name in scenarios, if flows name it.
     pub fn maker(&self, name: &str) -> Option<NativeMaker> {
         (!self.libraries.is_empty()).then(|| NativeMaker::new(name, self.libraries.clone()))
     }
@@ -92,7 +92,7 @@ impl NativeAlgorithm {
         let all = |rows: Vec<_>| rows.into_iter().map(read).collect::<PyResult<_>>();
         Ok(NativeAlgorithm { libraries: all(libraries)?, queues: all(queues)? })
     }
-    /// Open each of its libraries, which runs their code; `ValueError` says for people what is wrong with one.
+    /// Opens each of its libraries, which runs their code; a `ValueError` describes what is wrong with one.
     fn demand_sound(&self) -> PyResult<()> {
         let open = |(params, path): &(Params, PathBuf)| tailback_bpf::Library::open(path, params).map(drop);
         self.libraries.iter().try_for_each(open).map_err(PyValueError::new_err)

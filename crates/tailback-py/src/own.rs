@@ -1,7 +1,7 @@
-//! Congestion controls written in Python: the other side of `tailback_core::cc::external`.
+//! Congestion controls written in Python: the counterpart of `tailback_core::cc::external`.
 //!
-//! The engine runs without the interpreter lock; each call of a hook takes it and gives it back. What a hook
-//! raises ends the run at once: it unwinds as a [`Fault`] through the engine, whose state is not used again.
+//! The engine runs without the interpreter lock; each hook call acquires and releases it. An exception in a hook ends
+//! the run at once: it unwinds through the engine as a [`Fault`], and the engine's state is not used again.
 
 use std::collections::BTreeSet;
 use std::panic::resume_unwind;
@@ -22,18 +22,18 @@ use crate::hooks::Caller;
 use crate::own_queue::PyQueueMaker;
 use crate::own_stack::{Described, PyStack};
 
-/// The largest window: no path of any paper holds a tebibyte, and beyond it is surely a mistake.
+/// The largest window allowed: no path in the literature holds a tebibyte, so a larger value must be a mistake.
 const MOST_WINDOW: Bytes = 1 << 40;
 
-/// What a hook raised, on its way out of the engine.
+/// An exception raised by a hook, as it unwinds through the engine.
 pub struct Fault {
     /// Name of the algorithm in the scenario.
     pub algorithm: String,
     /// The hook.
     pub hook: &'static str,
-    /// What it raised.
+    /// The exception.
     pub error: PyErr,
-    /// Of a queue: when in simulated seconds, and what is wrong with which packet.
+    /// For a queue: the simulated time in seconds, and what is wrong with which packet.
     pub of_queue: Option<(f64, String)>,
 }
 
@@ -54,10 +54,10 @@ impl From<tailback_quic::ControllerFault> for Fault {
 }
 
 impl Fault {
-    /// `KeyboardInterrupt` and its like as they are, else an `AlgorithmError` with the cause.
+    /// `KeyboardInterrupt` and similar exceptions unchanged; otherwise an `AlgorithmError` with the cause.
     pub fn into_exception(self, at_s: f64) -> PyErr {
         Python::attach(|py| {
-            // An algorithm has no say in whether the program ends.
+            // An algorithm must not be able to end the program.
             let is_exit = self.error.is_instance_of::<PySystemExit>(py);
             if !is_exit && !self.error.is_instance_of::<PyException>(py) {
                 return self.error;
@@ -185,7 +185,7 @@ impl PyAck {
     }
 }
 
-/// The beginning of a congestion episode. Times are in seconds, amounts in bytes.
+/// The start of a congestion episode. Times are in seconds, amounts in bytes.
 #[pyclass(frozen, module = "tailback._core", name = "Congestion")]
 pub struct PyCongestion(cc::Congestion);
 
@@ -240,7 +240,7 @@ impl PyCongestion {
     }
 }
 
-/// A change of the recovery state.
+/// A change of the congestion state.
 #[pyclass(frozen, module = "tailback._core", name = "PhaseChange")]
 pub struct PyPhaseChange(PhaseChange);
 
@@ -275,7 +275,7 @@ impl PyPhaseChange {
     }
 }
 
-/// What an algorithm controls; a value no sender could work with is refused where it is set.
+/// What an algorithm controls; setting a value that no sender could use raises an error.
 #[pyclass(module = "tailback._core", name = "Control")]
 pub struct PyControl {
     control: cc::Control,
@@ -284,7 +284,7 @@ pub struct PyControl {
 
 #[pymethods]
 impl PyControl {
-    /// `ssthresh` before any congestion.
+    /// Initial `ssthresh`.
     #[classattr]
     const UNLIMITED: Bytes = cc::Control::UNLIMITED;
 
@@ -309,7 +309,7 @@ impl PyControl {
     }
     #[setter]
     fn set_ssthresh(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        // RFC 5681 equation 4: a lone segment would wait for its delayed ACK round after round.
+        // RFC 5681 equation 4: with a window of one segment, each round would wait for a delayed ACK.
         let floor = 2 * Bytes::from(self.control.mss);
         let advice = || format!("ssthresh has two segments ({floor} B) or more; infinity is no limit");
         if value.extract::<f64>().is_ok_and(|number| number == f64::INFINITY) {
@@ -356,7 +356,7 @@ impl PyControl {
     }
 }
 
-/// The whole number in `value`; a fraction of a byte is cut off, as a float leaves one nearly always.
+/// `value` as an integer. Fractions of a byte are dropped, because computed floats nearly always have one.
 fn whole(field: &str, value: &Bound<'_, PyAny>, advice: impl Fn() -> String) -> PyResult<u64> {
     if let Ok(number) = value.extract::<u64>() {
         return Ok(number);
@@ -364,7 +364,7 @@ fn whole(field: &str, value: &Bound<'_, PyAny>, advice: impl Fn() -> String) -> 
     let number: f64 = value.extract().map_err(|_| {
         PyTypeError::new_err(format!("{field} was set to {}, which is no number: {}", shown(value), advice()))
     })?;
-    // False for NaN too.
+    // Also false for NaN.
     if !(0.0..9.0e18).contains(&number) {
         return Err(refusal(field, value, advice));
     }
@@ -383,12 +383,12 @@ fn named(phase: Phase) -> &'static str {
     phase.word()
 }
 
-/// Infinity stands for "none yet".
+/// Infinity stands for "no value yet".
 fn seconds(duration: Duration) -> f64 {
     if duration == Duration::MAX { f64::INFINITY } else { duration.as_secs_f64() }
 }
 
-/// A Python class by the name it has in scenarios.
+/// A Python class with its name in scenarios.
 #[derive(Debug)]
 struct PyMaker {
     name: Arc<str>,
@@ -425,12 +425,12 @@ impl PyMaker {
     }
 }
 
-/// Parameters of a scenario as keyword arguments.
+/// A scenario's parameters as keyword arguments.
 pub fn given<'py>(py: Python<'py>, params: &Params) -> PyResult<Bound<'py, PyDict>> {
     let given = PyDict::new(py);
     for (name, value) in params {
         match value {
-            // What was written without a fraction arrives without one.
+            // A number written without a fraction is passed as an int.
             Value::Number(number) if *number == number.trunc() && number.abs() < 9.0e15 => {
                 given.set_item(name, *number as i64)?;
             }
@@ -454,7 +454,7 @@ impl Maker for PyMaker {
     }
 }
 
-/// An instance with its hooks, looked up once.
+/// An instance with its hooks, which are looked up once.
 #[derive(Debug)]
 struct Own {
     name: Arc<str>,
@@ -473,7 +473,7 @@ struct Own {
 }
 
 impl Own {
-    /// Lend `control` to what `call` calls, and take over what that set. True if it wants a reduction.
+    /// Lends `control` to `call` and applies what it sets. Returns true if it requests a reduction.
     fn lend(
         &self,
         control: &mut cc::Control,
@@ -503,7 +503,7 @@ impl CongestionControl for Own {
     fn on_congestion(&mut self, congestion: &cc::Congestion, control: &mut cc::Control) {
         let event = PyCongestion(*congestion);
         let outcome = self.lend(control, |py, control| self.on_congestion.call1(py, (event, control)));
-        // Left unlimited, the window would land there at the end of the recovery.
+        // With an unlimited ssthresh the window would become unlimited at the end of the recovery.
         let outcome = outcome.and_then(|_| match self.owns_window || control.ssthresh <= MOST_WINDOW {
             true => Ok(()),
             false => Err(PyValueError::new_err(
@@ -570,7 +570,7 @@ impl CongestionControl for Own {
     }
 }
 
-/// A name that lives as long as the process: tables know their quantities by such names, and there are few.
+/// Makes a name permanent: tables refer to quantities by static names, and there are few.
 fn kept(name: String) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -582,7 +582,7 @@ fn kept(name: String) -> &'static str {
     name
 }
 
-/// What the user and this build have beyond the registry.
+/// Algorithms beyond the registry, from the user and from this build.
 pub struct Beyond {
     /// Congestion controls.
     pub makers: Makers,
@@ -592,10 +592,13 @@ pub struct Beyond {
     pub stacks: Stacks,
 }
 
-/// The makers of `algorithms`, and those of this build: by name `factory(params, seed)` of a congestion control or, with the
-/// attribute `is_queue`, `factory(params, seed, rate_bps)` of a queue discipline. A factory's attribute `as_queue` is such a
-/// one where a link names it. One with the attribute `is_stack` makes a transport; what is called `as_stack` says what a
-/// compiled transport has.
+/// Makers for the user's `algorithms` and for those of this build. Each value is, by its attributes:
+///
+/// - without any: `factory(params, seed)` of a congestion control,
+/// - `is_queue`: `factory(params, seed, rate_bps)` of a queue discipline,
+/// - `as_queue`: such a factory, for links that name the algorithm,
+/// - `is_stack`: a factory of a transport,
+/// - `as_stack`: a function that describes a compiled transport.
 pub fn makers(algorithms: Option<&Bound<'_, PyDict>>) -> PyResult<Beyond> {
     let mut all = Beyond {
         makers: crate::run::controllers(),
@@ -629,7 +632,7 @@ pub fn makers(algorithms: Option<&Bound<'_, PyDict>>) -> PyResult<Beyond> {
             all.queues.insert(name, Arc::new(PyQueueMaker::new(factory.unbind())));
             continue;
         }
-        // What a crate is, its compiled library says.
+        // A compiled library says what its crate contains.
         if let Some(as_queue) = factory.getattr_opt("as_queue")? {
             all.queues.insert(name.clone(), Arc::new(PyQueueMaker::new(as_queue.unbind())));
         }

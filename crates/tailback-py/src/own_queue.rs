@@ -1,7 +1,7 @@
-//! Queue disciplines written in Python: the other side of `tailback_core::queue::external`.
+//! Queue disciplines written in Python: the counterpart of `tailback_core::queue::external`.
 //!
-//! As for congestion controls, each call of a hook takes the interpreter lock and gives it back, and what a hook raises
-//! ends the run. A class sees packets as objects that know their queue and number; the engine keeps the packets themselves.
+//! As for congestion controls, each hook call acquires and releases the interpreter lock, and an exception in a hook
+//! ends the run. A class sees packets as objects with their queue and number; the engine keeps the packets themselves.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,11 +18,11 @@ use crate::hooks::Caller;
 use crate::own::{Fault, given, shown};
 
 thread_local! {
-    /// The queue whose hook this thread is in; 0: none.
+    /// The queue whose hook this thread is in; 0 for none.
     static CALLED: Cell<u32> = const { Cell::new(0) };
-    /// Bytes that the queue holds beside the packet offered, less those that the hook has dropped.
+    /// Bytes that the queue holds without the offered packet, minus those that the hook has dropped.
     static WAITING: Cell<u64> = const { Cell::new(0) };
-    /// What the hook has done to packets.
+    /// The hook's actions on packets.
     static DEEDS: RefCell<Vec<Deed>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -84,13 +84,13 @@ impl PyPacket {
     fn waiting_bytes(&self) -> u64 {
         WAITING.get()
     }
-    /// Drop it: the queue holds it no longer.
+    /// Drops the packet: the queue no longer holds it.
     fn drop(&self) -> PyResult<()> {
         self.record(Deed::Drop(self.number, DropReason::Aqm))?;
         WAITING.set(WAITING.get().saturating_sub(self.packet.bytes.into()));
         Ok(())
     }
-    /// Mark it CE.
+    /// Marks the packet CE.
     fn mark(&self) -> PyResult<()> {
         self.record(Deed::Mark(self.number))
     }
@@ -99,7 +99,7 @@ impl PyPacket {
     }
 }
 
-/// A Python class by the name it has in scenarios.
+/// A Python class with its name in scenarios.
 #[derive(Debug)]
 pub struct PyQueueMaker {
     /// `factory(params, seed, rate_bps)` returns an instance.
@@ -159,7 +159,7 @@ impl Maker for PyQueueMaker {
     }
 }
 
-/// An instance with its hooks, looked up once.
+/// An instance with its hooks, which are looked up once.
 #[derive(Debug)]
 struct OwnQueue {
     id: u32,
@@ -236,7 +236,7 @@ impl External for OwnQueue {
     }
 }
 
-/// As a fault of an algorithm's.
+/// Converts to a fault of an algorithm.
 impl From<QueueFault> for Fault {
     fn from(fault: QueueFault) -> Self {
         let raised = fault.cause.and_then(|cause| cause.downcast::<PyErr>().ok());

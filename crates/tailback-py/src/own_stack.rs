@@ -1,7 +1,7 @@
-//! Transports of the user's own: classes in Python, and C sources that were compiled. The other side of
-//! `tailback_core::foreign`, as documented in docs/tutorials/own-stack.md.
+//! The user's own transports: Python classes, and compiled C sources. The counterpart of `tailback_core::foreign`,
+//! documented in docs/tutorials/own-stack.md.
 //!
-//! What a class raises ends its flow, as a panic of a stack in Rust does.
+//! An exception in a class ends its flow, as a panic of a Rust stack does.
 
 use std::fmt;
 use std::panic::resume_unwind;
@@ -16,11 +16,11 @@ use tailback_core::foreign::{Endpoint, Misuse, Progress, Setup, Stack, State, UD
 use tailback_core::packet::Ecn;
 use tailback_core::time::{Bytes, Duration, Rate, Time};
 
-/// What a connection is made of. Times are in seconds, amounts in bytes.
+/// The properties of a new connection. Times are in seconds, amounts in bytes.
 #[pyclass(frozen, get_all, module = "tailback._core", name = "StackSetup")]
 pub struct PySetup {
     now_s: f64,
-    /// The same for both ends.
+    /// The seed; the same for both ends.
     seed: u64,
     cc: String,
     /// Largest datagram, without IP and UDP headers.
@@ -37,7 +37,7 @@ impl PySetup {
     }
 }
 
-/// The names of congestion controls, for as long as the process lives: the trait wants them so.
+/// Makes names of congestion controls permanent, because the trait requires static ones.
 fn for_good(names: Vec<String>) -> Vec<&'static str> {
     names.into_iter().map(|name| &*Box::leak(name.into_boxed_str())).collect()
 }
@@ -56,7 +56,7 @@ impl fmt::Debug for PyStack {
 }
 
 impl PyStack {
-    /// A stack of what `factory()` makes: an object with `connect`, `version` and `algorithms`.
+    /// A stack from the result of `factory()`: an object with `connect`, `version` and `algorithms`.
     pub fn new(factory: &Bound<'_, PyAny>) -> PyResult<Self> {
         let stack = factory.call0()?;
         let version = stack.getattr("version")?.str()?.to_string();
@@ -70,11 +70,11 @@ impl PyStack {
     }
 }
 
-/// Ends the flow with what a call raised. An interrupt goes on to who waits for the run.
+/// Ends the flow with a call's exception. An interrupt is also passed to the code that waits for the run.
 fn raised(hook: &str, error: &PyErr) -> ! {
     Python::attach(|py| {
         if !error.is_instance_of::<PyException>(py) {
-            // Raised again at the run's next look at signals.
+            // It is raised again when the run next checks for signals.
             let _ = py.import("_thread").and_then(|module| module.call_method0("interrupt_main"));
         }
     });
@@ -116,12 +116,12 @@ impl Stack for PyStack {
 /// One end of a connection.
 struct PyEnd {
     end: Py<PyAny>,
-    /// The last answer of `next_timeout`, which seconds in picoseconds may fall short of by a rounding.
+    /// The last answer of `next_timeout` in seconds; the conversion to picoseconds may round it down.
     asked_s: f64,
 }
 
 impl PyEnd {
-    /// Now, in seconds, and not a rounding before the time that it asked to be called at.
+    /// The current time in seconds, corrected so that rounding never puts it before the requested time.
     fn seconds(&self, now: Time) -> f64 {
         let now_s = now.as_secs_f64();
         if self.asked_s - now_s < 2e-12 { now_s.max(self.asked_s) } else { now_s }
@@ -181,7 +181,7 @@ impl Endpoint for PyEnd {
             }
             Some(at_s) => {
                 self.asked_s = at_s;
-                // Nothing happens after eleven days.
+                // Clamp to a million seconds (eleven days), later than any event.
                 Time::ZERO + Duration::from_secs_f64(at_s.clamp(0.0, 1e6))
             }
         }
@@ -271,7 +271,8 @@ impl Endpoint for PyEnd {
     }
 }
 
-/// A transport elsewhere, for a check: its version and congestion controls. It makes no connection.
+/// Stands for a transport implemented elsewhere, for checks: has its version and congestion controls, but makes no
+/// connections.
 #[derive(Debug)]
 pub struct Described {
     version: String,
@@ -279,7 +280,7 @@ pub struct Described {
 }
 
 impl Described {
-    /// Of what a factory's `as_stack()` returns.
+    /// From the result of a factory's `as_stack()`.
     pub fn new(said: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (version, algorithms): (String, Vec<String>) = said.extract()?;
         Ok(Described { version, algorithms: for_good(algorithms) })
@@ -300,7 +301,7 @@ impl Stack for Described {
     }
 }
 
-/// A transport in C that was compiled, as one of `run`'s algorithms.
+/// A compiled C transport, as one of `run`'s algorithms.
 #[cfg(target_os = "linux")]
 #[pyclass(frozen, module = "tailback._core", name = "NativeStack")]
 pub struct PyNativeStack {
@@ -310,7 +311,7 @@ pub struct PyNativeStack {
 
 #[cfg(target_os = "linux")]
 impl PyNativeStack {
-    /// Opened for one run: its global variables begin again.
+    /// Opens the library for one run, with fresh global variables.
     pub fn open(&self) -> PyResult<Arc<dyn Stack>> {
         let opened = tailback_bpf::NativeStack::open(&self.name, &self.library);
         opened.map(|stack| Arc::new(stack) as Arc<dyn Stack>).map_err(PyValueError::new_err)
@@ -324,7 +325,7 @@ impl PyNativeStack {
     fn new(name: String, library: PathBuf) -> Self {
         PyNativeStack { name, library }
     }
-    /// Its version and its congestion controls; `ValueError` says for people what is wrong with it. Runs its code.
+    /// Its version and congestion controls; a `ValueError` describes what is wrong with it. Runs its code.
     fn about(&self) -> PyResult<(String, Vec<String>)> {
         let stack = self.open()?;
         Ok((stack.version().into(), stack.algorithms().iter().map(|&name| name.into()).collect()))

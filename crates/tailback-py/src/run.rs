@@ -1,4 +1,4 @@
-//! Checking and running one scenario.
+//! Checks and runs one scenario.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,9 +17,9 @@ use crate::faults::{Cancelled, caught, place_of_panic, scenario_error};
 use crate::own::{Beyond, makers};
 use crate::tables::{columns, to_python};
 
-/// Events, packets and rows between two looks at the cancel flag: some ten milliseconds of work.
+/// Events, packets and rows between checks of the cancel flag: some ten milliseconds of work.
 const EVENTS_A_LOOK: u64 = 200_000;
-/// Between two visits to Python for signals and progress. Ten a second look smooth and cost nothing.
+/// Interval between returns to Python for signals and progress. Ten per second look smooth at negligible cost.
 const BETWEEN_VISITS: Duration = Duration::from_millis(100);
 
 /// Stops a run from another thread.
@@ -42,17 +42,17 @@ impl Cancel {
     fn new() -> Self {
         Cancel::default()
     }
-    /// Cancel every run this was given to.
+    /// Cancels every run that it was passed to.
     fn set(&self) {
         self.is_set.store(true, Ordering::Relaxed);
     }
-    /// Has `set` been called?
+    /// Whether `set` has been called.
     fn is_set(&self) -> bool {
         self.is_set.load(Ordering::Relaxed)
     }
 }
 
-/// Raise `ScenarioError` unless the scenario (JSON) can be run; `live` allows what only a kernel can run.
+/// Raises `ScenarioError` unless the scenario (JSON) can be run; `live` also allows what only a kernel can run.
 #[pyfunction]
 #[pyo3(signature = (json, algorithms=None, live=false))]
 pub fn check(py: Python<'_>, json: &str, algorithms: Option<&Bound<'_, PyDict>>, live: bool) -> PyResult<()> {
@@ -66,15 +66,15 @@ pub fn check(py: Python<'_>, json: &str, algorithms: Option<&Bound<'_, PyDict>>,
     })
 }
 
-/// What a caller may ask of a run.
+/// Options of a run.
 struct RunOptions {
     is_cancelled: Arc<AtomicBool>,
     progress: Option<Py<PyAny>>,
-    /// Takes rows while the run goes on: called with a table's name, its next columns, and the names of `internals`.
+    /// Receives rows during the run: called with a table's name, its next columns, and the names of `internals`.
     sink: Option<Py<PyAny>>,
-    /// End the run, as if its time were over, after this many events, packets and rows.
+    /// Ends the run, as if its duration were over, after this many events, packets and rows.
     most: Option<u64>,
-    /// Refuse a run that takes longer than this many seconds of this machine's time.
+    /// Refuses a run that takes longer than this many seconds of real time.
     most_wall_s: Option<f64>,
 }
 
@@ -122,8 +122,8 @@ impl RunOptions {
     }
 }
 
-/// Run the scenario (JSON) and return its tables: `{table: {column: array}}`; rows that `sink` took are not in them.
-/// A run that takes more than `most_wall_s` seconds of this machine's time is a `ScenarioError`.
+/// Runs the scenario (JSON) and returns its tables: `{table: {column: array}}`, without the rows that `sink` received.
+/// A run that takes more than `most_wall_s` seconds of real time raises `ScenarioError`.
 #[pyfunction]
 #[pyo3(signature = (json, cancel=None, progress=None, algorithms=None, sink=None, most=None, most_wall_s=None))]
 #[allow(clippy::too_many_arguments, reason = "keywords in Python")]
@@ -155,7 +155,7 @@ pub fn parse(json: &str) -> PyResult<Scenario> {
     })
 }
 
-/// The stacks that this build has beside tailback's TCP.
+/// The stacks in this build besides tailback's TCP.
 pub fn stacks() -> Stacks {
     #[cfg(feature = "quic")]
     return tailback_quic::stacks();
@@ -163,7 +163,7 @@ pub fn stacks() -> Stacks {
     Stacks::new()
 }
 
-/// The congestion controllers of other stacks that this build has alone.
+/// Congestion controllers of other stacks that this build offers without their stack.
 pub fn controllers() -> Makers {
     #[cfg(feature = "quic")]
     return tailback_quic::controllers();
@@ -178,8 +178,8 @@ fn build(scenario: &Scenario, beyond: &Beyond) -> PyResult<Simulation> {
     }
 }
 
-/// Gives memory back when a run is over, however it ended. A connection of s2n-quic reserves 6.3 MB and writes to a
-/// hundredth of it, and the next run's writes elsewhere: without this a process grew by 40 kB a connection.
+/// Returns memory to the system after a run, however it ended. A connection of s2n-quic reserves 6.3 MB and writes to a
+/// hundredth of it, and the next run writes elsewhere: without this, a process grew by 40 kB per connection.
 struct GiveBack;
 
 impl Drop for GiveBack {
@@ -189,7 +189,7 @@ impl Drop for GiveBack {
     }
 }
 
-/// The whole run, away from Python but for what `options` calls, which may end it by an error.
+/// Runs to the end without Python, except for the callbacks in `options`, whose error ends the run.
 fn simulate(scenario: &Scenario, beyond: &Beyond, options: &RunOptions) -> PyResult<Tables> {
     let has_foreign =
         |flow: &scenario::FlowSpec| flow.tcp.as_ref().is_some_and(|tcp| tcp.transport.is_some());

@@ -1,4 +1,4 @@
-//! The scenario's schema for Python: objects in, objects out, faults raised as `tailback.errors` has them.
+//! The scenario schema for Python: takes and returns objects, and raises faults as `tailback.errors` defines them.
 
 use std::cell::RefCell;
 
@@ -15,7 +15,7 @@ use tailback_scenario::resolve::{self, Host, Own, Resolved};
 use tailback_scenario::schema::{self as parts, Scenario};
 use tailback_scenario::{csv, document, har, presets, text, unresolve};
 
-/// What a Python object says.
+/// Converts a Python object to a node.
 fn node_of(object: &Bound<'_, PyAny>) -> PyResult<Node> {
     let rows = |items: Bound<'_, PyList>| -> PyResult<Node> {
         let row = |item: Bound<'_, PyAny>| {
@@ -50,7 +50,7 @@ fn node_of(object: &Bound<'_, PyAny>) -> PyResult<Node> {
     if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
         return list(object);
     }
-    // A part of a scenario knows its table, a quantity its text, a path its name.
+    // A scenario part has its table, a quantity its text, a path its name.
     for (attribute, is_text) in [("_full", false), ("_kind", true), ("__fspath__", true)] {
         if let Some(found) = object.getattr_opt(attribute)? {
             return if is_text { Ok(object.str()?.to_string().into()) } else { node_of(&found) };
@@ -68,7 +68,7 @@ fn node_of(object: &Bound<'_, PyAny>) -> PyResult<Node> {
     Ok(Value::Other(object.str()?.to_string()).into())
 }
 
-/// The same as a Python object.
+/// Converts a value to a Python object.
 fn object_of<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Value::Null => py.None().into_bound(py),
@@ -89,7 +89,7 @@ fn object_of<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>>
     })
 }
 
-/// As `tailback.errors.Problem`.
+/// Converts a problem to `tailback.errors.Problem`.
 fn problem_object<'py>(py: Python<'py>, problem: &Problem) -> PyResult<Bound<'py, PyAny>> {
     let value = object_of(py, problem.value.as_ref().unwrap_or(&Value::Null))?;
     let row = (&problem.field, value, &problem.problem, &problem.fix);
@@ -115,7 +115,7 @@ fn scenario_of(object: &Bound<'_, PyAny>) -> PyResult<Scenario> {
     part::read(&node, "").map_err(|problems| refusal(object.py(), &problems))
 }
 
-/// A part of a scenario by its name, every field said, or as a file would say it (`short`).
+/// A part of a scenario by its name, with every field, or as a file would contain it (`short`).
 #[pyfunction]
 pub fn scenario_part<'py>(
     py: Python<'py>,
@@ -137,7 +137,7 @@ pub fn scenario_part<'py>(
     object_of(py, &read.map_err(|problems| refusal(py, &problems))?.value)
 }
 
-/// What TOML text holds, and line and column of each place in it; `ValueError` with message, line and column.
+/// The contents of TOML text, with line and column of each position; a `ValueError` has message, line and column.
 #[pyfunction]
 pub fn toml_read<'py>(py: Python<'py>, text: &str) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
     let node = node::from_toml(text).map_err(|error| {
@@ -157,23 +157,24 @@ pub fn scenario_toml(scenario: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(text::to_toml(&scenario_of(scenario)?.write(Form::Short)))
 }
 
-/// The scenario with its preset spelt out, every field said.
+/// The scenario with its preset expanded and every field set.
 #[pyfunction]
 pub fn scenario_expand<'py>(py: Python<'py>, scenario: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let expanded = presets::expand(&scenario_of(scenario)?).map_err(|problems| refusal(py, &problems))?;
     object_of(py, &expanded.write(Form::Full).value)
 }
 
-/// The names of flows and of links, in the order of the engine's tables, and of the flows' entries as listed.
+/// Names of flows and links, in the order of the engine's tables, and of the flow entries as listed.
 #[pyfunction]
 pub fn scenario_names(py: Python<'_>, scenario: &Bound<'_, PyAny>) -> PyResult<[Vec<String>; 3]> {
     resolve::names(&scenario_of(scenario)?).map_err(|problems| refusal(py, &problems))
 }
 
-/// What lies outside a scenario that cannot be run: algorithms of the user's own by their names, of all else the best.
+/// Stands in for external data if a scenario cannot be run: the user's algorithms by name, and favourable values for
+/// the rest.
 struct Unasked<'py> {
     py: Python<'py>,
-    /// What else was raised.
+    /// Any other exception.
     failed: RefCell<Option<PyErr>>,
 }
 
@@ -210,11 +211,10 @@ impl Host for Unasked<'_> {
     }
 }
 
-/// What lies outside a scenario, asked of Python: a method returns what was asked for or raises an error that has
-/// `problem` and `fix`.
+/// Requests external data from Python: each method returns the data or raises an error with `problem` and `fix`.
 struct Asked<'py> {
     host: Bound<'py, PyAny>,
-    /// What else was raised.
+    /// Any other exception.
     failed: RefCell<Option<PyErr>>,
 }
 
@@ -272,7 +272,7 @@ impl Host for Asked<'_> {
     }
 }
 
-/// The engine's form of a scenario; `host` answers for what lies outside it.
+/// The engine's form of a scenario; `host` provides external data.
 #[pyfunction]
 pub fn scenario_resolve<'py>(
     scenario: &Bound<'py, PyAny>,
@@ -295,7 +295,7 @@ pub fn scenario_translate<'py>(
     problem_object(scenario.py(), &said)
 }
 
-/// An engine error as it is, about the engine's form of a scenario.
+/// An engine error, unchanged, that refers to the engine's form of a scenario.
 #[pyfunction]
 pub fn engine_problem<'py>(
     py: Python<'py>,
@@ -307,13 +307,13 @@ pub fn engine_problem<'py>(
     problem_object(py, &Problem::engine(path, value, problem, fix))
 }
 
-/// The general network of a resolved description, as a file would hold it.
+/// The general network of a resolved description, as a file would contain it.
 #[pyfunction]
 pub fn scenario_unresolve<'py>(resolved: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     object_of(resolved.py(), &unresolve::unresolve(&node_of(resolved)?).value)
 }
 
-/// Text or a whole number as base units: picoseconds of a "time", bits per second of a "rate", "bytes".
+/// Converts text or an integer to base units: picoseconds for a "time", bits per second for a "rate", "bytes".
 #[pyfunction]
 pub fn quantity_read(kind: &str, given: &Bound<'_, PyAny>) -> PyResult<u64> {
     let kind = kind_named(kind)?;
@@ -322,7 +322,7 @@ pub fn quantity_read(kind: &str, given: &Bound<'_, PyAny>) -> PyResult<u64> {
     read.map_err(|fault| unit_error(given.py(), &fault))
 }
 
-/// Base units as people write them.
+/// Formats base units for people.
 #[pyfunction]
 pub fn quantity_text(kind: &str, value: u64) -> PyResult<String> {
     Ok(kind_named(kind)?.text(value))
@@ -332,7 +332,7 @@ fn kind_named(name: &str) -> PyResult<Quantity> {
     Quantity::named(name).ok_or_else(|| PyValueError::new_err(format!("there is no quantity {name}")))
 }
 
-/// A queue size: how many (before the point is set), digits after the point, of what, and as people write it.
+/// Parses a queue size: its digits as an integer, the number of decimals, the unit, and its normal form.
 #[pyfunction]
 pub fn size_read(given: &Bound<'_, PyAny>) -> PyResult<(u128, u32, &'static str, String)> {
     let size = Size::field(&node_of(given)?).map_err(|fault| unit_error(given.py(), &fault))?;
@@ -353,27 +353,28 @@ pub fn size_in_bytes(py: Python<'_>, size: &str, rate: u64, rtt: u64) -> PyResul
     bytes.and_then(|bytes| bytes.ok_or_else(packets)).map_err(|fault| unit_error(py, &fault))
 }
 
-/// A quantity as the plain number of a unit.
+/// Converts a quantity to a plain number in `unit`.
 #[pyfunction]
 pub fn to_unit(py: Python<'_>, text: &str, unit: &str) -> PyResult<f64> {
     quantity::to_unit(text, unit).map_err(|fault| unit_error(py, &fault))
 }
 
-/// The known name that another was probably meant to be.
+/// The known name most similar to a misspelt one.
 #[pyfunction]
 pub fn nearest(name: &str, known: Vec<String>) -> Option<String> {
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     problem::nearest(name, &known).map(String::from)
 }
 
-/// The numbers of the links, each given by its ends, over which a flow without a route goes; none if there is no way.
+/// The indices of the links on the shortest route, for a flow without a route; links are given by their ends. Empty if
+/// there is no route.
 #[pyfunction]
 pub fn fewest_hops(links: Vec<(String, String)>, start: &str, end: &str) -> Vec<usize> {
     let numbered = links.iter().enumerate().map(|(number, (from, to))| (number, [&**from, &**to]));
     resolve::fewest_hops(numbered, start, end).unwrap_or_default()
 }
 
-/// Bytes that an IP packet occupies on a line with this framing.
+/// Bytes that an IP packet occupies on a link with this framing.
 #[pyfunction]
 pub fn framed_bytes(ip: u32, overhead: i32, mpu: u32, linklayer: &str) -> PyResult<u32> {
     let linklayer = LinkLayer::named(linklayer)

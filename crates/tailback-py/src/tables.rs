@@ -1,11 +1,11 @@
-//! Recorded columns as NumPy arrays. A vector's memory becomes the array's; nothing is copied.
+//! Recorded columns as NumPy arrays. The arrays take over the vectors' memory without copying.
 
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tailback_core::probe::{Column, Table, Tables};
 
-/// `{table: {column: array}}`, and under `_names` the text behind coded columns and the run's warnings.
+/// `{table: {column: array}}`; `_names` has the text for coded columns and the run's warnings.
 pub fn to_python(py: Python<'_>, recorded: Tables) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
     for table in recorded.tables {

@@ -1,4 +1,4 @@
-//! What a run in a virtual machine needs of this one: its BPF programs, compiled here because a guest has no compiler.
+//! Prepares a run in a virtual machine: compiles its BPF programs here, because a guest has no compiler.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use tailback_live::run;
 use crate::live::Ended;
 use crate::run::{parse, stacks};
 
-/// The BPF programs of a run of the scenario (JSON) on a kernel of this release (`uname -r`) with these congestion
-/// controls and `hz` ticks a second. They are pairs of a file's name and its contents; the rest is as for `live_run`.
-/// Raises `ScenarioError` for what no guest of this kernel can do.
+/// Compiles the BPF programs for a run of the scenario (JSON) on a kernel with this release (`uname -r`), these
+/// congestion controls and timer frequency `hz`. Returns pairs of a file name and its contents; the other arguments are
+/// as for `live_run`. Raises `ScenarioError` for what no guest with this kernel can do.
 #[pyfunction]
 pub fn vm_programs<'py>(
     py: Python<'py>,
