@@ -5,27 +5,27 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 
-# Our environment first (pip looks for maturin on PATH), then rustup's folder, which many a shell does not know.
+# Our environment first (pip looks for maturin on PATH), then rustup's folder, which may not be on the shell's PATH.
 export PATH := $(CURDIR)/$(BIN):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
-# The environment is .venv, whatever the caller's shell has activated.
+# Always use .venv, even if the caller's shell has activated another environment.
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(VIRTUAL_ENV)/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport CONDA_PREFIX
-# Kernels and crates that tests build do not share our jobs.
+# Kernels and crates that tests build must not inherit our job server.
 unexport MAKEFLAGS MFLAGS
 unexport PYTHONHOME
 unexport PYTHONPATH
 
-# Cargo's profile of what goes into .venv: release, or local, which compiles in a fraction of the time.
+# Cargo profile of the extension module in .venv: release, or local, which compiles in a fraction of the time.
 PROFILE ?= release
 # Locked here, not in pyproject.toml: a source distribution leaves crates out, and its lock names too many.
 export MATURIN_PEP517_ARGS = --profile $(PROFILE) --locked
 
-# The guests' program has the extension module's features and profile: what both are made of is compiled once.
+# The guests' program has the extension module's features and profile, so that shared crates are compiled once.
 GUEST = cargo build --profile $(PROFILE) --locked --quiet --package tailback-py --package tailback-live --bin tailback-guest
 
-# Folders too, so that a deleted file is noticed.
+# List folders too, so that make notices deleted files.
 RUST := $(shell find crates/*/src crates/*/Cargo.toml) Cargo.toml Cargo.lock .cargo/config.toml
 CARGO_FLAGS := --locked --workspace
 SCRIPTS = $(shell grep -slE "^\#!.*python" scripts/*)
@@ -43,7 +43,7 @@ demo: demo-takes $(VENV)/.built ## Run the voip-latency study in full; prints th
 test: PROFILE := local
 test: test-takes lint rust-tests check-rust check-python ## Lint, then every test that is not marked long
 
-# First of all, so that one knows before the compiler starts.
+# Printed first, so that the user knows the duration before the compiler starts.
 demo-takes:
 	@echo 'make demo: about 3 minutes on two cores, the first time some more to compile'
 
@@ -138,11 +138,11 @@ lint: $(VENV)/.built ## Formatting, clippy, ruff, mypy and spelling; a warning i
 	@git ls-files --stage | awk '$$1 != "120000"' | cut -f 2 | xargs $(BIN)/codespell
 	scripts/check_licences
 
-# By the extension module's profile: its crates are not compiled again, and the laws run at full speed.
+# Uses the extension module's profile, so that its crates are not compiled again and the law tests run at full speed.
 rust-tests: $(VENV)/.built
 	cargo test --profile local $(CARGO_FLAGS) --quiet --no-run
 
-# With --jobs too they begin when all else is over: kernels in them run by the clock.
+# Even with --jobs these tests run after everything else, because kernels in them run in real time.
 check-rust: rust-tests | $(if $(filter test,$(MAKECMDGOALS)),lint) $(filter explorer-test instructions journey suites,$(MAKECMDGOALS))
 	cargo test --profile local $(CARGO_FLAGS)
 

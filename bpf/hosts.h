@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Whose sockets are ours: those in the run's own namespaces. HOSTS: how many there are. */
+/* Selects the run's own sockets: those in its namespaces. HOSTS is the number of namespaces. */
 #pragma once
 
 #ifdef HOSTS
 
-/* The namespaces' numbers, filled in before the program is loaded: a program compiled elsewhere serves any of them. */
+/* The namespaces' numbers, set before the program is loaded, so that one compiled program works for any run. */
 const volatile u32 ours[HOSTS] SEC(".rodata.ours") = {};
 
 ALWAYS_INLINE bool is_ours(struct sock *sk)
@@ -19,7 +19,7 @@ ALWAYS_INLINE bool is_ours(struct sock *sk)
 
 #else
 
-/* A twin's name in the kernel is the run's own, and so are its sockets. */
+/* A twin's kernel name is unique to the run, so every socket that uses it belongs to the run. */
 ALWAYS_INLINE bool is_ours(struct sock *sk)
 {
 	return sk != NULL;
@@ -32,7 +32,7 @@ ALWAYS_INLINE bool is_ours(struct sock *sk)
 #ifdef TAILBACK_NATIVE
 #define LAST_BITS(sk, v4, v6) ((sk)->__sk_common.v4)
 #else
-/* Of an IPv6 address the last 32 bits: those of a flow's are its IPv4 address. A kernel without IPv6 has no such field. */
+/* The last 32 bits of an IPv6 address, which are a flow's IPv4 address. Kernels without IPv6 lack the field. */
 #define LAST_BITS(sk, v4, v6)                                                                              \
 	((sk)->__sk_common.skc_family == FAMILY_V6 &&                                                      \
 			 __builtin_preserve_field_info((sk)->__sk_common.v6, 2) ?                          \
@@ -50,7 +50,7 @@ ALWAYS_INLINE u32 remote_of(struct sock *sk)
 	return LAST_BITS(sk, skc_daddr, skc_v6_daddr);
 }
 
-/* A flow's client has an address that ends in 1; the client's port names the connection at both ends. */
+/* A flow's client has an address that ends in 1; the client's port identifies the connection at both ends. */
 ALWAYS_INLINE bool is_client(u32 local)
 {
 	return local >> 24 == 1;

@@ -6,16 +6,16 @@
  */
 #pragma once
 
-/* A whole number over another: the kernel has no floating point. */
+/* A ratio of two integers, because the kernel has no floating point. */
 struct quantity {
 	s64 value;
 	s64 per;
 };
 
-/* No twin shows more; as src/internals.rs reads it. */
+/* The most quantities that a twin exports; the same as in src/internals.rs. */
 #define QUANTITIES 5
 
-/* A quantity that is not there yet. */
+/* A quantity without a value yet. */
 #define MISSING 0
 
 #define SHOW(place, number, divisor)                                                                       \
@@ -30,7 +30,7 @@ struct quantity {
 #ifndef INTERNALS_WANTED
 
 #ifdef TAILBACK_NATIVE
-/* Not every twin has some. */
+/* Not every twin has quantities. */
 __attribute__((weak)) void show(struct sock *sk, struct quantity *out);
 #define INTERNALS void show(struct sock *sk, struct quantity *out)
 #else
@@ -39,7 +39,7 @@ __attribute__((weak)) void show(struct sock *sk, struct quantity *out);
 
 #else
 
-/* As src/internals.rs reads it. */
+/* The layout that src/internals.rs reads. */
 struct shown {
 	u64 ns;
 	u32 local;
@@ -58,7 +58,7 @@ static u64 (*const ktime_get_ns)(void) = (void *)5;
 static struct tcp_sock *(*const skc_to_tcp_sock)(void *sk) = (void *)137;
 static long (*const probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 
-/* A bulk of rows a wake-up: the reader looks often anyway. */
+/* No wake-up per row: the reader polls the ring. */
 #define NO_WAKEUP 1
 
 ALWAYS_INLINE bool has_name(struct tcp_sock *tp)

@@ -23,8 +23,8 @@ typedef u8 bool;
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 enum { OPEN = 0, DISORDER = 1, CWR = 2, RECOVERY = 3, LOSS = 4 };
-/* What the kernel announces: sending resumes with nothing in flight, the window was lowered for it, a reduction is
- * complete, a timeout; data came without or with an ECN mark. */
+/* Events from the kernel: sending resumes with nothing in flight, the window was reduced after idle time, a reduction
+ * is complete, a timeout, data arrived without or with a CE mark. */
 enum tcp_ca_event {
 	CA_EVENT_TX_START,
 	CA_EVENT_CWND_RESTART,
@@ -84,7 +84,7 @@ struct sk_buff {
 	unsigned char *data;
 };
 
-/* At a packet's head + end. */
+/* Located at a packet's head + end. */
 struct skb_shared_info {
 	u16 gso_size;
 };
@@ -215,22 +215,22 @@ ALWAYS_INLINE struct inet_connection_sock *inet_csk(struct sock *sk)
 	return (struct inet_connection_sock *)sk;
 }
 
-/* sk_pacing_status: nothing paces this socket, or the stack does. */
+/* sk_pacing_status: this socket is not paced, or paced by the stack. */
 #define PACING_NONE 0
 #define PACING_NEEDED 1
 
-/* An algorithm's own state: 104 bytes the kernel keeps for it in the socket. */
+/* An algorithm's private state: 104 bytes in the socket. */
 ALWAYS_INLINE void *state(struct sock *sk)
 {
 	return inet_csk(sk)->icsk_ca_priv;
 }
 
-/* The allowance is a whole number of u64; a twin that needs more does not compile. */
+/* Fails to compile if a twin's state exceeds the 104 bytes. */
 #define FITS(type) _Static_assert(sizeof(struct type) <= 104, "does not fit the socket's state")
 
 #ifdef TAILBACK_NATIVE
 
-/* The test's own clock and random numbers. */
+/* Clock and random numbers of the test. */
 u64 tailback_now_us(void);
 u32 tailback_random(void);
 u32 tailback_jiffies(void);
@@ -276,7 +276,7 @@ ALWAYS_INLINE u32 jiffies(void)
 	return jiffies64();
 }
 
-/* A bit field's place may differ from kernel to kernel, so it is read by its relocated position. */
+/* Reads a bit field at its relocated position, which may differ between kernels. */
 #define BITS(of, field)                                                                                    \
 	({                                                                                                 \
 		const void *place = (const void *)(of) + __builtin_preserve_field_info((of)->field, 0);    \
@@ -301,7 +301,7 @@ ALWAYS_INLINE u32 jiffies(void)
 		value;                                                                                     \
 	})
 
-/* The kernel hands arguments over as an array of words; these give them their names and types back. */
+/* The kernel passes arguments as an array of words; these macros restore their names and types. */
 #define ENTRY1(result, name, type1, arg1)                                                                  \
 	ALWAYS_INLINE result name##_body(type1 arg1);                                                      \
 	SEC("struct_ops/" #name) result name(u64 *context)                                                 \
@@ -333,7 +333,7 @@ ALWAYS_INLINE u32 jiffies(void)
 	ALWAYS_INLINE result name##_body(type1 arg1, type2 arg2, type3 arg3, type4 arg4)
 #define STRUCT_OPS SEC(".struct_ops")
 
-/* Memory beside the socket for algorithms that need more than it has. */
+/* Additional memory per socket, for algorithms whose state does not fit. */
 __attribute__((unused)) static void *(*const storage_get)(void *map, void *sk, void *value, u64 flags) = (void *)107;
 #define STORAGE(of)                                                                                        \
 	struct {                                                                                           \

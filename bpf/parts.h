@@ -5,7 +5,7 @@
  */
 #pragma once
 
-/* Ticks a second of the algorithms that think in them; as in the Rust twins, not the machine's own. */
+/* Tick frequency for algorithms that compute in ticks; the Rust twins' value, not the machine's. */
 #ifndef HZ
 #define HZ 250
 #endif
@@ -29,7 +29,7 @@ ALWAYS_INLINE u32 ticks_at(u64 us)
 	return us * HZ / 1000000;
 }
 
-/* Rounded up: a span that is not zero is at least one tick. */
+/* Rounds up: a nonzero duration is at least one tick. */
 ALWAYS_INLINE u32 ticks_span(u32 us)
 {
 	return ((u64)us * HZ + 999999) / 1000000;
@@ -47,7 +47,7 @@ ALWAYS_INLINE u32 half(struct tcp_sock *tp)
 	return landing(tp->snd_cwnd / 2);
 }
 
-/* What a spurious reduction gives back: the window before it. */
+/* The window to restore after a spurious reduction: the one before it. */
 ALWAYS_INLINE u32 undone(struct tcp_sock *tp)
 {
 	return most(tp->snd_cwnd, tp->prior_cwnd);
@@ -60,7 +60,7 @@ ALWAYS_INLINE bool in_slow_start(struct tcp_sock *tp)
 	return tp->snd_cwnd < tp->snd_ssthresh;
 }
 
-/* Was the window what limited the sender? In slow start it is enough that more than half of it was used. */
+/* Whether cwnd limited the sender. In slow start, using more than half of cwnd is enough. */
 ALWAYS_INLINE bool is_limited_by_window(struct tcp_sock *tp)
 {
 	if (BITS(tp, is_cwnd_limited))
@@ -86,7 +86,7 @@ ALWAYS_INLINE void additive(struct tcp_sock *tp, u32 needed, u32 segments)
 
 	if (needed == 0)
 		needed = 1;
-	/* Credit from a time when more was needed is worth one step, not several. */
+	/* Credit saved while `needed` was larger counts for one step only. */
 	if (credit >= needed) {
 		credit = 0;
 		window++;
@@ -112,7 +112,7 @@ ALWAYS_INLINE void reno(struct tcp_sock *tp, u32 acked)
 	additive(tp, tp->snd_cwnd, acked);
 }
 
-/* round.rs: RTTs round trip by round trip. */
+/* round.rs: RTTs per round trip. */
 
 #define NONE_US 0x7fffffffu
 
@@ -130,7 +130,7 @@ ALWAYS_INLINE void round_forget(struct round *round)
 	round->samples = 0;
 }
 
-/* A microsecond is added so that zero cannot occur. */
+/* Add a microsecond, so that the RTT is never zero. */
 ALWAYS_INLINE void round_sample(struct round *round, s32 rtt_us)
 {
 	if (rtt_us < 0)

@@ -10,10 +10,10 @@
 void *calloc(unsigned long count, unsigned long size);
 void free(void *what);
 
-/* Ticks a second of the simulated kernel: Debian's and Ubuntu's. */
+/* Timer frequency of the simulated kernel, as in Debian and Ubuntu. */
 #define HZ 250
 const unsigned long CONFIG_HZ = HZ;
-/* The machine has been up for so long when a run begins: zero means "never" to many algorithms. */
+/* Uptime at the start of a run; not zero, because many algorithms take a time of zero as "never". */
 #define UP_NS 1000000000000ull
 
 struct storage {
@@ -22,13 +22,13 @@ struct storage {
 	u64 value[];
 };
 
-/* As native.rs has it. */
+/* The layout is the same in native.rs. */
 struct window {
 	u32 cwnd;
 	u32 ssthresh;
-	/* Bytes a second; all ones for none. */
+	/* Bytes per second; all ones for none. */
 	u64 pacing;
-	/* Of a Rust crate: what it did wrong. */
+	/* For a Rust crate: its fault. */
 	const char *fault;
 };
 
@@ -40,7 +40,7 @@ struct connection {
 	u64 now_ns;
 };
 
-/* As native.rs has it. Sequence numbers wrap as in the kernel. */
+/* The layout is the same in native.rs. Sequence numbers wrap as in the kernel. */
 struct given {
 	u64 now_ns;
 	u64 departs_ns;
@@ -58,14 +58,15 @@ struct given {
 	u32 prior_in_flight;
 	u32 is_limited;
 	u32 grows;
-	/* Of the delivery rate: so much came in so long, of what was sent before the last so much; no time if unknown. */
+	/* Delivery rate sample: segments delivered, the interval (0: unknown), and segments delivered since the acknowledged
+	 * segment was sent. */
 	u32 sampled;
 	u32 interval_us;
 	u32 delivered_since;
 	u32 is_app_limited;
 };
 
-/* Whose hook runs: a run has one thread. */
+/* The connection whose hook is running; a run has one thread. */
 static struct connection *current;
 
 typedef u64 (*hook)(u64 *words);
@@ -134,7 +135,7 @@ long bpf_sk_storage_delete(void *map, void *sk)
 	return -2;
 }
 
-/* What the kernel lends to BPF. */
+/* The kernel functions available to BPF programs. */
 
 /* Slow start: a segment of window for each acknowledged, up to ssthresh; returns those it did not use. */
 u32 tcp_slow_start(struct tcp_sock *tp, u32 acked)
@@ -194,7 +195,7 @@ u32 tcp_reno_undo_cwnd(struct sock *sk)
 	return tp->snd_cwnd > tp->prior_cwnd ? tp->snd_cwnd : tp->prior_cwnd;
 }
 
-/* What the simulator calls. Each call brings the window with it and leaves it there. */
+/* Functions that the simulator calls. Each call passes the window in and out. */
 
 static void enter(struct connection *of, u64 now_ns, const struct window *window)
 {
@@ -222,7 +223,7 @@ u64 tailback_ops_size(void)
 	return sizeof(struct tcp_congestion_ops);
 }
 
-/* What it has: bit 0 the hooks without which it is none, 1 cong_control. */
+/* The hooks it has: bit 0 for all the mandatory ones, bit 1 for cong_control. */
 u32 tailback_hooks(const struct tcp_congestion_ops *ops)
 {
 	u32 is_whole = ops->ssthresh && ops->undo_cwnd && (ops->cong_avoid || ops->cong_control);
@@ -308,7 +309,7 @@ void tailback_sample(struct connection *of, const struct given *given, struct wi
 	leave(of, window);
 }
 
-/* The same one afterwards. */
+/* The same acknowledgement afterwards. */
 void tailback_ack(struct connection *of, const struct given *given, struct window *window)
 {
 	const struct tcp_congestion_ops *ops = of->ops;
@@ -363,7 +364,7 @@ void tailback_state(struct connection *of, u64 now_ns, u32 from, u32 to, struct 
 	leave(of, window);
 }
 
-/* A reduction is over: before the state changes from CWR, after it has changed from Recovery. */
+/* A reduction is complete. Called before the state changes from CWR, and after it has changed from Recovery. */
 void tailback_complete(struct connection *of, u64 now_ns, struct window *window)
 {
 	const struct tcp_congestion_ops *ops = of->ops;
@@ -381,7 +382,7 @@ void tailback_undo(struct connection *of, u64 now_ns, struct window *window)
 	leave(of, window);
 }
 
-/* Sending resumes after so long, or the window was lowered for it. */
+/* Sending resumes after an idle time, or the window was reduced for it. */
 void tailback_event(struct connection *of, u64 now_ns, u64 idle_ns, u32 is_app_limited, u32 event,
 		    struct window *window)
 {

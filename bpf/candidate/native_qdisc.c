@@ -17,20 +17,20 @@ void free(void *what);
 int memcmp(const void *one, const void *other, unsigned long size);
 int snprintf(char *text, unsigned long size, const char *format, ...);
 
-/* The interface's version, as queue.rs has it. */
+/* Version of the interface, the same as in queue.rs. */
 #define VERSION 1
-/* The machine has been up for so long when a run begins: zero means "never" to many algorithms. */
+/* Uptime at the start of a run; not zero, because many algorithms take a time of zero as "never". */
 #define UP_NS 1000000000000ull
-/* Packets that must leave before the memory of one that left is used again. */
+/* Number of later departures before the memory of a packet that left is reused. */
 #define REST 4096
 #define BUCKETS 1024
 #define NONE ~0ull
 
-/* Does it call bpf_qdisc_watchdog_schedule? source.rs says so. */
+/* Whether the source calls bpf_qdisc_watchdog_schedule; source.rs sets it. */
 #ifndef TAILBACK_HOLDS_BACK
 #define TAILBACK_HOLDS_BACK 0
 #endif
-/* A source may declare what the kernel does not ask: "const bool tailback_reorders = true;". */
+/* A source may declare a property that the kernel does not ask for: "const bool tailback_reorders = true;". */
 extern const bool tailback_reorders __attribute__((weak));
 
 struct given {
@@ -62,7 +62,7 @@ struct call {
 	const char *fault;
 };
 
-/* What dequeue gives. */
+/* Results of dequeue. */
 enum { NOTHING = 0, PACKET = 1, WAIT = 2 };
 
 struct packet {
@@ -86,7 +86,7 @@ struct object {
 struct entry {
 	struct entry *next;
 	void *map;
-	/* The key, and from the next multiple of 8 on the value. */
+	/* The key; the value begins at the next multiple of 8. */
 	u8 bytes[] __attribute__((aligned(8)));
 };
 
@@ -98,7 +98,7 @@ static struct {
 	enum place place;
 	u64 random;
 	u64 now_ns;
-	/* When the watchdog barks; NONE if it does not. */
+	/* When the watchdog timer expires; NONE if it is not set. */
 	u64 wakes_ns;
 	u32 held;
 	u64 offered;
@@ -108,7 +108,7 @@ static struct {
 	const char *fault;
 	char text[160];
 	struct slab *slabs;
-	/* Packets that left, the first one to be used again in front. */
+	/* Packets that left, in the order of their reuse. */
 	struct packet *first_free;
 	struct packet *last_free;
 	u32 free_count;
@@ -260,7 +260,7 @@ void *tailback_object(u64 size)
 	return object->words;
 }
 
-/* A packet that is not gone, if `pointer` is one. */
+/* The packet at `pointer`, if there is one and it has not left. */
 static struct packet *held_at(u64 pointer)
 {
 	for (struct slab *slab = of.slabs; slab; slab = slab->next) {
@@ -275,7 +275,7 @@ static struct packet *held_at(u64 pointer)
 	return NULL;
 }
 
-/* What an object owns goes with it. */
+/* Frees an object and everything it owns. */
 void bpf_obj_drop(void *words)
 {
 	struct object *object = container_of(words, struct object, words);
@@ -368,7 +368,7 @@ static u32 rank(const struct knot *knot)
 	return (u64)knot * 0x9e3779b97f4a7c15ull >> 32;
 }
 
-/* Where the tree points to the knot. */
+/* The pointer in the tree that refers to the knot. */
 static struct knot **hold_of(struct bpf_rb_root *root, struct knot *knot)
 {
 	if (!knot->up)
@@ -376,7 +376,7 @@ static struct knot **hold_of(struct bpf_rb_root *root, struct knot *knot)
 	return knot->up->left == knot ? &knot->up->left : &knot->up->right;
 }
 
-/* Put the knot into its parent's place, and the parent below it. */
+/* Rotates the knot above its parent. */
 static void lift(struct bpf_rb_root *root, struct knot *knot)
 {
 	struct knot *parent = knot->up;
@@ -439,7 +439,7 @@ struct bpf_rb_node *bpf_rbtree_first(struct bpf_rb_root *root)
 	return (struct bpf_rb_node *)knot;
 }
 
-/* Maps. An array's elements are all there; here each is made when it is first looked at. */
+/* Maps. In the kernel all elements of an array exist; here each is created on first access. */
 
 /* Fowler, Noll and Vo's FNV-1a. */
 static u64 hashed(u64 from, const void *bytes, u32 size)
@@ -454,7 +454,7 @@ static void *value_of(struct entry *entry, u32 key_size)
 	return entry->bytes + (key_size + 7) / 8 * 8;
 }
 
-/* Where the entry is, or would be linked. */
+/* The link to the entry, or where it would be inserted. */
 static struct entry **find(const struct tailback_map *map, const void *key)
 {
 	u64 hash = hashed(hashed(0xcbf29ce484222325ull, &map->map, 8), key, map->key_size);
@@ -544,7 +544,7 @@ long tailback_map_delete(const struct tailback_map *map, const void *key)
 	return 0;
 }
 
-/* What the simulator calls. */
+/* Functions that the simulator calls. */
 
 u32 tailback_queue_abi(void)
 {
@@ -556,7 +556,7 @@ u64 tailback_queue_ops_size(void)
 	return sizeof(struct Qdisc_ops);
 }
 
-/* The struct in the library, before all else. */
+/* Sets the library's struct; called before all other functions. */
 void tailback_queue_ops(const struct Qdisc_ops *ops)
 {
 	of.ops = ops;
@@ -687,7 +687,7 @@ void tailback_queue_dequeue(void *state, struct call *call)
 		call->value = packet_of(skb)->number;
 		leave(packet_of(skb));
 	} else if (of.wakes_ns != NONE) {
-		/* A time that is past is at once to a watchdog. */
+		/* A watchdog time in the past expires at once. */
 		call->gives = WAIT;
 		call->value = of.wakes_ns > of.now_ns ? of.wakes_ns : of.now_ns + 1;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * When packets pass between the hosts' devices and the emulator, by the kernel's own clock: what a capture card on
- * each cable would write down. The emulator reads both rings as memory, so a look costs it no call.
+ * Records when packets pass between the hosts' devices and the emulator, by the kernel's clock, like a capture card on
+ * each cable. The emulator reads both rings as memory, without a system call.
  *
  * Source of the places: the kernel's tracepoints net:net_dev_start_xmit (a host sends) and
  * net:netif_receive_skb_entry (a host has received).
@@ -10,20 +10,20 @@
 
 enum { SENT = 0, RECEIVED = 1 };
 
-/* As src/stamps.rs reads it. */
+/* The layout that src/stamps.rs reads. */
 struct stamp {
 	u64 ns;
 	u32 key;
 	u32 length;
-	/* Its place in the order, from one: written last, so a reader knows that the rest is this packet's and not that of
-	 * the one a ring ago. */
+	/* Sequence number from one, written last: it shows a reader that the other fields are this packet's, not those of the
+	 * packet that used this entry before. */
 	u64 number;
 	u64 spare;
 };
 
 struct count {
 	u64 stamps;
-	/* A cache line each: two processors may count at once. */
+	/* One cache line per counter, because two processors may count at once. */
 	u64 spare[7];
 };
 
@@ -47,7 +47,7 @@ static u64 (*const ktime_get_ns)(void) = (void *)5;
 static void *(*const map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*const probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 
-/* The loopback device is always the first; what passes there is not on the path. */
+/* The loopback device always has index 1; its packets are not on the path. */
 #define LOOPBACK 1
 
 ALWAYS_INLINE void note(struct sk_buff *skb, u32 direction)
@@ -65,7 +65,7 @@ ALWAYS_INLINE void note(struct sk_buff *skb, u32 direction)
 
 	if (!count)
 		return;
-	/* Counted before the clock is read: a packet that is not counted yet is sent later than any clock was read. */
+	/* Count before reading the clock: a packet not counted yet will have a later time than any clock reading so far. */
 	u64 number = __sync_fetch_and_add(&count->stamps, 1);
 	u32 place = ring * ROOM + (number & (ROOM - 1));
 	struct stamp *stamp = map_lookup_elem(&stamps, &place);
@@ -73,14 +73,14 @@ ALWAYS_INLINE void note(struct sk_buff *skb, u32 direction)
 	if (!stamp)
 		return;
 	if (direction == SENT) {
-		/* Of the IP header and what follows: identification, destination, and TCP's sequence number or
-		 * UDP's length and sum. Enough to see that a stamp belongs to the packet at hand. */
+		/* The key combines the IP identification, the destination, and TCP's sequence number or UDP's length
+		 * and checksum: enough to match a stamp to its packet. */
 		u32 words[7] = {};
 
 		probe_read_kernel(words, sizeof(words), skb->data);
 		stamp->key = words[1] ^ words[4] ^ words[6];
 		if ((words[0] & 0xf0) == 0x60) {
-			/* Behind IPv6's header: the end of the destination, and again what TCP or UDP has there. */
+			/* For IPv6: the end of the destination, and the same fields of TCP or UDP. */
 			u32 more[3] = {};
 
 			probe_read_kernel(more, sizeof(more), skb->data + 36);
@@ -89,7 +89,7 @@ ALWAYS_INLINE void note(struct sk_buff *skb, u32 direction)
 		stamp->length = skb->len;
 	}
 	stamp->ns = ktime_get_ns();
-	/* An exchange, because it is ordered after all of the above. */
+	/* An atomic exchange, which is ordered after the writes above. */
 	__sync_lock_test_and_set(&stamp->number, number + 1);
 }
 

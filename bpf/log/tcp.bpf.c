@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The TCP state log: a row for every segment an established connection receives, taken before the segment is looked
- * at, a row for every segment that leaves, taken as it passes the device, and a row for every change of the congestion
- * state.
+ * The TCP state log. It has a row for every segment that an established connection receives, taken before processing; a
+ * row for every segment sent, taken at the device; and a row for every change of the congestion state.
  *
  * Source of the places: the kernel's tracepoints tcp:tcp_probe, net:net_dev_start_xmit and tcp:tcp_cong_state_set.
  * Only sockets of the run's own namespaces are logged. With -DBEFORE_CASTS for kernels before 6.2, which lack
@@ -13,7 +12,7 @@ enum { RECEIVED = 0, STATE = 1, SENT = 2 };
 
 #define ESTABLISHED 1
 
-/* As src/tcp_log.rs reads it. */
+/* The layout that src/tcp_log.rs reads. */
 struct row {
 	u64 ns;
 	u64 bytes_acked;
@@ -41,11 +40,11 @@ struct row {
 	u32 snd_buf_used;
 	u32 rcv_buf;
 	u32 jiffies;
-	/* Of the segment, from its own header. */
+	/* From the segment's header. */
 	u32 seq;
 	u32 ack;
 	u32 flags;
-	/* Payload of each segment this one is to be cut into; 0 if it is one. */
+	/* Payload of each segment that this one will be cut into; 0 if it is not cut. */
 	u32 cut;
 	u8 kind;
 	u8 state;
@@ -61,7 +60,7 @@ struct {
 	int (*max_entries)[1 << 24];
 } rows SEC(".maps");
 
-/* Rows that found no room. */
+/* Rows lost because the ring was full. */
 struct {
 	int (*type)[2]; /* BPF_MAP_TYPE_ARRAY */
 	u32 *key;
@@ -80,10 +79,10 @@ static long (*const probe_read_kernel)(void *to, u32 size, const void *from) = (
 extern void *bpf_rdonly_cast(const void *object, u32 btf_id) __attribute__((section(".ksyms")));
 #endif
 
-/* A bulk of rows a wake-up: the reader looks often anyway. */
+/* No wake-up per row: the reader polls the ring. */
 #define NO_WAKEUP 1
 
-/* What a TCP header says, and the length of what follows it. */
+/* Fields of a TCP header, and the payload length. */
 struct header {
 	u32 seq;
 	u32 ack;
@@ -179,7 +178,7 @@ SEC("tp_btf/tcp_probe") int on_received(u64 *context)
 #define V6_HEADER 40
 #define TCP 6
 
-/* Attached only if an instrument records what leaves. */
+/* Attached only if an instrument records sent segments. */
 SEC("tp_btf/net_dev_start_xmit") int on_sent(u64 *context)
 {
 	struct sk_buff *skb = (void *)context[0];
@@ -201,8 +200,8 @@ SEC("tp_btf/net_dev_start_xmit") int on_sent(u64 *context)
 #ifdef BEFORE_CASTS
 	struct tcp_sock *tp = skc_to_tcp_sock(sk);
 #else
-	/* A packet's socket is no argument of the tracepoint, so the kernel's own check of its type does not take it; that it
-	 * is TCP's and established was seen above. */
+	/* The verifier does not know the type of a packet's socket, which is no argument of the tracepoint. The code above has
+	 * checked that it is an established TCP socket. */
 	struct tcp_sock *tp = bpf_rdonly_cast(sk, __builtin_btf_type_id(*(struct tcp_sock *)0, 1));
 #endif
 

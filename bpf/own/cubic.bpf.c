@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What the kernel's own CUBIC has in its state, by the names its type information gives. Rust: cc/cubic.rs. */
+/* Reads the state of the kernel's own CUBIC, by the field names in its type information (BTF). Rust: cc/cubic.rs. */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct bictcp {
