@@ -1,8 +1,8 @@
-//! What an ACK costs in each congestion control, and how many times NewReno's cost that is.
+//! The cost of an ACK in each congestion control, absolute and relative to NewReno.
 //!
-//! `cargo bench -p tailback-core --bench cc`. The same recorded round trips are played to every algorithm: RTT
-//! rising with the queue, a loss at its end, the stack's reduction. Best of several rounds, less the empty loop.
-//! `-- NAME -1` plays them once to one algorithm ("nothing" for the empty loop), for callgrind.
+//! `cargo bench -p tailback-core --bench cc`. Every algorithm gets the same recorded round trips: the RTT rises with
+//! the queue, a loss occurs at the end, and the stack reduces the window. The result is the best of several rounds
+//! minus the empty loop. `-- NAME -1` runs one algorithm once ("nothing" for the empty loop), for callgrind.
 
 #![allow(clippy::disallowed_types, reason = "a benchmark times")]
 
@@ -17,15 +17,15 @@ use tailback_core::scenario::Params;
 use tailback_core::time::{Duration, Time};
 
 const MSS: u32 = 1448;
-/// Segments of the window at the beginning of an epoch, and round trips of it.
+/// Window in segments at the start of an epoch, and round trips per epoch.
 const WINDOW: u64 = 60;
 const ROUNDS: u64 = 40;
 const BASE_RTT_US: u64 = 40_000;
 const EPOCHS: u64 = 50;
-/// From the beginning of one to that of the next.
+/// Time from the start of one epoch to the start of the next.
 const AN_EPOCH: Duration = Duration::from_ms(4_000);
 
-/// An epoch of a flow alone on its path: the window grows by one segment a round trip, the queue with it.
+/// An epoch of a flow that is alone on its path: window and queue grow by one segment per round trip.
 fn epoch() -> Vec<Ack> {
     let mss = u64::from(MSS);
     let mut acks: Vec<Ack> = Vec::new();
@@ -74,7 +74,7 @@ fn epoch() -> Vec<Ack> {
     acks
 }
 
-/// Play the epoch once more, later than last time.
+/// Runs the epoch again, at a later time.
 fn play(algorithm: Option<&mut Algorithm>, acks: &mut [Ack], control: &mut Control) {
     let Some(algorithm) = algorithm else {
         for ack in acks {
@@ -91,7 +91,7 @@ fn play(algorithm: Option<&mut Algorithm>, acks: &mut [Ack], control: &mut Contr
         }
     }
     lose(algorithm, &acks[acks.len() - 1], Signal::Loss, control);
-    // Every epoch starts at the same window, so that the algorithms do the same work.
+    // Every epoch starts with the same window, so that the algorithms do the same work.
     control.cwnd = WINDOW * u64::from(MSS);
 }
 
@@ -138,7 +138,7 @@ fn epochs(mut algorithm: Option<Algorithm>, acks: &mut [Ack]) {
     black_box(control);
 }
 
-/// Nanoseconds an ACK, the best of `rounds`.
+/// Nanoseconds per ACK, the best of `rounds`.
 fn best(make: impl Fn() -> Option<Algorithm>, acks: &[Ack], rounds: usize) -> f64 {
     let times = (0..rounds).map(|_| {
         let (algorithm, mut acks) = (make(), acks.to_vec());

@@ -1,9 +1,9 @@
-//! How fast the engine is: events and bottleneck data packets a core-second on fixed scenarios.
+//! Speed of the engine: events and bottleneck data packets per core-second on fixed scenarios.
 //!
-//! `cargo bench -p tailback-core`. Each scenario runs three times; the best time counts, as the others hold the
-//! machine's noise. `cargo bench -p tailback-core --bench engine -- NAME...` runs some; `-1` runs each once and `5s`
-//! for five simulated seconds (both for callgrind). The checksum is over every table: equal before and after a
-//! change that should change nothing but time.
+//! `cargo bench -p tailback-core`. Each scenario runs three times and the best time counts, because the others contain
+//! the machine's noise. `cargo bench -p tailback-core --bench engine -- NAME...` runs some scenarios; `-1` runs each
+//! once and `5s` runs five simulated seconds (both for callgrind). The checksum covers every table: it must not change
+//! with an optimisation.
 
 #![allow(clippy::disallowed_types, reason = "a benchmark times")]
 
@@ -27,12 +27,12 @@ fn flows(count: usize, cc: &str) -> Vec<FlowSpec> {
         .collect()
 }
 
-/// 4 flows, 1 Gbit/s, 100 ms, one BDP: the scenario every simulator is compared on.
+/// 4 flows, 1 Gbit/s, 100 ms, a queue of one BDP: a common scenario for comparing simulators.
 fn gigabit() -> Scenario {
     dumbbell(1_000_000_000, 100 * MS, Some(12_500_000), 60, flows(4, "reno"))
 }
 
-/// The long form: CUBIC in a shallow buffer, and a wire that loses one packet in a million.
+/// A longer variant: CUBIC with a shallow buffer, and a link that loses one packet in a million.
 fn gigabit_cubic() -> Scenario {
     let mut scenario = dumbbell(1_000_000_000, 100 * MS, Some(2_500_000), 60, flows(4, "cubic"));
     scenario.links[0].wire.loss = 1e-6;
@@ -61,7 +61,7 @@ fn crowd(count: usize) -> Scenario {
     scenario
 }
 
-/// A few flows with what each of ten thousand has on 1 Gbit/s: the same work a packet, without the memory.
+/// A few flows with the per-flow rate of ten thousand flows on 1 Gbit/s: the same work per packet, without the memory.
 fn thin(count: usize) -> Scenario {
     let rate = 100_000 * count as u64;
     let mut scenario = dumbbell(rate, 100 * MS, Some(rate / 80), 30, crowd(count).flows);
@@ -79,7 +79,7 @@ fn codel() -> Scenario {
     scenario
 }
 
-/// 5,000 web sessions a second beside the four flows.
+/// 5,000 web sessions per second in addition to the four flows.
 fn web() -> Scenario {
     let mut scenario = gigabit();
     let mut web = flow("web", "web", Some(tcp("reno", "linux")));
@@ -89,7 +89,7 @@ fn web() -> Scenario {
     scenario
 }
 
-/// Web sessions alone, 4,000 a second one way and 1,000 the other: what short connections cost.
+/// Web sessions alone, 4,000 per second in one direction and 1,000 in the other: the cost of short connections.
 fn sessions() -> Scenario {
     let flows = [("there", 4_000.0), ("back", 1_000.0)].map(|(name, rate)| {
         let mut web = flow(name, "web", Some(tcp("reno", "linux")));
@@ -103,7 +103,7 @@ fn sessions() -> Scenario {
     dumbbell(1_000_000_000, 100 * MS, Some(12_500_000), 30, flows.into())
 }
 
-/// Something of everything on a path that loses, reorders and doubles: slow, but its checksum sees much.
+/// Many features on a path that loses, reorders and duplicates: slow, but its checksum covers much code.
 fn zoo() -> Scenario {
     let mut flows = Vec::new();
     for stack in ["linux", "linux-2.6.25", "freebsd-7", "ns3"] {
@@ -122,7 +122,8 @@ fn zoo() -> Scenario {
     scenario
 }
 
-/// Seconds this process has run: on Linux on a processor, so that what others do costs least; elsewhere since `begun`.
+/// Processor time of this process in seconds (on Linux), because other work on the machine affects it least; elsewhere
+/// the time since `begun`.
 fn spent(begun: Instant) -> f64 {
     let on_cpu = std::fs::read_to_string("/proc/self/schedstat").ok();
     let nanoseconds = on_cpu.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());

@@ -1,7 +1,9 @@
-//! What a packet costs each queue discipline alone, for callgrind: `queues NAME WAITING PASSED`; `queues --names` lists them.
+//! The cost of a packet in each queue discipline, for callgrind: `queues NAME WAITING PASSED`; `queues --names` lists
+//! the names.
 //!
-//! WAITING packets of eight flows wait; then PASSED packets come and go, one each. Arrivals are so close that no law finds a
-//! packet late. A run with more passed less one with fewer is the cost of the packets between.
+//! First WAITING packets of eight flows wait; then PASSED packets arrive and one leaves for each. Arrivals are so close
+//! together that no AQM acts. The difference between two runs divided by the difference of PASSED is the cost per
+//! packet.
 
 use tailback_core::packet::{Ecn, FlowId, Packet};
 use tailback_core::queue::registry::{Queue, Surroundings, build, cards};
@@ -15,7 +17,7 @@ const GAP: Duration = Duration::from_ns(100);
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     if words == ["--names"] {
-        // A shaper holds packets back, so that none can go for each that comes.
+        // A shaper holds packets back, so that it cannot release one for each arrival.
         let names: Vec<&str> =
             cards().iter().map(|card| card.name).filter(|name| *name != "token_bucket").collect();
         println!("{}", names.join(" "));
@@ -28,7 +30,7 @@ fn main() {
     let (waiting, passed): (u32, u32) = (waiting.parse().expect("a count"), passed.parse().expect("a count"));
     let mut spec = QueueSpec { discipline: name.clone(), ..QueueSpec::default() };
     let card = cards().iter().find(|card| card.name == name);
-    // Room for all that wait, where the default has less.
+    // Make room for all waiting packets where the default limit is lower.
     for param in ["limit_packets", "depth", "flow_limit"] {
         if card.is_some_and(|card| card.param(param).is_some()) {
             spec.params.insert(param.into(), Value::Number(10_000.0));

@@ -1,4 +1,4 @@
-//! The tests of whole runs and of parts together, as one program: it is linked once.
+//! All tests of entire runs and of combined parts, in one program, so that it is linked only once.
 
 mod bounds;
 mod common;

@@ -1,4 +1,4 @@
-//! What would never end or fill the machine is refused by name; what is accepted can be stopped, and handed over in parts.
+//! Runs that would never end or exhaust memory are refused by name; accepted runs can be stopped, and read in parts.
 
 use crate::common::{self, MS, bits, bulk, dumbbell, flow, run, tcp};
 use tailback_core::engine::{ROWS_A_GROUP, Simulation};
@@ -23,7 +23,7 @@ fn a_connection_over_links_that_take_no_time_is_refused() {
     let error = refused(&timeless());
     assert_eq!(error.field, "links[0].rate_bps");
     assert!(error.problem.contains("flow bulk"), "{error}");
-    // A delay of less than the timer's tick is none.
+    // A delay below the timer's tick counts as none.
     let mut ticking = timeless();
     (ticking.links[0].delay_ps, ticking.links[0].tick_hz) = (MS / 2, Some(1000));
     assert_eq!(refused(&ticking).field, "links[0].rate_bps");
@@ -48,7 +48,7 @@ fn one_link_that_takes_time_is_enough_and_datagrams_need_none() {
 
 #[test]
 fn a_look_comes_after_so_many_packets_however_few_the_events() {
-    // A whole window arrives in one event: the link is infinitely fast.
+    // An entire window arrives in one event, because the link is infinitely fast.
     let mut scenario = timeless();
     scenario.links[0].delay_ps = 100 * MS;
     scenario.duration_ps *= 5;
@@ -80,7 +80,7 @@ fn more_rows_than_allowed_are_refused_before_time_zero() {
     scenario.instruments.segments = vec!["bulk".into()];
     scenario.instruments.most_rows = Some(900);
     let error = refused(&scenario);
-    // 2 Mbit/s are 167 packets a second, three rows each.
+    // 2 Mbit/s is 167 packets per second, with three rows each.
     assert_eq!((error.field.as_str(), error.value.as_str()), ("instruments.segments", "[\"bulk\"]"));
     assert!(error.problem.contains("about 1000 rows, 1000 of them by this"), "{error}");
 }
@@ -100,7 +100,7 @@ fn rows_beyond_the_limit_stop_a_run_that_was_estimated_too_low() {
 
 #[test]
 fn a_queue_that_grows_beyond_the_memory_of_a_run_ends_it() {
-    // 12,500 packets a second into a queue without limit, of which it sends 83.
+    // 12,500 packets per second into an unlimited queue that sends 83 per second.
     let mut flood = flow("flood", "udp-cbr", None);
     flood.app.params.insert("rate".into(), Value::Number(150e6));
     let mut scenario = dumbbell(1_000_000, MS, None, 20, vec![flood]);
@@ -122,7 +122,7 @@ fn a_queue_that_grows_beyond_the_memory_of_a_run_ends_it() {
     assert_eq!(ends(&scenario), Ok(true));
 }
 
-/// Loss, duplicates, reordering, two flows, every table.
+/// Losses, duplicates, reordering, two flows, every table.
 fn recorded() -> Scenario {
     let mut flows = vec![bulk("reno", "linux"), flow("other", "bulk", Some(tcp("cubic", "linux")))];
     flows.iter_mut().for_each(|flow| flow.tcp.as_mut().unwrap().mtu = 100);
@@ -185,7 +185,7 @@ fn length(table: &Table) -> usize {
 
 #[test]
 fn bbr3_runs_with_segments_larger_than_its_largest_burst() {
-    // The 64 KiB that a host sends at once hold less than two segments of an MTU above 32,820.
+    // The 64 KiB of a host's largest burst hold less than two segments if the MTU exceeds 32,820.
     let mut scenario = dumbbell(10_000_000, 40 * MS, Some(1 << 20), 5, vec![bulk("bbr3", "linux")]);
     scenario.flows[0].tcp.as_mut().unwrap().mtu = 65_535;
     let tables = run(&scenario);
@@ -198,7 +198,7 @@ fn the_shortest_timeouts_allowed_end() {
         let mut scenario = dumbbell(10_000_000, 40 * MS, None, 2, vec![bulk("cubic", "linux")]);
         let tcp = scenario.flows[0].tcp.as_mut().unwrap();
         tcp.receive_buffer = Some(16_000);
-        // Without the kernel's jiffies, which would round a millisecond up to eight.
+        // Without jiffies, which would round one millisecond up to eight.
         tcp.stack_params.insert("timer_tick".into(), Value::Number(0.0));
         for field in fields {
             let least = if field.ends_with("minimum") { 0.0 } else { 1.0 };
@@ -213,7 +213,7 @@ fn the_shortest_timeouts_allowed_end() {
         [1.0],
         "no answer within a millisecond"
     );
-    // The window is closed most of the time, and asked for every millisecond; the receiver answers twice a second.
+    // The window is closed most of the time and probed every millisecond; the receiver answers twice per second.
     let tables = shortest(&["persist_minimum", "persist_maximum"]);
     let events = common::column(&tables, "engine", "events")[0];
     assert!((3_000.0..40_000.0).contains(&events), "1,500 probes at least, and their timers: {events}");
@@ -221,7 +221,7 @@ fn the_shortest_timeouts_allowed_end() {
 
 #[test]
 fn a_flow_that_sends_at_its_own_rate_is_expected_to_record_no_more_than_that() {
-    // A call of 80 kbit/s: an hour of it on a link of 100 Gbit/s is far from 20 million packets.
+    // A call of 80 kbit/s: in an hour it is far from 20 million packets, even on a link of 100 Gbit/s.
     let mut scenario = dumbbell(100_000_000_000, 40 * MS, None, 3600, vec![flow("call", "voip", None)]);
     scenario.instruments.packets = vec!["call".into()];
     assert!(Simulation::build(&scenario).is_ok());
@@ -244,7 +244,7 @@ fn a_run_that_would_never_end_is_refused_after_a_moment() {
 
 #[test]
 fn a_fast_link_and_a_burst_of_many_flows_are_within_the_budget() {
-    // 1 Tbit/s of full packets for 5 ms, and hundreds of windows at one instant.
+    // 1 Tbit/s of full packets for 5 ms, and hundreds of windows at the same time.
     let mut flows: Vec<_> =
         (0..300).map(|number| flow(&format!("f{number}"), "bulk", Some(tcp("reno", "linux")))).collect();
     for flow in &mut flows {

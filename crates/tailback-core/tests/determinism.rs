@@ -1,4 +1,4 @@
-//! Same scenario and seed, same bytes: twice, on any number of threads, and beside strangers.
+//! The same scenario and seed give the same bytes: in repeated runs, on any number of threads, and beside other runs.
 
 use crate::common::{self, MS, SECOND, bits, bulk, by, column, dumbbell, flow, link, run, tcp};
 use tailback_core::engine::Simulation;
@@ -101,7 +101,7 @@ fn segments_that_leave_together_are_those_that_leave_one_by_one() {
         let mut scenario = dumbbell(200_000_000, 20 * MS, Some(200_000), 5, vec![one, other]);
         scenario.links[0].wire.loss = if cc == "cubic" { 1e-4 } else { 0.0 };
         let together = run(&scenario);
-        // A run that records segments looks at each by itself, and at its sender.
+        // A run that records segments processes each of them separately, also at the sender.
         scenario.instruments.segments = vec!["one".into(), "other".into()];
         let singly = run(&scenario);
         for table in ["flows", "links", "congestion", "engine"] {
@@ -118,7 +118,7 @@ fn segments_that_leave_together_are_those_that_leave_one_by_one() {
     }
 }
 
-/// Of a run the tables that every run leaves and what is polled, and how often it was called for one event at a time.
+/// A run's standard tables and polls, and the number of calls that processed a single event.
 fn singly(scenario: &Scenario) -> (Vec<String>, u64) {
     let mut simulation = Simulation::build(scenario).expect("a valid scenario");
     let mut calls = 0;
@@ -192,7 +192,7 @@ fn arrivals_taken_ahead_are_those_taken_one_by_one() {
             }
         }
     }
-    // A call does one event, unless others are taken together with it.
+    // A call processes one event, unless others are combined with it.
     assert!(saved[0] < 0.5 && saved.iter().all(|share| *share < 0.99), "not taken ahead: {saved:?}");
 }
 
@@ -259,8 +259,7 @@ fn packets_and_bytes_are_conserved_end_to_end() {
     }
     let flows = |name: &str| column(&tables, "flows", name);
     for flow in 0..3 {
-        // What is neither received nor dropped is on the way: at most what one bandwidth-delay product and the
-        // queue hold.
+        // Packets neither received nor dropped are in flight: at most one bandwidth-delay product plus the queue.
         let on_the_way =
             flows("packets_sent")[flow] - flows("packets_received")[flow] - flows("packets_dropped")[flow];
         assert!((0.0..120.0).contains(&on_the_way), "{on_the_way}");

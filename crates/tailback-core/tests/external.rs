@@ -1,4 +1,4 @@
-//! Algorithms from outside the registry, and what every algorithm learns of pauses.
+//! Algorithms from outside the registry, and how every algorithm is notified of pauses.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,14 +10,14 @@ use tailback_core::probe::Tables;
 use tailback_core::scenario::{Params, Scenario, Value};
 use tailback_core::time::{Duration, Time};
 
-/// What was seen: pauses in milliseconds, whether the application made them, and restarts by the stack.
+/// Recorded: pauses in milliseconds, whether the application caused them, and restarts by the stack.
 #[derive(Debug, Default)]
 struct Seen {
     resumed: Vec<(u64, bool)>,
     restarts: usize,
 }
 
-/// A window that stays as it is, and records what it receives.
+/// Keeps the window constant and records its notifications.
 #[derive(Debug)]
 struct Watcher(Arc<Mutex<Seen>>, bool);
 
@@ -49,7 +49,7 @@ impl Maker for Watchers {
     }
 }
 
-/// A client that asks for 20 kB four times, thinking so long in between.
+/// A client that requests 20 kB four times, with this think time in between.
 fn asking(think_ms: f64) -> Scenario {
     let mut asking = flow("asking", "request-response", Some(tcp("watcher", "linux")));
     asking.app.params = Params::from([
@@ -74,7 +74,7 @@ fn watched(scenario: &Scenario, owns_window: bool) -> (Seen, Tables) {
 #[test]
 fn a_pause_shorter_than_a_timeout_is_reported_and_restarts_nothing() {
     let (seen, tables) = watched(&asking(20.0), false);
-    // Three more requests and three more responses: a round trip apart and what the client thinks.
+    // Three more requests and three more responses, separated by a round trip plus the client's think time.
     assert_eq!(seen.resumed.len(), 6, "{seen:?}");
     assert!(seen.resumed.iter().all(|(ms, app_limited)| *app_limited && (60..130).contains(ms)), "{seen:?}");
     assert_eq!(seen.restarts, 0);

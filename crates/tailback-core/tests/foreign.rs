@@ -1,4 +1,4 @@
-//! Flows of foreign stacks: a small sound one, and what becomes of a run whose stack is not.
+//! Flows of foreign stacks: a small correct stack, and runs with a faulty one.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ const DATA: usize = 1_000;
 const WINDOW: u64 = 20;
 const RTO: Duration = Duration::from_ms(300);
 
-/// What is wrong with it.
+/// The stack's fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
     Nothing,
@@ -31,7 +31,7 @@ enum Fault {
 #[derive(Debug)]
 struct Fake(Fault);
 
-/// Go-back-N with a window that never changes: data is its number; an ACK is the number expected; 8 bytes each.
+/// Go-back-N with a constant window: a data packet contains its number, an ACK the next expected number; 8 bytes each.
 #[derive(Debug)]
 struct FakeEnd {
     fault: Fault,
@@ -233,7 +233,7 @@ fn run(scenario: &Scenario, fault: Fault) -> Result<Tables, Box<StackFault>> {
     fault.map_or_else(|| Ok(simulation.finish()), |fault| Err(Box::new(fault)))
 }
 
-/// The tables of a run, whatever its stack did.
+/// The tables of a run, even if the stack is faulty.
 fn tables_of(scenario: &Scenario, fault: Fault) -> Tables {
     ended(scenario, fault).finish()
 }
@@ -247,7 +247,7 @@ fn a_foreign_flow_shares_the_link_and_fills_the_tables() {
     scenario.instruments.poll_interval_ps = 100 * MS;
     let tables = run(&scenario, Fault::Nothing).expect("sound");
     let received = column(&tables, "flows", "bytes_received");
-    // A window of 20 kB at a base RTT of 40 ms, and a queue beside it, shared with CUBIC.
+    // A window of 20 kB at a base RTT of 40 ms, with a queue shared with CUBIC.
     assert!(received[0] > 500_000.0 && received[0] < 2_500_000.0, "{received:?}");
     assert!(received[1] > 1_000_000.0, "{received:?}");
     assert_eq!(column(&tables, "polls", "cwnd").first(), Some(&20_000.0));
@@ -309,7 +309,7 @@ fn a_bad_stack_ends_its_flow_alone_with_a_row_and_its_name() {
         }
         assert_eq!(column(&tables, "flows", "connections_failed")[0], born, "{fault:?}");
         assert_eq!(column(&tables, "flows", "connections_open")[0], 0.0, "{fault:?}");
-        // CUBIC has the link to itself: five seconds of 10 Mbit/s are 6.25 MB.
+        // CUBIC has the link to itself: 10 Mbit/s for five seconds are 6.25 MB.
         assert!(column(&tables, "flows", "bytes_received")[1] > 5_000_000.0, "{fault:?}");
     }
     let sound = tables_of(&over_fake("bulk"), Fault::Nothing);

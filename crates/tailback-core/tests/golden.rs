@@ -1,8 +1,7 @@
-//! The window of every congestion control on five canned paths, second by second, as it was when last looked at.
+//! The window of every congestion control on five fixed paths, second by second, compared with a stored table.
 //!
-//! A golden table proves nothing right; it shows what a change changes. To write the tables again:
-//! `TAILBACK_GOLDEN=write cargo test -p tailback-core golden`, in a commit of its own whose message
-//! explains the physics.
+//! A golden table does not prove correctness; it shows the effect of a change. To rewrite the tables:
+//! `TAILBACK_GOLDEN=write cargo test -p tailback-core golden`, in a separate commit whose message explains the physics.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,21 +11,21 @@ use crate::common::{MS, SECOND, bulk, column, dumbbell, run};
 use tailback_core::cc::registry::cards;
 use tailback_core::scenario::{Instruments, QueueSpec, Scenario, Value};
 
-/// Samples a path, one a second.
+/// Samples per path, one per second.
 const SECONDS: u64 = 40;
 const MBPS: u64 = 1_000_000;
 
-/// The five paths: one bottleneck each, and what makes it worth looking at.
+/// The five paths: one bottleneck each, chosen for different effects.
 fn paths(cc: &str) -> [(&'static str, Scenario); 5] {
     let alone = |stack| vec![bulk(cc, stack)];
-    // One bandwidth-delay product and no other flow: the law itself.
+    // A queue of one bandwidth-delay product and no other flow: the pure window law.
     let plain = dumbbell(10 * MBPS, 80 * MS, Some(100_000), SECONDS, alone("linux"));
-    // A long fat path with a tenth of a product: many losses an episode, long epochs.
+    // A long fat path with a queue of a tenth of a BDP: many losses per episode, long epochs.
     let shallow = dumbbell(40 * MBPS, 150 * MS, Some(75_000), SECONDS, alone("linux"));
-    // Losses that are no congestion.
+    // Random losses without congestion.
     let mut lossy = dumbbell(10 * MBPS, 100 * MS, Some(125_000), SECONDS, alone("linux"));
     lossy.links[0].wire.loss = 0.005;
-    // Marks instead of losses, from a queue that keeps itself short.
+    // Marks instead of losses, from a queue with a short delay target.
     let mut marked = dumbbell(10 * MBPS, 40 * MS, None, SECONDS, alone("linux"));
     marked.links[0].queue = QueueSpec {
         discipline: "codel".into(),
@@ -35,7 +34,7 @@ fn paths(cc: &str) -> [(&'static str, Scenario); 5] {
     };
     let tcp = marked.flows[0].tcp.as_mut().expect("bulk runs over tcp");
     tcp.stack_params.insert("ecn".into(), Value::Flag(true));
-    // An old kernel in a deep buffer that a NewReno flow joins: rate halving, ACK counting, delay from others.
+    // An old kernel in a deep buffer that a NewReno flow joins: rate halving, ACK counting, delay caused by others.
     let mut joined = dumbbell(5 * MBPS, 60 * MS, Some(150_000), SECONDS, alone("linux-2.6.25"));
     let mut other = bulk("reno", "linux");
     (other.name, other.start_ps) = ("other".into(), 15 * SECOND);
@@ -43,7 +42,7 @@ fn paths(cc: &str) -> [(&'static str, Scenario); 5] {
     [("plain", plain), ("shallow", shallow), ("lossy", lossy), ("marked", marked), ("joined", joined)]
 }
 
-/// What the file says: a line a path with the totals, and the window in bytes at every second.
+/// The file's contents: per path, a line with the totals, and the window in bytes at every second.
 fn traced(cc: &str) -> String {
     let mut text = String::new();
     for (name, mut scenario) in paths(cc) {

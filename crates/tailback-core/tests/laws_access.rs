@@ -1,4 +1,5 @@
-//! Laws of today's access links: what a cable modem's requests and grants, and a satellite's reallocations, must give.
+//! Laws of modern access links: the request and grant delays of a cable modem, and the reallocations of a satellite
+//! link.
 
 use crate::common::media::{Notebook, arrivals, back_to_back, build, link, medium, number, packet};
 use tailback_core::link::Link;
@@ -16,7 +17,7 @@ fn leo(params: &[(&str, Value)]) -> LinkSpec {
     link(medium("leo", params))
 }
 
-/// Packets of `bytes`, `n` of them, one each `gap`.
+/// `n` packets of `bytes` bytes, one per `gap`.
 fn every(gap: Duration, n: u64, bytes: u32) -> Vec<(Time, u32)> {
     (0..n).map(|i| (Time::ZERO + gap * i, bytes)).collect()
 }
@@ -29,7 +30,7 @@ fn interval_of(at: Time, length: Duration) -> u64 {
 
 #[test]
 fn a_lone_packet_asks_and_waits_one_to_four_map_intervals() {
-    // An odd gap, so that the packets come at all phases of an interval.
+    // An odd gap, so that packets arrive at all phases of an interval.
     let pushes = every(Duration::from_us(50_337), 4000, 1482);
     let delays: Vec<f64> = arrivals(&docsis(&[]), &pushes)
         .iter()
@@ -49,7 +50,7 @@ fn a_lone_packet_asks_and_waits_one_to_four_map_intervals() {
 
 #[test]
 fn a_grant_no_later_than_the_request_allows_is_the_floor() {
-    // A grant as long as the interval has but one place in it.
+    // A grant as long as the interval fits in only one position.
     let fast = [("rate_bps", number(1e8)), ("grant_ms", number(0.1))];
     let pushes = every(Duration::from_us(50_337), 2000, 1482);
     let sending = Duration::from_us(120);
@@ -116,7 +117,7 @@ fn a_stream_below_the_rate_is_never_further_than_its_requests() {
 
 // -------------------------------------------------------------------------------- low orbit
 
-/// Nothing but the rate of each interval.
+/// Only rates vary between intervals.
 fn rates_only(interval_ms: f64) -> Vec<(&'static str, Value)> {
     vec![
         ("delay_ms", number(0.0)),
@@ -128,7 +129,7 @@ fn rates_only(interval_ms: f64) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Nothing but the delay of each interval, at a rate so high that a packet takes 1.2 µs.
+/// Only delays vary between intervals, at a rate so high that a packet takes 1.2 µs.
 fn delays_only() -> Vec<(&'static str, Value)> {
     vec![
         ("spread", number(0.0)),
@@ -183,7 +184,7 @@ fn a_delay_holds_for_its_interval_and_never_reorders() {
         let own = got[last as usize].since(pushes[last as usize].0);
         assert!((10_000_000_000..=30_000_000_000u64).contains(&(own.as_ps() - sending.as_ps())));
         if due.since(*at) != own {
-            // The path became shorter: it arrives with the last packet of the longer one.
+            // The path became shorter: the packet arrives together with the last one of the longer path.
             assert!(due.since(*at) > own && *due == got[i - 1], "{at:?} {due:?}");
             waited += 1;
         }

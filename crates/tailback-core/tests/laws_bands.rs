@@ -1,4 +1,4 @@
-//! Laws of bands: who sends next, what each gets, and which descriptions are refused.
+//! Laws of bands: which band sends next, the share of each, and which descriptions are refused.
 
 use crate::common::links::{self, build, ms, name, number, packet, plain, queue, run};
 use tailback_core::packet::Packet;
@@ -15,7 +15,7 @@ fn made(spec: &QueueSpec) -> Result<Queue, ScenarioError> {
     registry::build(spec, "links[0].queue", &Surroundings { rate: None, seed: 1, link: "down", context })
 }
 
-/// A band of these flows; an empty text: of what no other names.
+/// A band for these flows; an empty text stands for all flows that no other band names.
 fn band(flows: &str) -> BandSpec {
     BandSpec { flows: flows.split_whitespace().map(String::from).collect(), ..BandSpec::default() }
 }
@@ -83,7 +83,7 @@ fn what_bands_get_by_turns_differs_by_less_than_a_quantum_and_a_packet() {
     let mut queue = made(&banded("drr", vec![share("best", 1500), codel, share("game", 700)])).unwrap();
     let (mut got, mut slot) = ([0u64; 3], 0);
     for step in 0..20_000u64 {
-        // Each band always holds some.
+        // Every band always has packets waiting.
         let now = Time::ZERO + Duration::from_us(step);
         for flow in 0..3 {
             if step == 0 {

@@ -1,4 +1,4 @@
-//! Laws of a cell: what fading, proportional fairness, HARQ and handovers must give.
+//! Laws of a cell: the results of fading, proportional fairness, HARQ and handovers.
 
 use crate::common::media::{Notebook, link, medium, name, number, packet, saturate};
 use tailback_core::link::{Link, channel};
@@ -8,14 +8,14 @@ use tailback_core::time::Time;
 
 type Params<'a> = &'a [(&'a str, Value)];
 
-/// The link of a user of the cell.
+/// The link of a user in the cell.
 fn user(number: usize, params: Params<'_>) -> LinkSpec {
     let mut medium = medium("cell", params);
     medium.as_mut().unwrap().channel = Some("carrier".into());
     LinkSpec { name: format!("l{number}"), to: format!("u{number}"), medium, ..link(None) }
 }
 
-/// No fading and no errors but those of `params`.
+/// No fading, and no errors except those in `params`.
 fn steady(params: Params<'_>) -> LinkSpec {
     user(0, &[&[("branches", number(0.0))], params].concat())
 }
@@ -101,7 +101,7 @@ fn a_repetition_costs_eight_milliseconds_each_and_rlc_fifty() {
     }
 }
 
-/// When each packet arrives that is pushed at its time.
+/// Arrival times of packets pushed at the given times.
 fn cell_arrivals(spec: &LinkSpec, pushes: &[(Time, u32)]) -> Vec<Time> {
     let specs = [spec.clone()];
     let mut links = [Link::build(spec, 0, 1).unwrap()];
@@ -144,7 +144,7 @@ fn a_handover_interrupts_for_as_long_as_it_says_and_loses_nothing() {
 
 // -------------------------------------------------------------------------------- many users
 
-/// The mean of `f` over the strongest of `users` channels with exponential powers of mean 1.
+/// The mean of `f` over the strongest of `users` channels with exponentially distributed powers of mean 1.
 fn of_the_strongest(users: i32, f: impl Fn(f64) -> f64) -> f64 {
     let step = 1e-3;
     let density = |x: f64| f64::from(users) * (-x).exp() * (1.0 - (-x).exp()).powi(users - 1);
@@ -165,7 +165,7 @@ fn users_that_fade_give_the_harmonic_sum_where_rate_grows_with_power() {
             assert!((gain / sum - 1.0).abs() < 0.02, "{users} users: {gain} for {sum}");
         }
     }
-    // In turn there is nothing to gain.
+    // Round-robin scheduling gains nothing.
     let specs: Vec<LinkSpec> = (0..4).map(|place| rayleigh(place, -30.0, "turns")).collect();
     assert!((total(&specs, 1500, 400) / one - 1.0).abs() < 0.02);
 }

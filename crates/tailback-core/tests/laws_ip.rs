@@ -1,4 +1,4 @@
-//! What the IP version changes: 20 bytes of each packet (RFC 791 section 3.1, RFC 8200 section 3), and nothing else.
+//! Effects of the IP version: 20 bytes per packet (RFC 791 section 3.1, RFC 8200 section 3), and no others.
 
 use crate::common::{MS, bulk, column, dumbbell, flow, run};
 use tailback_core::probe::Tables;
@@ -44,7 +44,7 @@ fn a_full_link_carries_as_much_less_as_its_packets_have_less_room() {
         let got = column(&run(&over(ip, bulk("cubic", "linux"), 20)), "flows", "bytes_received");
         got[0]
     };
-    // Both fill the same link with packets of 1500 bytes once slow start is over.
+    // Both fill the same link with packets of 1500 bytes after slow start.
     let expected = (1500.0 - 40.0 - TCP_AND_TIMESTAMPS) / (1500.0 - 20.0 - TCP_AND_TIMESTAMPS);
     let ratio = goodput(IpVersion::V6) / goodput(IpVersion::V4);
     assert!((ratio / expected - 1.0).abs() < 2e-3, "{ratio:.5}, expected {expected:.5}");

@@ -1,4 +1,4 @@
-//! Laws of links: what any implementation must do, from theory or from the sources' arithmetic.
+//! Laws of links: results that theory or the sources' formulas require of any implementation.
 
 use crate::common::links::{
     Event, Notebook, build, delivered, ms, number, packet, plain, queue, run, run_late, run_restless,
@@ -21,7 +21,7 @@ fn fifo_delay_is_backlog_over_rate_exactly() {
     for (i, &(at, slot)) in (0..).zip(&arrivals) {
         assert_eq!((at, slot), (Time::from_us(45_000 + 800 * (i as u64 + 1)), i));
     }
-    // The last waited for 100 packets and was sent itself.
+    // The last packet waited for 100 others and was then transmitted itself.
     assert_eq!(arrivals[100].0.since(ms(45)), Duration::from_us(80_800));
 }
 
@@ -216,7 +216,7 @@ fn links_never_share_random_numbers() {
     let burst: Vec<_> = (0..64).map(|i| (ms(0), packet(i, 0, 1250))).collect();
     let up = LinkSpec { name: "up".into(), ..lossy.clone() };
     assert_ne!(delivered(&lossy, &burst), delivered(&up, &burst));
-    // The number in the list does not matter, only the name.
+    // Only the link's name matters, not its index.
     let mut moved = Link::build(&lossy, 17, 1).unwrap();
     assert_eq!(run(&mut moved, &burst).0.arrivals, delivered(&lossy, &burst));
 }
@@ -315,7 +315,7 @@ proptest! {
         let dropped = |fate: &Fate| fate.drops.iter().map(|(packet, why)| (packet.slot, *why)).collect::<Vec<_>>();
         prop_assert_eq!(dropped(&due_fate), dropped(&late_fate));
         prop_assert_eq!(dropped(&due_fate), dropped(&restless_fate));
-        // Time never runs back for a watcher either.
+        // The observed times are monotonic.
         prop_assert!(late.events.is_sorted_by_key(|event| event.0));
     }
 }

@@ -1,4 +1,4 @@
-//! Links, packets and a host that writes everything down, for the laws of links and of queues.
+//! Links, packets and a recording host, for tests of links and queues.
 
 use tailback_core::link::{Host, Link, Watch};
 use tailback_core::packet::{Ecn, FlowId, Packet};
@@ -51,7 +51,7 @@ pub fn packet(slot: u32, flow: u32, bytes: u32) -> Packet {
     }
 }
 
-/// A flow that is only a name: what a queue that goes by names looks at.
+/// A flow with only a name, for queues that select flows by name.
 pub fn flow(name: &str) -> FlowSpec {
     FlowSpec {
         name: name.into(),
@@ -72,7 +72,7 @@ pub fn ms(t: u64) -> Time {
     Time::from_ms(t)
 }
 
-/// What a queue did, as a watcher saw it.
+/// An event of a queue, as a watcher saw it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Event {
     Enqueue,
@@ -81,7 +81,7 @@ pub enum Event {
     Mark,
 }
 
-/// Writes everything down.
+/// Records everything.
 #[derive(Default)]
 pub struct Notebook {
     pub arrivals: Vec<(Time, u32)>,
@@ -114,7 +114,7 @@ impl Host for Notebook {
     }
 }
 
-/// Push all packets at their times, advancing at every wake the link asks for, then run it empty.
+/// Pushes all packets at their times, advances whenever the link asks for it, and then empties the link.
 pub fn run(link: &mut Link, arrivals: &[(Time, Packet)]) -> (Notebook, Fate) {
     let (mut book, mut fate) = (Notebook::default(), Fate::default());
     let wake = |link: &mut Link, until: Time, book: &mut Notebook, fate: &mut Fate| {
@@ -134,7 +134,7 @@ pub fn delivered(spec: &LinkSpec, arrivals: &[(Time, Packet)]) -> Vec<(Time, u32
     run(&mut build(spec), arrivals).0.arrivals
 }
 
-/// Never advance until the end: the laziest host there is.
+/// Advances only at the end: the latest possible host.
 pub fn run_late(link: &mut Link, arrivals: &[(Time, Packet)], end: Time) -> (Notebook, Fate) {
     let (mut book, mut fate) = (Notebook::default(), Fate::default());
     for &(at, packet) in arrivals {
@@ -144,7 +144,7 @@ pub fn run_late(link: &mut Link, arrivals: &[(Time, Packet)], end: Time) -> (Not
     (book, fate)
 }
 
-/// Advance at every departure and in between: the busiest host.
+/// Advances at every departure and in between: the most eager host.
 pub fn run_restless(link: &mut Link, arrivals: &[(Time, Packet)], end: Time) -> (Notebook, Fate) {
     let (mut book, mut fate) = (Notebook::default(), Fate::default());
     let mut now = Time::ZERO;

@@ -1,4 +1,4 @@
-//! Links of a medium and a host that writes arrivals down, for the laws of media.
+//! Links with a medium and a host that records arrivals, for tests of media.
 
 use tailback_core::link::channel::{self, Channel};
 use tailback_core::link::{Host, Link, Watch};
@@ -41,7 +41,7 @@ pub fn packet(slot: u32, bytes: u32) -> Packet {
     }
 }
 
-/// Writes arrivals down, with the link they came over.
+/// Records arrivals with their links.
 #[derive(Default)]
 pub struct Notebook {
     pub link: u32,
@@ -68,7 +68,7 @@ impl Host for Notebook {
     }
 }
 
-/// When each packet arrives that is pushed at its time, the link being woken when it asks to be.
+/// Arrival times of packets pushed at the given times, with the link woken when it asks for it.
 pub fn arrivals(spec: &LinkSpec, pushes: &[(Time, u32)]) -> Vec<Time> {
     let mut link = build(spec);
     let (mut book, mut fate) = (Notebook::default(), Fate::default());
@@ -89,7 +89,7 @@ pub fn back_to_back(n: usize, bytes: u32) -> Vec<(Time, u32)> {
     vec![(Time::ZERO, bytes); n]
 }
 
-/// Throughput in Mbit/s of links of one channel that always have 100 packets, and all arrivals.
+/// Throughput in Mbit/s of links of one channel that always have 100 packets waiting, and all arrivals.
 pub fn saturate(specs: &[LinkSpec], bytes: u32, seconds: u64) -> (Vec<f64>, Notebook) {
     let n = specs.len();
     let mut links: Vec<Link> =

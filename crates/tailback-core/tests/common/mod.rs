@@ -1,4 +1,4 @@
-//! Small scenarios for the tests, and a reader of their tables.
+//! Small scenarios for the tests, and access to their tables.
 
 #![allow(dead_code, reason = "the test of memory uses little of it")]
 
@@ -46,7 +46,7 @@ pub fn flow(name: &str, kind: &str, tcp: Option<TcpSpec>) -> FlowSpec {
     }
 }
 
-/// The same flow by these links.
+/// The same flow over these links.
 pub fn by(flow: FlowSpec, there: &[&str], back: &[&str]) -> FlowSpec {
     let names = |links: &[&str]| links.iter().map(|name| (*name).into()).collect();
     FlowSpec { route: names(there), back_route: names(back), ..flow }
@@ -75,7 +75,7 @@ pub fn link(name: &str, from: &str, to: &str, bps: u64, delay_ps: u64, limit_byt
     }
 }
 
-/// One bottleneck each way with the RTT split in two.
+/// One bottleneck in each direction; each has half of the RTT.
 pub fn dumbbell(
     bps: u64,
     rtt_ps: u64,
@@ -128,7 +128,7 @@ pub fn entries(tables: &Tables, flow: f64, from: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Every bit of every table, for comparing runs.
+/// Every bit of every table, to compare runs.
 pub fn bits(tables: &Tables) -> Vec<u64> {
     let mut bits = Vec::new();
     for table in &tables.tables {
@@ -146,13 +146,13 @@ pub fn bits(tables: &Tables) -> Vec<u64> {
     bits
 }
 
-/// Record every flow's segments and packets.
+/// Records every flow's segments and packets.
 pub fn watch_all(scenario: &mut Scenario) {
     let names: Vec<String> = scenario.flows.iter().map(|flow| flow.name.clone()).collect();
     (scenario.instruments.segments, scenario.instruments.packets) = (names.clone(), names);
 }
 
-/// The same scenario and seed give the same bytes, in any thread; another seed gives others.
+/// Asserts that the same scenario and seed give the same bytes in any thread, and that another seed gives others.
 pub fn assert_alike_in_any_thread(make: fn(u64) -> Scenario, run: fn(&Scenario) -> Tables) {
     let first = bits(&run(&make(1)));
     assert!(first == bits(&run(&make(1))), "the same run, another result");

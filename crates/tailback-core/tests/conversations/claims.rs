@@ -1,4 +1,4 @@
-//! What a script claims of the endpoint's state, and how segments are written in complaints.
+//! A script's claims about the endpoint's state, and the format of segments in error messages.
 
 use tailback_core::cc::Control;
 use tailback_core::tcp::segment::{Flags, Range, Segment};

@@ -1,4 +1,4 @@
-//! How the window grows, worked by hand.
+//! Window growth, compared with values computed by hand.
 
 use tailback_core::scenario::Value;
 use tailback_core::tcp::segment::{Flags, Segment};
@@ -20,7 +20,7 @@ fn windows(options: Options, per_ack: usize, ssthresh: u64, rounds: usize) -> Ve
     for _ in 1..rounds {
         let round: Vec<u64> = talk.sent.drain(..).map(|(_, sent)| sent.seq + u64::from(sent.len)).collect();
         talk.advance(talk.now + rtt);
-        // Whole groups only: the odd segment waits for the next round's first.
+        // Only complete groups: an odd segment is acknowledged with the next round's first.
         for end in round.into_iter().filter(|end| (end / mss) as usize % per_ack == 0) {
             assert!(end > acked, "segments are sent once");
             acked = end;
@@ -62,7 +62,7 @@ fn linux_2_6_25_grows_by_the_ack_as_worked_by_hand() {
 #[test]
 fn one_ack_for_two_segments_halves_the_growth_of_linux_2_6_25() {
     let got = windows(options("linux-2.6.25", 20.0), 2, 2, 26);
-    // Asymptotically half a segment a round trip: a step costs cwnd + 1 ACKs of two segments each.
+    // Asymptotically half a segment per round trip: a step takes cwnd + 1 ACKs of two segments each.
     assert!((got[25] - got[5] - 10.0).abs() <= 1.0, "{got:?}");
     assert_eq!(got[..5], [20., 20., 20., 21., 21.]);
 }
@@ -71,7 +71,7 @@ fn one_ack_for_two_segments_halves_the_growth_of_linux_2_6_25() {
 fn linux_6_counts_segments_not_acks() {
     let by_hand = [10., 20., 40., 64., 65., 66., 67., 68., 69.];
     assert_eq!(windows(options("linux", 10.0), 1, 64, 9), by_hand);
-    // Delayed ACKs change nothing, but for the ACK of an odd last segment, which comes a round later.
+    // Delayed ACKs change nothing except the ACK of an odd last segment, which arrives a round later.
     for (got, by_hand) in windows(options("linux", 10.0), 2, 64, 9).iter().zip(by_hand) {
         assert!((got - by_hand).abs() <= 1.0, "{got} {by_hand}");
     }
@@ -79,7 +79,7 @@ fn linux_6_counts_segments_not_acks() {
 
 #[test]
 fn ns3_counts_acks_in_3_27_and_segments_in_3_44() {
-    // One ACK for two segments: half a segment a round trip in 3.27, a whole one in 3.44 (LinuxReno).
+    // One ACK per two segments: half a segment per round trip in 3.27, a whole segment in 3.44 (LinuxReno).
     let grown = |stack: &str| {
         let got = windows(options(stack, 20.0), 2, 2, 21);
         got[20] - got[0]
@@ -101,9 +101,9 @@ fn freebsd_7_adds_whole_bytes_for_every_ack() {
 
 #[test]
 fn freebsd_9_counts_two_segments_for_a_delayed_ack() {
-    // RFC 3465, L = 2: one ACK for two segments doubles the window all the same.
+    // RFC 3465 with L = 2: one ACK per two segments still doubles the window.
     assert_eq!(windows(options("freebsd-9", 4.0), 2, 64, 5), [4., 8., 16., 32., 64.]);
-    // RFC 3465 section 2.1: one segment each time cwnd bytes are acknowledged.
+    // RFC 3465 section 2.1: one segment whenever cwnd bytes have been acknowledged.
     let got = windows(options("freebsd-9", 20.0), 2, 2, 21);
     assert!((got[20] - got[0] - 20.0).abs() <= 1.0, "{got:?}");
 }

@@ -1,4 +1,4 @@
-//! The options at the top of a script, and the endpoint they ask for.
+//! The options at the top of a script, and the endpoint that they configure.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ impl Options {
             "window" => self.window = number()?,
             "peer_scale" => self.peer_scale = number()? as u8,
             "send_buffer" => {
-                // Its owner chose it, so it does not grow.
+                // A buffer size set by the application does not grow.
                 self.fields.push(("send_buffer_grows".into(), Value::Flag(false)));
                 self.send_buffer = number()?;
             }

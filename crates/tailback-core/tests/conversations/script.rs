@@ -1,4 +1,4 @@
-//! Reading a script.
+//! Parses a script.
 
 use tailback_core::packet::Ecn;
 use tailback_core::tcp::segment::{Flags, Range};

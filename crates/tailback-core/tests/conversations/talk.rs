@@ -1,4 +1,4 @@
-//! Playing a script to an endpoint.
+//! Runs a script against an endpoint.
 
 use std::collections::VecDeque;
 
@@ -28,7 +28,7 @@ impl Talk {
         Ok(talk)
     }
 
-    /// Play the handshake `--opened` asks for.
+    /// Performs the handshake that `--opened` asks for.
     pub fn open(&mut self) -> Result<(), String> {
         let peer = Segment {
             window: self.options.window,
@@ -75,7 +75,7 @@ impl Talk {
         }
     }
 
-    /// Let time pass until `until`, or until something is sent if `stop_when_sent`.
+    /// Advances time to `until`, or until a segment is sent if `stop_when_sent`.
     pub fn pass(&mut self, until: Time, stop_when_sent: bool) {
         while !stop_when_sent || self.sent.is_empty() {
             let wake = self.end.next_wake();
@@ -141,7 +141,7 @@ impl Talk {
         let ack = spoken.ack.unwrap_or(1);
         let mut segment = Segment {
             flags: spoken.flags,
-            // A SYN lies before offset 0.
+            // A SYN has an offset below 0.
             seq: spoken.start.saturating_sub(1),
             len: spoken.length,
             ack: ack.saturating_sub(1),
