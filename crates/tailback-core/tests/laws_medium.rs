@@ -10,7 +10,7 @@ use tailback_core::time::{Duration, Time};
 
 // -------------------------------------------------------------------------------- contention
 
-/// Stations that always have something to send, each to a node of its own.
+/// Stations that always have packets, each sending to a node of its own.
 fn saturated(
     n: usize,
     which: &str,
@@ -94,7 +94,7 @@ fn a_slow_station_drags_all() {
         .collect();
     let got = saturate(&specs, 1500, 40).0;
     assert!((got[0] / got[1] - 1.0).abs() < 0.06, "{got:?}");
-    // Alone: 30.5 and 5.4 Mbit/s; together each has less than the slow one alone.
+    // Alone: 30.5 and 5.4 Mbit/s; together each gets less than the slow one does alone.
     assert!(got[0] < 5.0, "{got:?}");
 }
 
@@ -156,7 +156,7 @@ fn a_stalled_link_waits_and_leaves_the_air_to_others() {
         long.iter().all(|gap| *gap >= Duration::from_ms(999) && *gap < Duration::from_ms(1002)),
         "{long:?}"
     );
-    // While it stalls the other has the air to itself.
+    // While one stalls, the other has the medium to itself.
     let got = saturate(&[station(0, &[]), station(1, &always)], 1500, 40).0;
     assert!((got[0] / alone - 1.0).abs() < 0.01 && got[1] < 0.02, "{got:?} of {alone}");
 }
@@ -235,7 +235,8 @@ fn stations_of_one_channel_must_agree() {
 
 // -------------------------------------------------------------------------------- lateness, repetition
 
-/// Arrivals over each link of 600 packets pushed at fixed times, woken whenever asked or only at pushes.
+/// Arrivals over each link of 600 packets pushed at fixed times. The links are woken when they ask for it, or only at
+/// pushes.
 fn offered(specs: &[LinkSpec], is_late: bool) -> Vec<Vec<(Time, u32)>> {
     let mut links: Vec<Link> =
         specs.iter().enumerate().map(|(index, spec)| Link::build(spec, index, 7).unwrap()).collect();
@@ -263,7 +264,7 @@ fn offered(specs: &[LinkSpec], is_late: bool) -> Vec<Vec<(Time, u32)>> {
     };
     let mut last = Time::ZERO;
     for slot in 0..600u32 {
-        // Bursts of five, from each in turn, of sizes that differ.
+        // Bursts of five from each sender in turn, with different sizes.
         let at = Time::from_us(u64::from(slot / 5) * 4_321);
         last = at;
         let (link, bytes) = (slot % specs.len() as u32, 40 + 364 * (slot % 5));

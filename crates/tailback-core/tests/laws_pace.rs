@@ -25,7 +25,7 @@ fn a_step_slows_the_rest_of_a_packet() {
     let got = arrivals(&spec, &[(Time::from_us(1500), 1500), (Time::from_ms(9), 1500)]);
     assert_eq!(got, [Time::from_us(3000), Time::from_us(20_500)]);
     spec.schedule = vec![step(1, Some(0), None)];
-    // An outage without end keeps what it caught.
+    // A permanent outage keeps the packet that it interrupted.
     let mut stuck = build(&spec);
     let (mut book, mut fate) = (Notebook::default(), Fate::default());
     stuck.push(packet(0, 1500), Time::from_ms(2), &mut fate, &mut book);
@@ -78,13 +78,13 @@ fn a_trace_delivers_as_mahimahi_does() {
         trace: Some(TraceSpec { deliveries_ms: deliveries_ms.to_vec() }),
         ..link(None)
     };
-    // Full packets one an opportunity, two at 5 ms, again from 10 ms on.
+    // One full packet per opportunity, two at 5 ms, repeated from 10 ms on.
     let got = arrivals(&trace(&[2, 5, 5, 10]), &back_to_back(6, 1500));
     assert_eq!(got, [2, 5, 5, 10, 12, 15].map(Time::from_ms));
     // 500 and 996 bytes share an opportunity: 504 + 1000 = 1504; one more byte needs the next as well.
     assert_eq!(arrivals(&trace(&[3, 7]), &[(Time::ZERO, 500), (Time::ZERO, 996)]), [3, 3].map(Time::from_ms));
     assert_eq!(arrivals(&trace(&[3, 7]), &[(Time::ZERO, 500), (Time::ZERO, 997)]), [3, 7].map(Time::from_ms));
-    // What an empty queue does not use is lost, and an arrival at the instant has missed it.
+    // An opportunity that meets an empty queue is lost, and a packet that arrives at that instant misses it.
     assert_eq!(arrivals(&trace(&[3, 7]), &[(Time::from_ms(3), 100)]), [Time::from_ms(7)]);
     assert_eq!(arrivals(&trace(&[3, 7]), &[(Time::from_ms(701), 100)]), [Time::from_ms(703)]);
 }
@@ -145,7 +145,7 @@ fn adsl_pays_for_whole_cells() {
 
 // -------------------------------------------------------------------------------- 3G
 
-/// Seconds that `n` full packets queued together take to arrive.
+/// Seconds until `n` full packets queued together have arrived.
 fn drain_seconds(spec: &LinkSpec, n: usize) -> f64 {
     arrivals(spec, &back_to_back(n, 1500)).last().expect("delivered").as_secs_f64()
 }
@@ -221,7 +221,7 @@ fn wrong_blocks_delay_but_neither_lose_nor_reorder() {
     let spec = medium("hsdpa", &[("bler", number(0.5)), ("bler_again", number(0.5))]);
     assert_eq!(arrivals(&link(spec), &back_to_back(500, 1500)).len(), 500);
     let lossy = medium("dch", &[("bler", number(0.9)), ("rlc_tries", number(1.0))]);
-    // With one try a 12,000-bit packet needs five blocks of 2560 bits: it all but never comes through.
+    // With one try, a 12,000-bit packet needs five error-free blocks of 2560 bits: it hardly ever arrives.
     assert!(arrivals(&link(lossy), &back_to_back(200, 1500)).len() < 5);
 }
 
@@ -247,7 +247,7 @@ fn a_held_packet_is_overtaken_by_as_many_as_said_however_close_they_come() {
         reorder_packets: 2,
         ..WireSpec::default()
     };
-    // On a timer's tick many packets leave at one instant.
+    // With a timer tick many packets leave at the same time.
     let spec = LinkSpec { rate_bps: Some(100_000_000), tick_hz: Some(1000), wire: held, ..link(None) };
     let mut link = build(&spec);
     let (mut book, mut fate) = (Notebook::default(), Fate::default());

@@ -8,12 +8,12 @@ use tailback_core::queue::DropReason;
 use tailback_core::scenario::{LinkSpec, MediumSpec, Params, PolicerSpec};
 use tailback_core::time::{Duration, Time};
 
-/// No rate, so no queue: what passes arrives at once.
+/// No rate, so no queue: packets that pass arrive at once.
 fn policed(rate_bps: u64, burst_bytes: u64) -> LinkSpec {
     LinkSpec { rate_bps: None, policer: Some(PolicerSpec { rate_bps, burst_bytes }), ..plain() }
 }
 
-/// The sizes and times of the packets that pass.
+/// Times and sizes of the packets that pass.
 fn passed(spec: &LinkSpec, offered: &[(Time, Packet)]) -> Vec<(Time, u64)> {
     let (book, _) = run(&mut build(spec), offered);
     book.arrivals.iter().map(|&(at, slot)| (at, u64::from(offered[slot as usize].1.bytes))).collect()
@@ -24,7 +24,7 @@ fn a_sender_that_offers_more_gets_the_rate() {
     // 10 s of 12 Mbit/s at a policer of 8 Mbit/s with 30 kB: 1500 bytes each ms.
     let offered: Vec<_> = (0..10_000).map(|i| (ms(u64::from(i)), packet(i, 0, 1500))).collect();
     let bytes: u64 = passed(&policed(8_000_000, 30_000), &offered).iter().map(|(_, bytes)| bytes).sum();
-    // The rate until the last packet, and the bucket it began with; the bucket holds less than a packet at the end.
+    // The rate until the last packet, plus the initial bucket; at the end the bucket holds less than a packet.
     let most = 30_000 + 9_999 * 1_000;
     assert!(bytes <= most && most - bytes < 1_500, "{bytes} of {most}");
 }
@@ -80,7 +80,8 @@ fn a_medium_that_others_serve_refuses_a_policer() {
 }
 
 proptest! {
-    /// At most burst + rate·t passes in any interval, whatever is offered and whenever the host looks.
+    /// In any interval of length t at most burst + rate·t passes, whatever is offered and whenever the host advances
+    /// the link.
     #[test]
     fn no_interval_has_more_than_burst_and_rate(
         rate in 100_000u64..50_000_000,
@@ -103,7 +104,7 @@ proptest! {
                 prop_assert!(bytes * 8_000_000_000_000 <= most);
             }
         }
-        // Behind the policer there may be any service; a host that wakes late sees the same fates.
+        // Any queue may follow the policer; a host that wakes late must see the same outcomes.
         for discipline in ["fifo", "codel", "fq_codel"] {
             let spec = LinkSpec { rate_bps: Some(rate), queue: queue(discipline, &[]), ..spec.clone() };
             let (prompt, fate) = run(&mut build(&spec), &offered);

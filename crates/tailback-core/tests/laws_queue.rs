@@ -1,4 +1,4 @@
-//! Laws of queues: what any discipline must do, from theory or from the sources' arithmetic.
+//! Laws of queues: results that theory or the sources' formulas require of any discipline.
 
 use crate::common::links::{
     self, Notebook, build, delivered, ms, name, number, packet, plain, queue, run, run_late, run_restless,
@@ -12,7 +12,7 @@ use tailback_core::rng::Stream;
 use tailback_core::scenario::{FlowSpec, LinkSpec, QueueSpec, Value};
 use tailback_core::time::{Duration, Time};
 
-/// 60 packets at once into an idle link: how many come through.
+/// Sends 60 packets at once into an idle link; returns how many arrive.
 fn of_sixty(params: &[(&str, Value)]) -> usize {
     let spec = LinkSpec { queue: queue("fifo", params), ..plain() };
     let burst: Vec<_> = (0..60).map(|i| (ms(0), packet(i, 0, 1500))).collect();
@@ -84,14 +84,14 @@ fn shaped(bps: f64, inner: QueueSpec) -> QueueSpec {
     QueueSpec { inner: Some(Box::new(inner)), ..bucket }
 }
 
-/// RED as the marking of DCTCP: every capable arrival at `packets` or more is marked.
+/// RED with DCTCP's marking: every ECN-capable arrival that finds `packets` or more is marked.
 fn step(packets: f64) -> QueueSpec {
     let at = number(packets);
     let params = [("min", at.clone()), ("max", at), ("weight", number(1.0)), ("ecn", Value::Flag(true))];
     queue("red", &params)
 }
 
-/// A queue of every registered discipline and, where it has them, of every variant.
+/// A queue of every registered discipline, in every variant.
 fn every_queue() -> Vec<QueueSpec> {
     let mut queues = Vec::new();
     for card in cards() {
@@ -158,8 +158,8 @@ fn overload() -> impl Strategy<Value = Vec<(Time, Packet)>> {
     })
 }
 
-/// No flow's packets may overtake one another in a queue, except that DualPI2 serves a flow's L4S packets (ECT(1)
-/// or CE) apart from its classic ones.
+/// Asserts that no packet overtakes another of its flow. Exception: DualPI2 serves a flow's L4S packets (ECT(1) or CE)
+/// separately from its classic ones.
 fn is_in_order_per_flow(slots: &[u32], sent: &[(Time, Packet)], discipline: &str) -> bool {
     let class = |slot: u32| {
         let packet = sent[slot as usize].1;
@@ -182,7 +182,7 @@ proptest! {
             let limit_bytes = spec.params.get("limit_bytes").cloned();
             let spec = LinkSpec { queue: spec, tick_hz: ticked.then_some(1000), delay_ps: 3_000_000_000, ..plain() };
 
-            // Conservation of packets and bytes: the link checks it at every call, and here once more by hand.
+            // Conservation of packets and bytes: the link asserts it at every call, and this repeats it by hand.
             let mut link = build(&spec);
             let (due, fate) = run(&mut link, &arrivals);
             let mut seen: Vec<u32> = due.arrivals.iter().map(|(_, slot)| *slot).collect();
@@ -194,12 +194,12 @@ proptest! {
             prop_assert_eq!(link.count().marked as usize, fate.marks.len());
             prop_assert_eq!(link.count().dropped as usize, fate.drops.len());
 
-            // Only what says it can bear it is marked, and it is marked once.
+            // Only ECN-capable packets are marked, and each at most once.
             for marked in &fate.marks {
                 prop_assert!(marked.ecn == Ecn::Ce && arrivals[marked.slot as usize].1.ecn.is_capable(), "{}", shape);
             }
 
-            // Limits hold after every event.
+            // The limits hold after every event.
             for (_, _, _, backlog) in &due.events {
                 if let Some(Value::Number(limit)) = limit_packets {
                     prop_assert!(f64::from(backlog.packets) <= limit, "{}: {:?}", shape, backlog);
@@ -209,7 +209,7 @@ proptest! {
                 }
             }
 
-            // Late or restless wakes change nothing.
+            // Late or frequent wakes change nothing.
             let end = ms(20_000);
             let (late, _) = run_late(&mut build(&spec), &arrivals, end);
             let (restless, _) = run_restless(&mut build(&spec), &arrivals, end);
@@ -244,7 +244,7 @@ fn every_discipline_acts_on_a_lasting_overload() {
         let shape = format!("{spec:?}");
         let (_, fate) = run(&mut build(&LinkSpec { queue: spec, ..plain() }), &arrivals);
         assert_eq!(fate.is_empty(), is_unlimited, "{shape}");
-        // Three of eight packets are too many: a discipline that drops must drop about as many in the end.
+        // Three of eight packets exceed the capacity: a discipline that drops must drop about as many in the end.
         let with_limit = shape.contains("limit") && !shape.contains("inner: Some");
         if with_limit && fate.marks.is_empty() {
             assert!((4000..=5100).contains(&fate.drops.len()), "{shape}: {} drops", fate.drops.len());
@@ -258,7 +258,7 @@ fn a_queue_that_would_never_form_is_refused() {
     assert_eq!(Link::build(&spec, 1, 1).map(|_| ()).unwrap_err().field, "links[1].queue.discipline");
 }
 
-/// Flow 0 sends `bytes` every `gap` and flow 1 overloads the link: the longest time flow 0's packets took.
+/// Flow 0 sends `bytes` every `gap` while flow 1 overloads the link; returns flow 0's longest delay.
 fn worst_of_a_sparse_flow(discipline: &str, params: &[(&str, Value)]) -> Duration {
     let mut arrivals = Vec::new();
     // Bulk: 1500 B each millisecond, 12 Mbit/s into 10. Call: 200 B each 20 ms, 80 kbit/s, out of step with it.
@@ -290,11 +290,11 @@ fn fair_queues_isolate_a_sparse_call_from_a_bulk_flow() {
         let bound = Duration::from_us(1200 + packets * 1200 + 160);
         assert!(worst <= bound, "fq, {initial}: {worst:?}");
     }
-    // Without isolation the bulk flow's queue is the call's: 2 Mbit/s of excess pile up for 5 s.
+    // Without isolation the call shares the bulk flow's queue: an excess of 2 Mbit/s accumulates for 5 s.
     assert!(worst_of_a_sparse_flow("fifo", &[]) > Duration::from_ms(500));
 }
 
-/// `slots` numbered packets of three flows at once, in turn, at a link that serves one in 1.2 ms.
+/// `slots` numbered packets of three flows in turn, all at once, at a link that serves one per 1.2 ms.
 fn three_flows_at_once(slots: u32) -> Vec<(Time, Packet)> {
     (0..slots).map(|slot| (ms(0), packet(slot, slot % 3, 1500))).collect()
 }
@@ -316,7 +316,7 @@ fn equal_flows_that_never_run_dry_get_a_third_each() {
         let mut sent = [0i64; 3];
         for (_, slot) in &book.arrivals {
             sent[*slot as usize % 3] += 1;
-            // All three still hold packets.
+            // While all three still have packets.
             if sent.iter().all(|count| *count < 200) {
                 let spread = sent.iter().max().unwrap() - sent.iter().min().unwrap();
                 assert!(spread <= turn, "{discipline}: {sent:?}");
@@ -344,7 +344,7 @@ fn fq_never_sends_a_flow_faster_than_its_bound() {
                 assert!(bytes <= allowed + 1.0, "flow {flow}: {bytes} of {allowed}");
             }
         }
-        // And it gets what it may: 80 frames last 0.48 s at 2 Mbit/s.
+        // It also gets its full share: 80 frames take 0.48 s at 2 Mbit/s.
         let took = mine[79].since(mine[0]).as_secs_f64();
         assert!((0.46..0.49).contains(&took), "flow {flow}: {took} s");
     }
@@ -477,7 +477,7 @@ fn the_slower_of_two_shapers_inside_each_other_decides() {
         bucket.params.insert("burst".into(), number(6000.0));
         let spec = LinkSpec { rate_bps: Some(600_000_000), queue: bucket, ..plain() };
         let (book, fate) = run(&mut build(&spec), &burst);
-        // COBALT drops what waits long; what remains still leaves at the rate.
+        // COBALT drops packets that wait long; the rest still leaves at the rate.
         let (count, end) = (book.arrivals.len() as u64, book.arrivals.last().expect("some leave").0);
         let expected = last_us - (40 - count) * 6000 + 20;
         assert_eq!(count + fate.drops.len() as u64, 40);
@@ -553,7 +553,7 @@ fn a_flow_that_is_alone_in_fq_pie_is_in_linux_pie() {
 
 #[test]
 fn managed_queues_settle_at_their_targets() {
-    // The controllers with an integral hold their target whatever the load; a FIFO holds what it is given.
+    // Controllers with an integral term hold their target under any load; a FIFO does not.
     for flows in [2, 5, 10] {
         let pie = settled_delay_ms("pie", &[("ecn", Value::Flag(true))], flows);
         assert!((13.0..17.0).contains(&pie), "PIE, {flows} flows: {pie} ms, not 15");
@@ -577,7 +577,7 @@ fn a_queue_that_never_takes_a_full_packet_is_found_out() {
     assert_eq!(problem("fifo", &small, 1500).as_deref(), Some("links[3].queue.params.limit_bytes"));
     assert_eq!(problem("fifo", &small, 1499), None);
     assert_eq!(problem("fifo", &[small[0].clone(), ("accept", name("below"))], 1500), None);
-    // ns-2 holds one packet less than it says: a limit of one takes none.
+    // ns-2 holds one packet less than its limit: a limit of one accepts none.
     let ns2 = [("limit_packets", number(1.0)), ("accept", name("ns2"))];
     assert_eq!(problem("fifo", &ns2, 40).as_deref(), Some("links[3].queue.params.limit_packets"));
     let bucket = [("burst", number(1000.0))];

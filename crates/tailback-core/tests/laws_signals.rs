@@ -1,4 +1,4 @@
-//! Laws of wires that change signals: bleaching, delays drawn packet by packet, acknowledgements held and thinned.
+//! Laws of links that change signals: bleached ECN bits, per-packet jitter, and ACKs that are held back or thinned.
 
 use crate::common::links::{self, build, ms, name, number, packet, plain, queue, run_late, run_restless};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use tailback_core::queue::{Backlog, DropReason, Fate};
 use tailback_core::scenario::{Bleach, Distribution, LinkSpec, NetemSpec, WireSpec};
 use tailback_core::time::{Duration, Time};
 
-/// Keeps each packet that arrives; a packet of 52 bytes is an acknowledgement, one of 64 has SACK blocks.
+/// Records each packet that arrives; a packet of 52 bytes is an acknowledgement, one of 64 bytes has SACK blocks.
 #[derive(Default)]
 struct Receiver {
     arrivals: Vec<(Time, Packet)>,
@@ -84,7 +84,7 @@ fn bleaching_clears_the_codepoints_it_names_and_no_others() {
     }
 }
 
-/// What CoDel did to an ECN-capable overload at 1 Mbit/s: marks, drops, and CE marks that arrived.
+/// Results of CoDel under an ECN-capable overload at 1 Mbit/s: marks, drops, and CE marks that arrived.
 fn overload(bleach: Option<Bleach>, bleach_before_queue: bool) -> (u64, usize, usize) {
     let codel =
         queue("codel", &[("variant", name("linux")), ("ecn", tailback_core::scenario::Value::Flag(true))]);
@@ -102,7 +102,7 @@ fn before_the_queue_marks_become_drops_and_behind_it_they_vanish() {
     let (marks, drops, arrived) = overload(None, false);
     assert!(marks > 5 && drops == 0 && arrived == marks as usize, "{marks} {drops} {arrived}");
     assert_eq!(overload(Some(Bleach::Ce), false), (marks, 0, 0));
-    // Nothing is CE yet in front of the queue.
+    // In front of the queue no packet is marked CE yet.
     assert_eq!(overload(Some(Bleach::Ce), true), (marks, 0, arrived));
     let (marks, drops, arrived) = overload(Some(Bleach::All), true);
     assert!(marks == 0 && drops > 5 && arrived == 0, "{marks} {drops} {arrived}");
@@ -192,7 +192,7 @@ fn data_and_sack_blocks_are_never_replaced_and_connections_do_not_share_a_hold()
         (ms(5), packet(5, 0, 52)),
     ];
     let receiver = cross(&mut build(&held(10, Some(2))), &offered);
-    // Packet 5 is the second of its connection: it goes at once in the place of packet 0.
+    // Packet 5 is the second of its connection: it takes the place of packet 0 and leaves at once.
     assert_eq!(slots(&receiver), [(ms(1), 1), (ms(2), 2), (ms(5), 5), (ms(13), 3), (ms(14), 4)]);
     assert_eq!(receiver.drops, [(0, DropReason::Thinned)]);
 }
@@ -232,7 +232,7 @@ fn wires() -> impl Strategy<Value = WireSpec> {
 }
 
 proptest! {
-    /// A host that wakes late or all the time sees the arrivals of one that wakes when asked, and every packet has one fate.
+    /// A host that wakes late or very often sees the same arrivals as one that wakes when asked, and the same outcomes.
     #[test]
     fn waking_late_changes_no_fate(
         wire in wires(),

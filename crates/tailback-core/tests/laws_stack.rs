@@ -1,4 +1,4 @@
-//! What a stack's switches do to a whole run: the host's own queue, what connections leave for the next, and L4S.
+//! Effects of a stack's options on an entire run: the host's own queue, metrics cached for later connections, and L4S.
 
 use crate::common::{MS, SECOND, bulk, by, column, dumbbell, entries, flow, link, run, tcp};
 use tailback_core::engine::Simulation;
@@ -12,7 +12,7 @@ fn set(flow: &mut FlowSpec, name: &str, value: Value) {
 fn behind_a_port(port_bps: u64, small_queue: bool) -> Scenario {
     let mut sender = by(bulk("reno", "linux"), &["port", "bottleneck"], &["return", "port back"]);
     sender.from = "host".into();
-    // By single segments, or the limit is two bursts and one more that may exceed it.
+    // Send single segments; otherwise the limit would be two bursts plus one that may exceed it.
     set(&mut sender, "burst_segments", Value::Number(1.0));
     if small_queue {
         set(&mut sender, "small_queue", Value::Number(1_048_576.0));
@@ -94,7 +94,7 @@ fn transfers(stack: &str, cache: Option<&str>) -> Scenario {
     scenario
 }
 
-/// When transfers began, and the drops of each.
+/// Start times of the transfers, and the drops of each.
 fn drops_of_each(scenario: &Scenario) -> (Vec<f64>, Vec<usize>) {
     let tables = run(scenario);
     let starts = column(&tables, "requests", "t_s");
@@ -112,7 +112,7 @@ fn a_remembered_ssthresh_spares_the_next_transfers_the_overshoot_of_slow_start()
     let (_, forgetful) = drops_of_each(&transfers("linux-2.6.25", None));
     let (_, mindful) = drops_of_each(&transfers("linux-2.6.25", Some("linux-2.6")));
     assert_eq!(forgetful.len(), 4);
-    // Without the cache every transfer overshoots like the first; with it only the first does.
+    // Without the cache every transfer overshoots like the first; with it only the first one does.
     assert!(forgetful.iter().all(|drops| *drops >= forgetful[0] / 2 && *drops > 10), "{forgetful:?}");
     assert_eq!(mindful[0], forgetful[0]);
     assert!(mindful[1..].iter().all(|drops| *drops <= 3), "{mindful:?}");
@@ -206,7 +206,7 @@ fn after_an_outage_frto_repeats_only_what_timed_out() {
     }
 }
 
-/// Recoveries of a minute in which one packet in 200 is overtaken by seven.
+/// Number of recoveries in a minute in which one packet in 200 is overtaken by seven others.
 fn recoveries_under_reordering(limit: Value) -> f64 {
     let mut sender = bulk("reno", "linux-2.6.25");
     set(&mut sender, "reordering_limit", limit);
@@ -233,7 +233,7 @@ fn beside_classic(cc: &str, ecn: Value, seed: u64) -> Scenario {
     (low.name, classic.name) = ("low".into(), "classic".into());
     set(&mut low, "ecn", ecn);
     set(&mut low, "accurate_echo", Value::Flag(true));
-    // No bursts: one would wait for itself, and be marked for that.
+    // No bursts: the packets of a burst would queue behind each other and be marked.
     for sender in [&mut low, &mut classic] {
         set(sender, "pacing", Value::Flag(true));
         set(sender, "burst_segments", Value::Number(1.0));
@@ -249,13 +249,13 @@ fn beside_classic(cc: &str, ecn: Value, seed: u64) -> Scenario {
     scenario
 }
 
-/// What a flow's packets met.
+/// What a flow's packets experienced.
 struct Share {
     /// Queueing delay in milliseconds.
     mean: f64,
-    /// 99th percentile of it.
+    /// 99th percentile of the queueing delay in milliseconds.
     late: f64,
-    /// IP bit/s.
+    /// Throughput in IP bit/s.
     rate: f64,
 }
 
@@ -310,7 +310,7 @@ fn dctcp_with_classic_marks_waits_and_starves_newreno_in_the_same_queue() {
     assert!(dctcp.mean > reno.mean - 1.0, "{} and {} ms in one queue", dctcp.mean, reno.mean);
 }
 
-/// A Prague flow with AccECN feedback that sends no bursts.
+/// A Prague flow with AccECN feedback and without bursts.
 fn prague(name: &str) -> FlowSpec {
     let mut sender = bulk("prague", "linux");
     sender.name = name.into();
@@ -394,7 +394,7 @@ fn pragues_of_5_and_25_ms_share_evenly_for_they_reckon_with_one_rtt() {
     // alone the shares differ, for the farther flow hears later of the same queue.)
     let [near, far] = near_and_far(25.0);
     assert!((0.67..1.5).contains(&(near / far)), "{near} and {far} bit/s");
-    // Each by its own RTT: windows alike, and rates as 26 to 6.
+    // Each uses its own RTT: equal windows, and rates in the ratio 26 to 6.
     let [near, far] = near_and_far(0.0);
     assert!(near / far > 2.5, "{near} and {far} bit/s");
 }
@@ -418,7 +418,7 @@ fn under_random_marks_pragues_window_is_the_drafts_and_the_wait_for_a_mark() {
             ..Instruments::default()
         };
         let tables = run(&scenario);
-        // The classic flow speaks no ECN, so all marks are Prague's.
+        // The classic flow does not use ECN, so all marks are Prague's.
         let share = column(&tables, "links", "marked")[0] / column(&tables, "flows", "segments_sent")[0];
         let (name, value) = (column(&tables, "internals", "name"), column(&tables, "internals", "value"));
         let windows: Vec<f64> =
@@ -491,7 +491,7 @@ fn a_slow_reader_is_served_at_its_rate_and_nothing_is_lost() {
         for mbps in [0.2, 1.0, 4.0] {
             let seconds = 20;
             let tables = run(&slowly_read(mbps * 1e6, stack, seconds));
-            // What was read, and a full buffer; the last round trip may be under way.
+            // The bytes read plus a full buffer; the last round trip may be in flight.
             let (got, read) =
                 (column(&tables, "flows", "bytes_received")[0], mbps * 1e6 / 8.0 * seconds as f64);
             let most = read + 65_536.0;
@@ -504,7 +504,7 @@ fn a_slow_reader_is_served_at_its_rate_and_nothing_is_lost() {
 
 #[test]
 fn a_reader_faster_than_the_path_changes_nothing() {
-    // At twice the bottleneck's rate what is unread is less than a segment, whenever one arrives.
+    // At twice the bottleneck's rate, less than a segment is unread whenever one arrives.
     let got = |bps| column(&run(&slowly_read(bps, "linux", 20)), "flows", "bytes_received")[0];
     assert!((got(20e6) / got(0.0) - 1.0).abs() < 0.001);
 }
@@ -518,7 +518,7 @@ fn a_closed_window_is_probed_while_a_segment_is_being_read() {
     let probes = (0..bytes.len()).filter(|&row| bytes[row] < 100.0 && sent[row] > 140.0).count();
     assert!((93..=103).contains(&probes), "{probes} probes");
     let got = column(&tables, "flows", "bytes_received")[0];
-    // What was read and a full buffer, but for what has not opened the window yet.
+    // The bytes read plus a full buffer, minus space that has not yet reopened the window.
     let most = 65_536.0 + 300.0 * 500.0;
     assert!(got <= most && got >= most - 4_096.0 - 1_448.0, "{got} B");
 }
@@ -565,7 +565,7 @@ fn divided_acks_gain_only_where_acks_are_counted() {
 
 #[test]
 fn an_ack_of_what_was_never_sent_changes_nothing() {
-    // RFC 9293 section 3.10.7.4: it is dropped. The true one has gone before it.
+    // RFC 9293 section 3.10.7.4: it is dropped. The valid one was sent before it.
     for stack in ["linux", "freebsd-9", "ns2-sack"] {
         assert_eq!(started(stack, 1.0, 1e6), started(stack, 1.0, 0.0), "{stack}");
     }
@@ -602,7 +602,7 @@ fn a_sender_whose_marks_are_concealed_never_slows_down() {
         let mut sender = bulk("reno", "linux");
         set(&mut sender, "ecn", Value::Flag(true));
         set(&mut sender, "conceals_marks", Value::Flag(conceals));
-        // 400 segments of window: the queue does not overflow.
+        // A window of 400 segments, so that the queue does not overflow.
         sender.tcp.as_mut().unwrap().receive_buffer = Some(2 * 400 * 1448);
         let mut scenario = dumbbell(10_000_000, 40 * MS, None, 10, vec![sender]);
         scenario.links[0].queue.discipline = "codel".into();

@@ -1,4 +1,4 @@
-//! What theory says must come out of a whole run: window laws, the sawtooth, the queue, the phone call.
+//! Theoretical results that entire runs must reproduce: window laws, the sawtooth, queueing delay, and a phone call.
 
 use crate::common::{self, MS, SECOND, bulk, column, dumbbell, entries, flow, run};
 use tailback_core::scenario::{Instruments, Scenario, Value};
@@ -37,7 +37,7 @@ fn sawtooth(bdp_times: f64) -> (Scenario, f64, f64) {
         from_ps: 20 * SECOND,
         ..Instruments::default()
     };
-    // Peak window: what the pipe and the queue hold. 1500-byte packets, 1.2 ms each.
+    // Peak window: the segments that path and queue hold. 1500-byte packets, 1.2 ms each.
     let pipe = 80.0 / 1.2;
     let peak = (pipe + limit as f64 / 1500.0).floor();
     // One segment a round trip from half the peak to the peak; a round trip lasts as long as the window takes to
@@ -106,7 +106,7 @@ fn a_window_that_fits_the_pipe_fills_the_link_exactly() {
 
 #[test]
 fn the_call_waits_exactly_as_long_as_the_queue_before_it() {
-    // FIFO: one-way delay = propagation + (what was queued and in service + the packet itself) / rate.
+    // FIFO: one-way delay = propagation + (bytes queued and in service + the packet itself) / rate.
     let call = flow("call", "voip", None);
     let mut scenario = dumbbell(10_000_000, 80 * MS, Some(100_000), 20, vec![bulk("reno", "linux"), call]);
     scenario.instruments = Instruments {

@@ -1,4 +1,4 @@
-//! Laws of WiFi with aggregation: frame arithmetic, repeats in the window, access categories, rates, and airtime.
+//! Laws of WiFi with aggregation: frame timing, retries within the window, access categories, rates, and airtime.
 
 use crate::common::media::{Notebook, link, medium, name, number, packet, saturate};
 use tailback_core::link::channel;
@@ -11,14 +11,14 @@ use tailback_core::time::{Duration, Time};
 
 type Params<'a> = &'a [(&'a str, Value)];
 
-/// A link from node `from` to node `to` in the air.
+/// A wireless link from node `from` to node `to`.
 fn air(number: usize, from: &str, to: &str, params: Params<'_>) -> LinkSpec {
     let mut medium = medium("wifi-ac", params);
     medium.as_mut().unwrap().channel = Some("air".into());
     LinkSpec { name: format!("l{number}"), from: from.into(), to: to.into(), medium, ..link(None) }
 }
 
-/// A station that always has packets, alone.
+/// A single station that always has packets.
 fn alone(params: Params<'_>, bytes: u32, seconds: u64) -> (f64, Notebook) {
     let (mbps, book) = saturate(&[air(0, "s", "ap", params)], bytes, seconds);
     (mbps[0], book)
@@ -84,7 +84,7 @@ fn with_amsdus_a_lone_station_gets_what_the_timing_formula_says() {
 
 #[test]
 fn the_packets_of_an_amsdu_fail_together() {
-    // With one try what fails is dropped: two packets at once, each frame with 1 − 0.9^(3076/1536).
+    // With one try, failed frames are dropped: two packets at once, each frame with 1 − 0.9^(3076/1536).
     let params = [
         ("amsdu", number(3839.0)),
         ("aggregate", number(8.0)),
@@ -122,7 +122,7 @@ fn an_aggregate_ends_at_its_airtime_and_at_65535_bytes() {
     // At 144.4 Mbit/s the 65,535 bytes of 802.11n end it first: 42 frames. An A-MPDU of 802.11ac takes all 64.
     assert!((at(&[n, ("streams", number(2.0))]) - 42.0).abs() < 0.1);
     assert!((at(&[]) - 64.0).abs() < 0.1);
-    // A single frame longer than the bound goes alone.
+    // A single frame that exceeds the bound is sent alone.
     let short = [("airtime_ms", number(0.2)), mcs, ("width_mhz", number(20.0)), ("streams", number(1.0))];
     assert_eq!(at(&short), 1.0);
 }
@@ -145,7 +145,7 @@ fn frames_that_fail_are_sent_again_alone_and_arrive_in_order() {
 
 #[test]
 fn no_frame_is_sent_64_beyond_one_that_is_missing() {
-    // Every frame fails: the window of 64 fills once, and no 65th is taken before the tries are over.
+    // Every frame fails: the window of 64 fills once, and no 65th packet is accepted before the tries are used up.
     let specs = [air(0, "s", "ap", &[("frame_error", number(1.0)), ("tries", number(255.0))])];
     let mut links = [Link::build(&specs[0], 0, 1).unwrap()];
     let mut channels = channel::build(&specs, &mut links, 1).unwrap();
@@ -253,7 +253,7 @@ fn minstrel_finds_the_rate_that_the_signal_carries() {
 
 // -------------------------------------------------------------------------------- the anomaly and its end
 
-/// Counts of each link of an access point that gets as many packets for each, from the first second on.
+/// Counters of each link of an access point with equal offered load per link, from the first second on.
 struct Flooded {
     link: usize,
     counting_from: Time,
@@ -404,7 +404,7 @@ fn with_single_frames_turns_are_the_anomaly_of_2003_and_airtime_ends_it() {
 
 #[test]
 fn what_a_station_sends_counts_as_its_airtime() {
-    // Two stations with as much to receive; one of them also sends all it can.
+    // Two stations with equal downlink traffic; one of them also sends as much as it can.
     let params = [("order", name("airtime"))];
     let specs = [air(0, "ap", "a", &params), air(1, "ap", "b", &params), air(2, "a", "ap", &params)];
     let (_, airtime) = flood(&specs, Duration::from_us(20), 3);

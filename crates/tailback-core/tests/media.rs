@@ -1,5 +1,6 @@
-//! A media flow settles where NADA's equations rest, shares as they say, and follows the link. By GCC it fills the link
-//! with the queue that its detector allows, lives beside CUBIC, and follows a step down. By SCReAM it queues for its target.
+//! Media flows. NADA converges to its equations' equilibrium, shares accordingly, and follows rate changes. GCC fills
+//! the link with the queue that its detector allows, coexists with CUBIC, and follows a step down. SCReAM queues up to
+//! its target.
 
 use crate::common::{MS, SECOND, column, dumbbell, flow, run, tcp};
 use tailback_core::probe::Tables;
@@ -30,7 +31,7 @@ fn path(bps: u64, seconds: u64, flows: Vec<FlowSpec>) -> Scenario {
     scenario
 }
 
-/// Size, departure and delay of a flow's packets that left in this window and arrived.
+/// Size, send time and delay of a flow's packets that were sent in this window and arrived.
 fn packets(tables: &Tables, flow: usize, window: (f64, f64)) -> Vec<(f64, f64, f64)> {
     let of = |name| column(tables, "packets", name);
     let (flows, bytes, sent, received) = (of("flow"), of("bytes"), of("sent_s"), of("received_s"));
@@ -45,7 +46,7 @@ fn rate_mbps(tables: &Tables, flow: usize, window: (f64, f64)) -> f64 {
     8e-6 * bytes / (window.1 - window.0)
 }
 
-/// Mean of the smallest queueing delays of 15 packets: what the receiver reports.
+/// Mean of the minimum queueing delay over 15 packets, as the receiver reports it.
 fn queueing_ms(tables: &Tables, flow: usize, window: (f64, f64)) -> f64 {
     let all = packets(tables, flow, (0.0, f64::INFINITY));
     let base = all.iter().map(|(_, _, delay)| *delay).fold(f64::INFINITY, f64::min);
@@ -114,7 +115,7 @@ fn a_step_down_is_followed_within_twice_the_time_of_its_equations() {
     assert!(most < 0.100, "{most}");
 }
 
-/// A third of all packets is lost until it has followed. Their penalty must not, in fading, drive the rate up again.
+/// A third of all packets is lost until the flow has adapted. The fading loss penalty must not drive the rate up again.
 #[test]
 fn a_deep_step_down_ends_in_rest_and_not_in_swings() {
     let mut scenario = path(2_500_000, 90, vec![media("media", &[])]);
@@ -198,7 +199,7 @@ fn rates_the_wrong_way_round_are_refused() {
     assert!(tailback_core::engine::Simulation::build(&scenario).is_err());
 }
 
-/// Mean queueing delay of all packets.
+/// Mean queueing delay over all packets.
 fn mean_queueing_ms(tables: &Tables, flow: usize, window: (f64, f64)) -> f64 {
     let all = packets(tables, flow, (0.0, f64::INFINITY));
     let base = all.iter().map(|(_, _, delay)| *delay).fold(f64::INFINITY, f64::min);
@@ -363,7 +364,7 @@ fn by_scream_it_stays_between_its_rates_and_ramps_up_by_half_of_itself_a_second(
     assert_near(rate_mbps(&tables, 0, (2.0, 3.0)), 0.5, 0.1);
     assert_near(rate_mbps(&tables, 0, (10.0, 58.0)), 1.5, 0.02);
     let starved = run(&path(100_000, 60, vec![scream("media", &[])]));
-    // What the path does not carry is discarded at the sender, not sent.
+    // What the path cannot carry is discarded at the sender instead of being sent.
     assert!(rate_mbps(&starved, 0, (20.0, 58.0)) <= 0.101);
 }
 

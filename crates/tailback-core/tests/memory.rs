@@ -1,4 +1,4 @@
-//! What connections cost in memory, counted at the allocator: while they live, and after.
+//! Memory use of connections, measured at the allocator: during their lifetime and afterwards.
 
 mod common;
 
@@ -14,11 +14,11 @@ struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call goes to the system's allocator unchanged; only the sizes are added up.
+// SAFETY: every call is passed to the system's allocator unchanged; only the sizes are summed.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.fetch_add(layout.size(), Relaxed);
-        // SAFETY: the caller's promises about `layout` are those that the system's allocator asks for.
+        // SAFETY: the caller's guarantees about `layout` are those that the system's allocator requires.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
@@ -54,7 +54,7 @@ fn held(scenario: &Scenario, at_s: &[u64]) -> (Vec<usize>, u64) {
     (held, open[0])
 }
 
-// One test, so that no other allocates meanwhile.
+// A single test, so that no other allocates at the same time.
 #[test]
 fn connections_cost_little_while_they_live_and_nothing_after() {
     // Ten thousand and more alive: sessions of some three round trips of two seconds.
@@ -64,7 +64,7 @@ fn connections_cost_little_while_they_live_and_nothing_after() {
     println!("{open} connections in {} MB, {each:.0} B each", held_then[0] / 1_000_000);
     assert!(each * 10_000.0 < 64e6, "{each}");
 
-    // Flat over time, and gone when the last is over.
+    // Constant over time, and released when the last connection is over.
     let mut scenario = web(1000.0, 20 * MS, 42);
     scenario.flows[0].stop_ps = Some(40 * SECOND);
     let (held_then, open) = held(&scenario, &[5, 20, 39, 42]);
@@ -72,6 +72,7 @@ fn connections_cost_little_while_they_live_and_nothing_after() {
     assert_eq!(open, 0);
     // What lives at an instant varies by itself; an eightfold time would show eightfold if anything stayed.
     assert!(held_then[2] < 2 * held_then[0] && held_then[1] < 2 * held_then[0], "{held_then:?}");
-    // Left are the packets' store, the connections' and the schedule's tables: none of it a connection's.
+    // The rest is the packet store, the connection store and the schedule's tables, none of which belongs to a
+    // connection.
     assert!(held_then[3] < 300_000 && held_then[3] < held_then[2], "{held_then:?}");
 }

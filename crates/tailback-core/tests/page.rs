@@ -1,4 +1,4 @@
-//! A page's load time is counted in round trips where its objects are small, and in bytes where they are large.
+//! A page's load time is determined by round trips if its objects are small, and by bytes if they are large.
 
 use crate::common::{MS, SECOND, column, dumbbell, flow, run, tcp};
 use tailback_core::probe::Tables;
@@ -14,7 +14,7 @@ fn page(objects: &str, params: &[(&str, Value)]) -> FlowSpec {
     flow
 }
 
-/// Pages over an RTT of 100 ms; what they load flows against the flow's direction, over `return`.
+/// Pages over an RTT of 100 ms; the loaded data flows opposite to the flow's direction, over `return`.
 fn path(bps: u64, seconds: u64, flow: FlowSpec) -> Scenario {
     let mut scenario = dumbbell(bps, 100 * MS, Some(bps / 40), seconds, vec![flow]);
     let rate = scenario.links[0].clone();
@@ -57,7 +57,7 @@ fn one_object_takes_a_handshake_tls_and_a_round_trip_and_its_server() {
 fn a_chain_takes_a_round_trip_for_each_object_and_its_delays() {
     let chain = "0 1000 400 50 0 -; 0 1000 400 0 20 0; 0 1000 400 10 0 1";
     assert_trips(load_time(chain, &[]), 5.0, 0.080);
-    // Another host takes two more for its connection.
+    // Another host needs two more round trips for its connection.
     let hosts = "0 1000 400 0 0 -; 1 1000 400 0 0 0";
     assert_trips(load_time(hosts, &[]), 6.0, 0.0);
 }
@@ -104,7 +104,7 @@ fn loads_follow_one_another_and_the_last_one_may_not_end() {
     assert_trips(loads[1] - loads[0], 3.0, 1.0);
     let endless = run(&path(100_000, 5, page("0 10000000 400 0 0 -", &[])));
     assert!(took(&endless, Exchange::Page)[0].is_nan());
-    // It stops in the middle of a load, and begins again.
+    // The flow stops in the middle of a load and starts again.
     let mut again = page("0 200000 400 0 0 -", &[]);
     again.stop_ps = Some(SECOND / 4);
     again.again = vec![tailback_core::scenario::Period { start_ps: 2 * SECOND, stop_ps: None }];

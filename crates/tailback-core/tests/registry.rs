@@ -1,4 +1,4 @@
-//! What every congestion control in the registry must hold, whichever it is and whatever happens to it.
+//! Properties of every congestion control in the registry, under any sequence of events.
 
 use proptest::prelude::*;
 use tailback_core::cc::registry::{Algorithm, build, cards};
@@ -11,7 +11,7 @@ use tailback_core::time::{Duration, Time};
 
 const MSS: u32 = 1448;
 
-/// A stack in miniature: it reduces to ssthresh at once and keeps the books an algorithm is shown.
+/// A minimal stack: it reduces to ssthresh at once and keeps the counters that algorithms read.
 struct Model {
     algorithm: Algorithm,
     control: Control,
@@ -303,7 +303,7 @@ proptest! {
     }
 }
 
-/// A window of `segments` past slow start, fed steady round trips so that every estimate is settled.
+/// A window of `segments` in congestion avoidance, after steady round trips so that all estimates have converged.
 fn settled(algorithm: Algorithm, segments: u64) -> Model {
     let mut model = Model::new(algorithm, Counting::PerSegment);
     model.control.ssthresh = 2 * u64::from(MSS);

@@ -1,4 +1,4 @@
-//! Liveness: whatever a path loses, reorders and duplicates, a connection delivers every byte and closes.
+//! Liveness: whatever a path loses, reorders or duplicates, a connection delivers every byte and closes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tailback_core::time::{Duration, Time};
 
 const MSS: u32 = 1000;
 
-/// What the pipe does to one packet in N.
+/// Impairments, each affecting one packet in N.
 #[derive(Clone, Copy, Debug)]
 struct Pipe {
     loses: u64,
@@ -27,7 +27,7 @@ struct Pair {
     wire: BTreeMap<(Time, u64), (usize, Segment)>,
     sent: u64,
     now: Time,
-    /// Both ends are woken early after every event.
+    /// Whether both ends are woken early after every event.
     are_restless: bool,
 }
 
@@ -68,7 +68,7 @@ impl Pair {
         }
     }
 
-    /// Run until both ends are done; panics with what stands still.
+    /// Runs until both ends are done; panics with the state if they are stuck.
     fn run(&mut self, pipe: Pipe, seed: u64, bytes: u64) {
         let mut chance = Stream::named(seed, "pipe");
         let mut events = Vec::new();
@@ -110,7 +110,7 @@ impl Pair {
         }
     }
 
-    /// Half-way to its next wake an end is as it was: it has nothing to send and nothing to remember.
+    /// Half-way to its next wake, an end must be unchanged: nothing to send, and no state to update.
     fn wake_early(&mut self, who: usize) {
         let end = &mut self.ends[who];
         let wake = end.next_wake().min(self.now + Duration::from_secs(100));
@@ -135,7 +135,7 @@ fn deliver(name: &str, stack: &Stack, cc: &str, pipe: Pipe, seed: u64) {
     pair.run(pipe, seed, bytes);
     let story = format!("{name} {cc} {pipe:?} seed {seed}: {} of {bytes} B at {:?}", pair.got(), pair.now);
     if pair.ends[0].has_failed() {
-        // Six SYNs in a row may be lost; nothing else excuses.
+        // Six SYNs in a row may be lost; nothing else justifies a failure.
         assert!(pipe.loses > 0 && pair.got() == 0, "{story}");
         return;
     }
@@ -205,7 +205,7 @@ fn so_does_every_mixture_of_detection_and_reduction() {
     }
 }
 
-/// The network does not look further into an end that is woken before its timers are due.
+/// The network relies on this: an end woken before its timers are due does nothing.
 #[test]
 fn time_alone_changes_nothing_before_an_end_is_due() {
     for profile in profiles() {

@@ -1,4 +1,4 @@
-//! Applications do what their models say, and their users wait as long as theory says.
+//! Applications behave as their models define, and their users wait as long as theory predicts.
 
 use crate::common::{MS, SECOND, bits, bulk, by, column, dumbbell, flow, link, run, tcp};
 use tailback_core::engine::Simulation;
@@ -19,7 +19,7 @@ fn app(kind: &str, params: &[(&str, f64)]) -> FlowSpec {
     flow
 }
 
-/// One flow on its own with every row it leaves.
+/// A single flow with all its rows recorded.
 fn alone(bps: u64, rtt_ps: u64, seconds: u64, flow: FlowSpec) -> Scenario {
     let mut scenario = dumbbell(bps, rtt_ps, None, seconds, vec![flow]);
     let name = vec![scenario.flows[0].name.clone()];
@@ -206,7 +206,7 @@ fn what_arrives_is_what_was_answered_whatever_the_wire_does() {
         let wire = &mut scenario.links[at].wire;
         (wire.loss, wire.duplicate, wire.reorder, wire.reorder_delay_ps) = (0.02, 0.02, 0.02, 30 * MS);
     }
-    // Time enough for a connection that lost its way to run through every backoff.
+    // Enough time for a connection with losses to go through every backoff.
     scenario.flows[0].stop_ps = Some(20 * SECOND);
     let tables = run(&scenario);
     assert_eq!(total(&tables, "connections_open"), 0.0);
@@ -244,7 +244,7 @@ fn more_load_than_capacity_is_allowed_and_said() {
     assert!(run(&scenario).warnings.is_empty());
 }
 
-/// Warnings of a constant load of this many Mbit/s from left to right over a changed path.
+/// Warnings for a constant load of this many Mbit/s from left to right, over a modified path.
 fn said_of(mbps: f64, change: impl Fn(&mut Scenario)) -> Vec<String> {
     let mut scenario = alone(10_000_000, 40 * MS, 2, app("udp-cbr", &[("rate", mbps * 1e6)]));
     change(&mut scenario);
@@ -291,7 +291,7 @@ fn media_traces_schedules_and_tunnels_say_when_they_are_overloaded() {
     };
     assert!(said_of(12.0, air).is_empty());
     assert!(said_of(20.0, air)[0].starts_with("channel of bottleneck, return"), "{:?}", said_of(20.0, air));
-    // What a tunnel carries, the link beneath must.
+    // The link below must carry the tunnel's load too.
     let tunnel = |scenario: &mut Scenario| {
         let inside = LinkSpec {
             name: "tunnel".into(),
@@ -377,7 +377,7 @@ fn transfers_follow_each_other_with_their_algorithms_in_turn() {
             assert!((5.0..=7.0).contains(&gap), "{gap}");
         }
     }
-    // Polls see the transfer under way, and its bytes follow on from the ones before.
+    // Polls show the transfer in progress, and its bytes continue from the previous ones.
     let received = column(&tables, "polls", "bytes_received");
     assert!(received.windows(2).all(|pair| pair[0] <= pair[1]) && *received.last().unwrap() > 4e6);
     let t = column(&tables, "polls", "t_s");
@@ -509,7 +509,7 @@ fn a_flow_may_come_and_go() {
         for (start, stop) in periods {
             let count = |from: f64, to: f64| sent.iter().filter(|at| from <= **at && **at < to).count();
             assert!(count(start as f64, stop as f64) > 3, "{kind} is on at {start}");
-            // What is under way at the stop takes its time to be over.
+            // Data in flight at the stop still needs time to complete.
             assert_eq!(count(stop as f64 + 2.0, stop as f64 + 5.0), 0, "{kind} is off after {stop}");
         }
         assert_eq!(total(&tables, "connections_open"), 0.0, "{kind}");

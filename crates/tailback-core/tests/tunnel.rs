@@ -1,5 +1,5 @@
-//! A tunnel of IP over TCP: nothing is lost in it but at its own queue, nothing overtakes, and what the outer
-//! connection has to repeat holds up everything behind it.
+//! A tunnel of IP over TCP: it loses packets only at its own queue, reorders none, and every retransmission of the
+//! outer connection delays all later packets.
 
 use crate::common::{MS, SECOND, bits, bulk, by, column, flow, link, run, tcp};
 use proptest::prelude::*;
@@ -27,8 +27,8 @@ fn tunnel(name: &str, from: &str, to: &str, outer: &str, packets: f64) -> LinkSp
     }
 }
 
-/// A line with a tunnel of the same ends over it. Links: line, line-back, tunnel, tunnel-back; flows: the outer
-/// connection and `inner`.
+/// A line with a tunnel between the same ends. Links: line, line-back, tunnel, tunnel-back; flows: the outer connection
+/// and `inner`.
 fn tunnelled(bps: u64, rtt_ps: u64, send_buffer: u64, packets: f64, inner: Vec<FlowSpec>) -> Scenario {
     let mut outer = by(flow("vtun", "tunnel", Some(tcp("reno", "linux"))), &["line"], &["line-back"]);
     outer.tcp.as_mut().unwrap().send_buffer = Some(send_buffer);
@@ -127,7 +127,7 @@ fn what_the_outer_connection_repeats_holds_up_the_rest() {
 
 #[test]
 fn a_full_socket_fills_the_queue_and_the_queue_drops() {
-    // Twice what the line carries: 2 Mbit/s in 1,000-byte packets over 1 Mbit/s.
+    // Twice the line's capacity: 2 Mbit/s in 1,000-byte packets over 1 Mbit/s.
     let params = [("rate", 2e6), ("packet_bytes", 1000.0)];
     let buffer = 32_768;
     let mut scenario = tunnelled(1_000_000, 40 * MS, buffer, 50.0, vec![app("udp-cbr", &params)]);
@@ -135,7 +135,7 @@ fn a_full_socket_fills_the_queue_and_the_queue_drops() {
     let tables = run(&scenario);
     is_conserved(&tables);
     let count = |what| of_link(&tables, what, 2);
-    // Everything is dropped at the queue of the tunnel, nothing on the line beneath.
+    // All drops occur at the tunnel's queue, none on the line below.
     assert_eq!([0, 1, 3].map(|link| of_link(&tables, "dropped", link)), [0.0; 3]);
     assert_eq!(count("dropped"), of_flow(&tables, "packets_dropped", 1));
     // Goodput: of 1,500 bytes on the line 1,448 are stream, of 1,002 in the stream 1,000 are packet. The segments are
@@ -166,7 +166,7 @@ fn a_connection_inside_fills_the_tunnel_and_backs_off_at_its_queue() {
     scenario.duration_ps = 60 * SECOND;
     let tables = run(&scenario);
     is_conserved(&tables);
-    // Inner losses are those of the tunnel's queue, and nothing is lost outside.
+    // Inner losses occur at the tunnel's queue, and the line loses nothing.
     assert!(of_link(&tables, "dropped", 2) > 0.0);
     assert_eq!(of_flow(&tables, "segments_retransmitted", 0), 0.0);
     assert!(of_flow(&tables, "recoveries", 1) > 0.0);
@@ -186,7 +186,7 @@ fn a_tunnel_that_stops_keeps_what_waits_and_goes_on_later() {
     let tables = run(&scenario);
     is_conserved(&tables);
     assert_eq!(of_flow(&tables, "connections", 0), 2.0);
-    // 500 packets come while there is no connection; fifty of them wait in the queue.
+    // 500 packets arrive without a connection; fifty of them wait in the queue.
     let dropped = of_link(&tables, "dropped", 2);
     assert!((440.0..=460.0).contains(&dropped), "{dropped}");
     let received = column(&tables, "packets", "received_s");
@@ -267,7 +267,7 @@ fn what_cannot_be_a_tunnel_is_refused_by_field() {
         let error = Simulation::build(&scenario).err().unwrap_or_else(|| panic!("case {number} was let in"));
         assert_eq!(error.field, field, "case {number}: {error}");
     }
-    // A link from elsewhere.
+    // A link that does not connect the tunnel's ends.
     let mut scenario = tunnelled(2_000_000, 50 * MS, 65_536, 50.0, vec![bulk("cubic", "linux")]);
     scenario.nodes.push("elsewhere".into());
     scenario.links[3].from = "elsewhere".into();
