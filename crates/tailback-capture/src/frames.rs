@@ -19,7 +19,7 @@ pub enum Kind {
     Rtp,
     /// Echo requests and replies.
     Echo,
-    /// Other datagrams.
+    /// UDP datagrams without RTP.
     Udp,
 }
 

@@ -351,7 +351,7 @@ pub struct FlowSpec {
     /// Further periods in which it is active, in order and after the first.
     #[serde(default)]
     pub again: Vec<Period>,
-    /// Application that sends over the flow.
+    /// The application that drives the flow.
     pub app: AppSpec,
     /// TCP settings; absent for applications over UDP.
     #[serde(default)]

@@ -84,7 +84,7 @@ pub struct Preset {
 }
 
 impl Preset {
-    /// Its options.
+    /// The preset's options.
     pub fn choices(&self) -> impl Iterator<Item = &'static Choice> {
         self.choices.iter().copied().flatten()
     }

@@ -8,7 +8,7 @@ pub struct Error {
     problems: Vec<Problem>,
 }
 
-/// One problem.
+/// A problem found in a scenario.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Problem {

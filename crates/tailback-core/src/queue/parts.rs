@@ -48,7 +48,7 @@ impl Line {
     pub fn head(&self) -> Option<&Packet> {
         self.packets.front()
     }
-    /// Bytes and packets that wait in the queue.
+    /// Number of packets and bytes in the FIFO.
     #[inline]
     pub fn backlog(&self) -> Backlog {
         Backlog { packets: self.packets.len() as u32, bytes: self.bytes }

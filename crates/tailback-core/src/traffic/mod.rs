@@ -343,7 +343,7 @@ pub trait Application {
     fn rows(&self) -> Rows {
         Rows::None
     }
-    /// Its requirements.
+    /// What the application requires of the engine.
     fn needs(&self) -> Needs {
         Needs::default()
     }

@@ -81,7 +81,7 @@ pub enum Event {
     Mark,
 }
 
-/// Records everything.
+/// Records arrivals and queue events.
 #[derive(Default)]
 pub struct Notebook {
     pub arrivals: Vec<(Time, u32)>,

@@ -26,7 +26,7 @@ pub(super) enum Order {
     /// Packets of the same line.
     #[default]
     Line,
-    /// All packets.
+    /// All packets of the queue.
     All,
     /// None: a packet may still leave after a later packet of its line.
     Free,

@@ -23,7 +23,7 @@ pub fn free<T>(_: &T) -> Lanes {
 }
 
 impl Lanes {
-    /// Every lane is open.
+    /// Every lane may be used.
     pub const ALL: Lanes = Lanes { plain_acks: true, trains: true, honest: true };
 
     /// For a field that may rule out only the lane for plain ACKs.
