@@ -1,7 +1,7 @@
-"""What results come to, in at most ten sentences: who gains, who suffers, by how much, and how certain that is.
+"""Summarizes results in at most ten sentences: who gains, who suffers, by how much, and how certain that is.
 
-`answer` is of one result, `answer_of_runs` of a sweep's runs, `compared.answer_of_comparison` of results side by side.
-Every number in a sentence is a measure of `tailback.metrics`, or what a sweep keeps of one.
+`answer` summarizes one result, `answer_of_runs` a sweep's runs, `compared.answer_of_comparison` results side by side.
+Every number in a sentence is a measure of `tailback.metrics`, or a sweep's stored value of one.
 """
 
 from tailback.answer.one import answer

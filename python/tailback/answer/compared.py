@@ -1,4 +1,4 @@
-"""The answer of results side by side: the differences that matter first, in sentences."""
+"""Summarizes results side by side: their differences in sentences, most important first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["answer_of_comparison"]
 
 
 def answer_of_comparison(rows: Sequence[Comparison]) -> Answer:
-    """The differences between results that matter first, in sentences; each result is one run."""
+    """The differences between results in sentences, most important first; each result is one run."""
     statements = []
     for row in that_matter(rows, LINES - 1):
         base = row.values[row.baseline]

@@ -1,7 +1,7 @@
-"""What a result comes to, in at most ten sentences: who gains, who suffers, by how much, and how certain that is.
+"""Summarizes one result in at most ten sentences: who gains, who suffers, by how much, and how certain it is.
 
-Every number is a measure of `tailback.metrics`, named beside its sentence, and nothing else is computed. Where the
-transfers that share a queue with a person pause, the same measure is taken while they are on and while they are off.
+Every number is a measure of `tailback.metrics`, named beside its sentence, and nothing else is computed. If the
+transfers that share a queue with a person pause, the measure is taken both while they are on and while they are off.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from tailback.result.provenance import Provenance
 
 __all__ = ["answer"]
 
-#: Sentences about those who suffer; the others are named together.
+#: Maximum sentences about people who suffer; further ones are listed together.
 _MOST = 4
-#: A wait that is noticed, in ms: below it a line has grade A (DSLReports FAQ 17930; `bufferbloat_grade`).
+#: A noticeable wait in ms: below it a line has grade A (DSLReports FAQ 17930; `bufferbloat_grade`).
 _NOTICED_MS = 30.0
-#: A class of satisfaction is ten points of R wide (ITU-T G.107 Annex B).
+#: Width of a class of user satisfaction in points of R (ITU-T G.107 Annex B).
 _CLASS = 10.0
-#: The one-way delay, in ms, that a conversation bears (ITU-T G.114: up to 150 ms leaves most of them as they are).
+#: Tolerable one-way delay of a conversation in ms (ITU-T G.114: up to 150 ms does not affect most of them).
 _CONVERSATION_MS = 150.0
-#: The share of updates of a game that come late enough to suffer from.
+#: A game suffers from this share of late updates on.
 _LATE = 0.01
-#: Requests suffer that take this much longer.
+#: Requests suffer if they take longer by this factor.
 _LONGER = 1.5
-#: Of an equal share, what a transfer that suffers does not reach.
+#: A transfer suffers below this fraction of an equal share.
 _SHARE = 0.5
-#: Periods are the same if one is this share of the other.
+#: Two periods count as equal if one is at least this fraction of the other.
 _SAME = 0.95
 #: A period shorter than this, in seconds, is too short to measure in.
 _SHORTEST_S = 2.0
 
 
 def answer(result: Any) -> Answer:
-    """Who gains, who suffers, by how much, and how certain it is, in at most ten sentences.
+    """Who gains, who suffers, by how much, and how certain that is, in at most ten sentences.
 
     A call suffers if one packet in twenty takes over 150 ms (ITU-T G.114), or if users of its quality are not satisfied
-    (R below 80, ITU-T G.107). A game suffers if one update in a hundred comes later than 100 ms, a film if it stands
-    still or never begins. Requests suffer if they take half as long again; pings and other packets if they wait 30 ms
-    in queues; a transfer if it gets less than half of an equal share.
+    (R below 80, ITU-T G.107). A game suffers if one update in a hundred comes later than 100 ms, a film if it stalls or
+    never starts. Requests suffer if they take 1.5 times as long; pings and other packets if they wait 30 ms in queues;
+    a transfer if it gets less than half of an equal share.
 
     >>> import tailback as tb
     >>> from tailback.answer import answer
@@ -68,7 +68,7 @@ def answer(result: Any) -> Answer:
 
 
 def _or_none(measure: Callable[[], Any]) -> Any:
-    """What is measured, or None if it was not recorded, or there is too little of it."""
+    """The value of a measure; None if it was not recorded or has too little data."""
     try:
         found = measure()
     except (MissingRows, ValueError):
@@ -81,18 +81,18 @@ def _or_none(measure: Callable[[], Any]) -> Any:
 
 @dataclass(frozen=True)
 class _Transfer:
-    """A flow over TCP that no person waits for."""
+    """A TCP flow that no person waits for."""
 
     flow: int
     name: str
     #: Links with a queue that its data cross.
     way: tuple[int, ...]
-    #: When it was on.
+    #: Periods in which it was on, in seconds.
     periods: tuple[Period, ...]
 
 
 def _transfers(rows: Rows) -> list[_Transfer]:
-    """Flows over TCP that no person waits for, of those that began."""
+    """TCP flows that no person waits for, without those that never started."""
     if not rows.has("flows"):
         return []
     people, names, totals = recorded(rows.scenario), rows.flow_names, rows.table("flows")
@@ -111,7 +111,7 @@ def _transfers(rows: Rows) -> list[_Transfer]:
 
 
 def _narrow(rows: Rows, ways: Sequence[int]) -> int | None:
-    """The link of a way that dropped most; if none did, the slowest."""
+    """The bottleneck of a path: the link that dropped most or, without drops, the slowest."""
     dropped = rows.tables["links"]["dropped"] if rows.has("links") else None
 
     def order(link: int) -> tuple[int, float]:
@@ -122,7 +122,7 @@ def _narrow(rows: Rows, ways: Sequence[int]) -> int | None:
 
 
 def _shares(rows: Rows, sending: Sequence[_Transfer]) -> tuple[list[Statement], list[Measured]]:
-    """What transfers get, a sentence a link that they share, and each one's goodput."""
+    """Goodput of the transfers: one sentence per shared link, and the values."""
     at: dict[int | None, list[_Transfer]] = {}
     narrow: dict[tuple[int, ...], int | None] = {}
     for each in sending:
@@ -141,9 +141,9 @@ def _shares(rows: Rows, sending: Sequence[_Transfer]) -> tuple[list[Statement], 
 
 
 def _together(sharing: Sequence[_Transfer]) -> tuple[Period | None, bool]:
-    """The longest time in which all transfers were on, and whether that is all the time that any was on.
+    """The longest period in which all transfers were on, and whether this is all the time that any was on.
 
-    None if it is, if a transfer is alone, or if they never were on together.
+    The period is None in that case, for a single transfer, and if they never were on together.
     """
     common = list(sharing[0].periods)
     for each in sharing[1:]:
@@ -211,19 +211,19 @@ def _people(rows: Rows, sending: Sequence[_Transfer]) -> Iterator[Person]:
 
 
 def _beside(rows: Rows, flow: int, sending: Sequence[_Transfer]) -> list[_Transfer]:
-    """Transfers whose data go through a queue that the flow's packets go through, in either direction."""
+    """Transfers whose data share a queue with the flow's packets, in either direction."""
     mine = {*rows.route(flow), *(rows.back_route(flow) if _both_ways(rows, flow) else ())}
     return [each for each in sending if not mine.isdisjoint(each.way)]
 
 
 def _both_ways(rows: Rows, flow: int) -> bool:
-    """Whether the flow waits for something to come back: over TCP, or as a ping does."""
+    """Whether the flow waits for packets in both directions: a TCP flow or a ping does."""
     spec = rows.flow_spec(flow)
     return spec.get("tcp") is not None or registry.application(spec).rows is not None
 
 
 def _windows(rows: Rows, beside: Sequence[_Transfer]) -> tuple[Period | None, Period | None]:
-    """The longest period in which any of these is on, and the longest in which none is; None for the whole run."""
+    """The longest period with any of these on, and the longest with none on; None for the whole run."""
     on: list[Period] = []
     for start, stop in sorted(period for each in beside for period in each.periods):
         if on and start <= on[-1][1]:
@@ -239,7 +239,7 @@ def _windows(rows: Rows, beside: Sequence[_Transfer]) -> tuple[Period | None, Pe
 
 
 def _while(beside: Sequence[_Transfer]) -> tuple[str, str]:
-    """How a sentence names the two windows."""
+    """The two windows in the words of a sentence."""
     names = [each.name for each in beside]
     one = names[0] if len(names) == 1 else " or ".join(names) if len(names) == 2 else "a transfer"
     none = names[0] if len(names) == 1 else "none" if len(names) > 2 else "neither"
@@ -249,7 +249,7 @@ def _while(beside: Sequence[_Transfer]) -> tuple[str, str]:
 def _pair(
     measure: str, flow: str, unit: str, on: Period | None, off: Period | None, asked: str, call: Callable[..., float]
 ) -> tuple[Measured | None, Measured | None]:
-    """A measure while transfers are on, and while they are off."""
+    """A measure while transfers are on, and the same while they are off."""
 
     def one(window: Period | None) -> Measured | None:
         value = _or_none(lambda: float(call(*(window or (None, None)))))
@@ -362,7 +362,7 @@ def _call(rows: Rows, flow: str, on: Period | None, off: Period | None, words: t
     is_late = late is not None and late.value > _CONVERSATION_MS
     harm = max(1.0 + (SATISFACTION[0][0] - rated[0].value) / _CLASS, late.value / _CONVERSATION_MS if late else 0.0)
     suffers = is_rated_badly or is_late
-    # What users say of its quality stands only where it does not contradict the verdict.
+    # Users' satisfaction is stated only if it does not contradict the verdict.
     of_now = f"{now} (users are {_users(rated[0].value)})" if is_rated_badly or not suffers else f"{now}"
     text = f"its quality is {of_now}{words[0]}"
     if before is not None and rated[1] is not None:
@@ -387,17 +387,17 @@ def _lost(rows: Rows, flow: str, start: float | None, end: float | None) -> floa
 
 
 def _users(rating: float) -> str:
-    """How satisfied users are of a call of this R."""
+    """Users' satisfaction with a call of this R."""
     return next((word for least, word in CLASSES if rating >= least), "left without a usable call")
 
 
 def _waits(
     rows: Rows, flow: str, quantile: float, asked: str, on: Period | None, off: Period | None
 ) -> tuple[Measured | None, Measured | None]:
-    """What a flow's packets wait in queues."""
+    """Time that a flow's packets wait in queues."""
 
     def wait(start: float | None, end: float | None) -> float:
-        # The path's own delay is a sum of rounded numbers: the least wait may come out a hair below zero.
+        # The path's own delay is a sum of rounded numbers, so the smallest wait may be slightly below zero.
         found = float(metrics.delay_quantiles(rows, flow, (quantile,), start, end)[0])
         return max(0.0, round(1e3 * found, 6))
 
@@ -409,7 +409,7 @@ def _judged(flow: str, suffers: bool, text: str) -> str:
 
 
 def _of_people(people: Sequence[Person]) -> Iterator[Statement]:
-    """A sentence for each who suffers most, and one for the others together."""
+    """One sentence for each of those who suffer most, and one for the others together."""
     suffering = [each for each in people if each.suffers]
     unknown = [each for each in people if each.suffers is None]
     spared = [each for each in people if each.suffers is False]
@@ -429,7 +429,7 @@ def _of_people(people: Sequence[Person]) -> Iterator[Statement]:
 
 
 def _listed(people: Sequence[Person]) -> str:
-    """The first of these with their measures, and how many more there are."""
+    """The first of these with their measures, and the number of the others."""
     names = [f"{each.flow} ({each.what}: {each.now})" for each in people[:_MOST]]
     more = len(people) - len(names)
     return ", ".join([*names, *([f"and {more} more"] if more else [])])
@@ -439,7 +439,7 @@ def _listed(people: Sequence[Person]) -> str:
 
 
 def _queues(rows: Rows) -> Iterator[Statement]:
-    """The queues that make people and transfers wait, the longest first."""
+    """The queues in which people and transfers wait, longest first."""
     found = []
     for link in who.watched_links(rows):
         waits = _or_none(lambda link=link: 1e3 * metrics.queue_delay_quantiles(rows, link, (0.5, 0.95)))  # type: ignore[misc]
@@ -462,7 +462,7 @@ def _span(window: Period) -> str:
 
 
 def _certainty(rows: Rows, people: Sequence[Person]) -> Statement:
-    """How many runs there are, and from which time the figures are."""
+    """The number of runs, and the time that the figures cover."""
     way = Provenance.of(rows.meta).way
     kind = f"One run, {written(rows.duration_s, 3)} s {way}, seed {rows.seed}"
     if Provenance.of(rows.meta).is_captured:

@@ -9,7 +9,7 @@ from tailback.numbers import jsonable, written
 
 __all__ = ["LINES", "Answer", "Measured", "Period", "Person", "Statement"]
 
-#: Sentences of an answer at most.
+#: Maximum sentences of an answer.
 LINES = 10
 
 #: From when until when, in seconds.
@@ -20,15 +20,15 @@ Period = tuple[float, float]
 class Measured:
     """A value of a measure."""
 
-    #: The measure's name, as `tailback list metrics` has it.
+    #: Name of the measure in `tailback list metrics`.
     measure: str
-    #: The flow or link; several, joined by commas, of a measure over flows.
+    #: The flow or link; for a measure over several flows, their names joined by commas.
     of: str
     value: float
     unit: str
-    #: From when until when, in seconds; None for the whole run.
+    #: Start and end in seconds; None for the whole run.
     window: Period | None = None
-    #: What else the measure was asked for, such as a quantile.
+    #: Further argument of the measure, such as a quantile.
     asked: str = ""
 
     def __str__(self) -> str:
@@ -37,18 +37,18 @@ class Measured:
 
 @dataclass(frozen=True)
 class Person:
-    """What one caller, player, viewer, reader or ping notices."""
+    """What one caller, player, viewer, reader or ping experiences."""
 
     flow: str
-    #: What `now` and `before` are, in words: "quality of the call".
+    #: Words for the quantity of `now` and `before`: "quality of the call".
     what: str
-    #: While transfers are on; over the whole run where they never pause.
+    #: Value while transfers are on; over the whole run if they never pause.
     now: Measured
-    #: While transfers are off; None where they never pause.
+    #: Value while transfers are off; None if they never pause.
     before: Measured | None
-    #: None where there is nothing to compare with.
+    #: Whether the person suffers; None if there is nothing to compare with.
     suffers: bool | None
-    #: By how many times its bound is exceeded, for the order.
+    #: How many times its bound is exceeded, for sorting.
     harm: float
     #: The whole sentence.
     text: str
@@ -73,7 +73,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Answer:
-    """The sentences of a result, and the people in it."""
+    """The sentences of a result, and the people in them."""
 
     statements: tuple[Statement, ...]
     people: tuple[Person, ...] = ()

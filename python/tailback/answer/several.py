@@ -1,4 +1,4 @@
-"""The answer of several runs: medians with their intervals over seeds, and where they are best and worst."""
+"""Summarizes several runs: medians with intervals over seeds, and the best and worst settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tailback.plots import sweeps
 
 __all__ = ["answer_of_runs"]
 
-#: What a store keeps of each person's measure: the column's ending, its words, its unit, the measure it is of.
+#: A store's columns of people's measures: the column's suffix, its words, its unit, and the measure.
 _PEOPLE = (
     ("experience_mos", "quality", "MOS", "voice_quality"),
     ("late_100", "share of late updates", "", "late_share"),
@@ -26,15 +26,15 @@ _PEOPLE = (
     ("delay_p95_ms", "delay at 95 %", "ms", "delay_quantiles"),
 )
 _TRANSFER = ("goodput_mbps", "goodput", "Mbit/s", "goodput")
-#: Of a film's measures these are better when they are lower.
+#: Measures of a film for which lower is better.
 _LOWER = frozenset({"stalled_s", "startup_s"})
 
 
 def answer_of_runs(frame: pl.DataFrame) -> Answer:
-    """What the runs of a store come to: people first, then transfers, then how many seeds stand behind it.
+    """Summary of a store's runs: people first, then transfers, then the number of seeds.
 
-    Of each the median over seeds, with its 95 % interval; where a sweep varied something, of the settings in which it
-    is best and worst. Runs that failed are left out.
+    Each with its median over seeds and the 95 % interval; for a sweep, with its best and worst settings. Failed runs
+    are left out.
     """
     done = frame.filter(pl.col("status") == "ok") if "status" in frame.columns else frame
     axes = [axis.column for axis in sweeps.axes_of(done)]
@@ -43,13 +43,13 @@ def answer_of_runs(frame: pl.DataFrame) -> Answer:
 
 
 def _columns(frame: pl.DataFrame) -> Iterator[tuple[str, str, tuple[str, str, str, str]]]:
-    """Each person's first measure, then each transfer's goodput: column, flow, words."""
+    """Column, flow and words of each person's first measure, and of each transfer's goodput."""
     names = list(dict.fromkeys(name.rpartition(".")[0] for name in frame.columns if "." in name))
     people: list[str] = []
     for row in _PEOPLE:
         for of in names:
             column = f"{of}.{row[0]}"
-            # A film that never stood still is judged by its start.
+            # A film that never stalled is judged by its startup time.
             if of not in people and _has(frame, column) and (row[0] != "stalled_s" or frame[column].max()):
                 people.append(of)
                 yield column, of, row
@@ -99,7 +99,7 @@ def _of_column(
 
 
 def _certain(row: dict[str, Any], found: Measured) -> str:
-    """A median with its interval, as a sentence has it."""
+    """A median with its interval, in a sentence's form."""
     if not math.isfinite(row["low"]):
         return f"{found} (one run)"
     return f"{found} ({written(row['low'], 3)} to {written(row['high'], 3)})"

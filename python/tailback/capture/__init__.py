@@ -1,4 +1,4 @@
-"""Packet captures: a run's packets out to pcapng, anyone's captures in."""
+"""Packet captures: exports a run's packets as pcapng, and analyses captures of any origin."""
 
 from tailback.capture.calls import voip
 from tailback.capture.export import export, export_all, points

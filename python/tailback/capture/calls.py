@@ -17,16 +17,16 @@ from tailback.metrics.delay import smoothed_jitter
 
 Array = npt.NDArray[Any]
 
-#: Fewer packets are no call.
+#: Minimum packets of a call.
 LEAST = 10
 _RTP_CLOCK_HZ = 8000
 
 
 def voip(first: FilePath, second: FilePath | None = None, *, correct: str = "none") -> pl.DataFrame:
-    """Streams of calls, a row each: RTP by its source, other datagrams if they are all of one size and evenly spaced.
+    """Streams of calls, one row each: RTP by its source, and other datagrams of one size that are evenly spaced.
 
-    With one capture: `packets`, `lost` (gaps in RTP's numbers; None for others), `interval_ms` and `jitter_ms`. The
-    latter is the mean over the call of RFC 3550's estimate (section 6.4.1), from RTP's clock at 8 kHz or else from the
+    With one capture: `packets`, `lost` (gaps in RTP's numbers; None for others), `interval_ms` and `jitter_ms`.
+    `jitter_ms` is RFC 3550's estimate (section 6.4.1) averaged over the call, by RTP's clock at 8 kHz or else by the
     stream's mean interval. With two captures delay and loss are measured between them, and `mos` is the E-model's
     (`metrics.voice_quality`). Raises `CaptureError`.
     """
@@ -78,7 +78,7 @@ def _streams(it: dict[str, Array], name: str, back: bool) -> list[dict[str, Any]
 
 
 def _is_even(it: dict[str, Array]) -> bool:
-    """One size, and half of the gaps within a fifth of their median."""
+    """Whether all have one size, and half of the gaps are within a fifth of the median gap."""
     gaps: Array = np.diff(it["t_ns"].astype(np.int64)).astype(np.float64)
     middle = float(np.median(gaps))
     is_regular = middle > 0 and float(np.mean(np.abs(gaps - middle) <= 0.2 * middle)) >= 0.5
@@ -114,7 +114,7 @@ def _stream(it: dict[str, Array], name: str, back: bool, source: int | None) -> 
 
 
 def _unwrapped(values: Array, bits: int) -> Array:
-    """Numbers of this many bits that count on beyond their range."""
+    """Numbers of this many bits, unwrapped past their range."""
     wide = values.astype(np.int64)
     steps = np.diff(wide)
     half, whole = 1 << (bits - 1), 1 << bits

@@ -1,4 +1,4 @@
-"""A run's packets as pcapng files, for Wireshark and everything else that reads captures."""
+"""Exports a run's packets as pcapng files, for Wireshark and other tools."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tailback.errors import ResultError, nearest
 from tailback.files import whole_file
 from tailback.result import Result
 
-#: What the packets of an application look like on the wire, by what its datagrams are.
+#: Payload format of an application's packets, by the kind of its datagrams.
 _DATAGRAMS = {"voice": "rtp", "echo": "echo", None: "udp"}
-#: Clock of G.711 in RTP: samples a second.
+#: RTP clock of G.711, in samples per second.
 _RTP_CLOCK_HZ = 8000
 _DEFAULT_INTERVAL_MS = 20.0
 
@@ -34,12 +34,12 @@ def points(result: Result) -> list[str]:
 
 
 def export(result: Result, point: str, path: str | os.PathLike[str], *, snap: int = 0) -> int:
-    """Write what passed a point as pcapng with nanosecond stamps; returns the number of packets.
+    """Write the packets at a point as pcapng with nanosecond timestamps; returns their number.
 
     Simulated time zero is the epoch. A flow's hosts are 10.x.y.1 and 10.x.y.2, x·256 + y its number, over IPv6 these
-    below 2001:db8::/96; connections differ by the client's port. `snap` keeps that many bytes of each frame, 0 all of
-    it; payloads are zeros. Of a live run the packets are the kernel's own, as far as they were kept: their headers.
-    Raises `ResultError` if the point was not captured.
+    below 2001:db8::/96; connections differ by the client's port. `snap` is the number of bytes to keep of each frame, 0
+    for all; payloads are zeros. For a live run, these are the kernel's packets, of which only the headers were
+    recorded. Raises `ResultError` if the point was not captured.
     """
     known = points(result)
     if not known:

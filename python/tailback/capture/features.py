@@ -1,7 +1,7 @@
-"""What a connection's rounds say of its congestion control, in numbers that do not depend on the path's speed.
+"""Features of a connection's rounds that identify its congestion control, independent of the path's speed.
 
-The ideas are those of Nebby (bytes in flight between two back-offs have a shape) and of CCAnalyzer (compare with runs
-of known algorithms); what each feature is for stands beside it.
+The ideas are from Nebby (the shape of bytes in flight between two back-offs) and CCAnalyzer (comparison with runs of
+known algorithms). Comments state the purpose of each feature.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from tailback.capture.rounds import Rounds
 
 Array = npt.NDArray[np.float64]
 
-#: Stands for what a connection did not show: no loss, no mark, too short. Below every value there is.
+#: Value of a feature that a connection did not show (no loss, no mark, too short); below all other values.
 ABSENT = -99.0
-#: Stands for what the capture cannot show: it may have been anything.
+#: Value of a feature that the capture cannot show.
 UNKNOWN = float("nan")
 #: Hybla's reference round trip.
 _HYBLA_S = 0.025
 _FEW = 1e-9
-#: What `_start` gives.
+#: Features of `_start`.
 _START = (
     "start_steepest",
     "start_median",
@@ -28,7 +28,7 @@ _START = (
     "start_flat_rounds",
     "start_peak_over_typical",
 )
-#: What `_growth` gives.
+#: Features of `_growth`.
 _GROWTH = (
     "step_median",
     "step_q10",
@@ -62,7 +62,7 @@ def _log(value: float) -> float:
 
 
 def _signed(value: float) -> float:
-    """Large and small coefficients of either sign on one axis."""
+    """Maps coefficients of either sign and any magnitude to one axis."""
     return float(np.arcsinh(value))
 
 
@@ -72,7 +72,7 @@ def _quantile(values: Array, share: float) -> float:
 
 
 def _together(one: Array, other: Array) -> float:
-    """Correlation; absent where either does not vary."""
+    """Correlation; absent if either is constant."""
     good = np.isfinite(one) & np.isfinite(other)
     one, other = one[good], other[good]
     if len(one) < 8 or one.std() < _FEW or other.std() < _FEW:
@@ -81,7 +81,7 @@ def _together(one: Array, other: Array) -> float:
 
 
 def features(it: Rounds) -> dict[str, float]:
-    """Every feature by name; NaN stands for what the capture began too late to show."""
+    """Every feature by name; NaN for one that the capture began too late to show."""
     out: dict[str, float] = {}
     window = it.window
     out["base_log_ms"] = _log(it.base_s * 1e3)
@@ -101,7 +101,7 @@ def features(it: Rounds) -> dict[str, float]:
 
 
 def _epochs(it: Rounds) -> list[tuple[int, int]]:
-    """Rounds between two events, as first and one past the last; what follows a repair begins once it is over."""
+    """Index ranges of rounds between two events; after a repair, a range begins when the repair ends."""
     count = len(it.t_s)
     begins = [0, *(int(np.searchsorted(it.t_s, over)) for over in it.over_s)]
     stops = [*(int(np.searchsorted(it.t_s, start, side="right")) - 1 for start in it.event_s), count]
@@ -109,7 +109,7 @@ def _epochs(it: Rounds) -> list[tuple[int, int]]:
 
 
 def _start(it: Rounds) -> dict[str, float]:
-    """Slow start: how steep, how it ended; unknown if the capture began later."""
+    """Slow start: its growth and how it ended; unknown if the capture began later."""
     if not it.has_start:
         return dict.fromkeys(_START, UNKNOWN)
     first = int(np.searchsorted(it.t_s, it.event_s[0])) if len(it.event_s) else len(it.t_s)
@@ -124,7 +124,7 @@ def _start(it: Rounds) -> dict[str, float]:
         # BBR's 2.89 and Hybla's 2^r are steeper than 2.
         "start_steepest": _quantile(ratio[:10], 1.0),
         "start_median": _quantile(ratio[:5], 0.5),
-        # HyStart, Vegas and LEDBAT leave it before a loss.
+        # HyStart, Vegas and LEDBAT leave slow start before a loss.
         "start_rounds_to_event": float(min(first, 200)),
         "start_flat_rounds": float(min(max(first - ended, 0), 200)),
         "start_peak_over_typical": _log(peak / typical) if typical > 0 and peak > 0 else ABSENT,
@@ -136,7 +136,7 @@ def _near(values: Array, place: int, before: int, after: int) -> Array:
 
 
 def _back_offs(it: Rounds) -> dict[str, float]:
-    """How much of the window an event leaves, and what that depends on."""
+    """The share of the window that remains after an event, and what that share depends on."""
     kept, queued, rate_kept, gaps, gap_rounds = [], [], [], [], []
     window = it.window
     for index, (start, over, repair) in enumerate(zip(it.event_s, it.over_s, it.is_repair, strict=True)):
@@ -179,7 +179,7 @@ def _back_offs(it: Rounds) -> dict[str, float]:
 
 
 def _growth(it: Rounds, ends: list[tuple[int, int]]) -> dict[str, float]:
-    """Segments a round: early, in the middle, late; with time, window and queue."""
+    """Growth in segments per round (early, middle, late), and its dependence on time, window and queue."""
     steps, sizes, since, place, queues = [], [], [], [], []
     queue = it.rtt_s / it.base_s - 1.0
     for index, (begin, stop) in enumerate(ends):
@@ -187,7 +187,7 @@ def _growth(it: Rounds, ends: list[tuple[int, int]]) -> dict[str, float]:
         if index == 0 and begin == 0 and len(ends) > 2:
             continue
         own = it.window[begin:stop]
-        # Over two rounds: a single one holds the grain of bursts.
+        # Over two rounds, as a single one shows the granularity of bursts.
         step = (own[2:] - own[:-2]) / 2
         steps.append(step)
         sizes.append(own[1:-1])
@@ -224,7 +224,7 @@ def _growth(it: Rounds, ends: list[tuple[int, int]]) -> dict[str, float]:
         "step_per_s": _signed(typical / round_s) if round_s > 0 else ABSENT,
         "step_early": _signed(middle(part < 0.25)), "step_middle": _signed(middle((part > 0.35) & (part < 0.65))),
         "step_late": _signed(middle(part > 0.75)),
-        # H-TCP's first second is Reno's; then it grows with the time since.
+        # H-TCP is like Reno for a second; then its growth increases with time.
         "step_first_s": _signed(middle((age > 0) & (age < 1.0))),
         "step_third_s": _signed(middle((age > 2) & (age < 3.5))),
         "step_later": _signed(middle(age > 5)),
@@ -237,7 +237,7 @@ def _growth(it: Rounds, ends: list[tuple[int, int]]) -> dict[str, float]:
 
 
 def _shape(it: Rounds, ends: list[tuple[int, int]]) -> dict[str, float]:
-    """The curve between two back-offs, both axes from 0 to 1; and in seconds, CUBIC's coefficient."""
+    """The curve between two back-offs with both axes scaled to 0..1; and CUBIC's coefficient, in seconds."""
     quarters, halves, three, cubics, squares, lengths = [], [], [], [], [], []
     for index, (begin, stop) in enumerate(ends):
         if index == 0 and begin == 0 and len(ends) > 2:
@@ -249,7 +249,7 @@ def _shape(it: Rounds, ends: list[tuple[int, int]]) -> dict[str, float]:
         lengths.append(len(y))
         if len(y) < 6 or x[-1] <= 0:
             continue
-        # A running median takes bursts away.
+        # A running median removes bursts.
         smooth = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(y, 1, mode="edge"), 3), axis=1)
         low, top = smooth[0], smooth[-3:].max()
         if top - low > max(2.0, 0.05 * top):
@@ -275,7 +275,7 @@ def _shape(it: Rounds, ends: list[tuple[int, int]]) -> dict[str, float]:
 
 
 def _delay(it: Rounds) -> dict[str, float]:
-    """The queue it builds: Vegas keeps a few segments, LEDBAT a fixed delay, BBR a share of the path."""
+    """The standing queue: Vegas keeps a few segments, LEDBAT a fixed delay, BBR a share of the path's capacity."""
     settled = slice(len(it.t_s) // 4, None)
     rtt, window = it.rtt_s[settled], it.window[settled]
     queue = rtt - it.base_s
@@ -298,7 +298,7 @@ def _delay(it: Rounds) -> dict[str, float]:
 
 
 def _dips(it: Rounds) -> dict[str, float]:
-    """Falls of the window without a loss: BBR looks for the smallest round trip, CDG reacts to growing delay."""
+    """Window reductions without loss: BBR probes for the smallest round trip, CDG reacts to growing delay."""
     window = it.window
     typical = _quantile(window, 0.5)
     calm = np.ones(len(window), dtype=np.bool_)
@@ -325,12 +325,12 @@ def _dips(it: Rounds) -> dict[str, float]:
 
 
 def _rhythm(it: Rounds) -> dict[str, float]:
-    """Repeating probes: BBR v1 sends faster in one round of eight."""
+    """Periodic probing: BBR v1 sends faster in one of eight rounds."""
     fine = it.fine[len(it.fine) // 4 :]
     out = {"rhythm_strength": ABSENT, "rhythm_lag": ABSENT, "rhythm_eight": ABSENT, "burst_share": ABSENT}
     if len(fine) < 256:
         return out
-    # Rounds are as long as the typical round trip, not the smallest one.
+    # Rounds have the length of the typical round trip, not of the smallest one.
     per_round = 4 * max(_quantile(it.rtt_s[len(it.rtt_s) // 4 :], 0.5) / it.base_s, 1.0)
     kernel = max(round(per_round / 2), 1)
     series = np.convolve(fine, np.ones(kernel) / kernel, mode="same")
@@ -356,7 +356,7 @@ def _rhythm(it: Rounds) -> dict[str, float]:
 
 
 def _marks(it: Rounds) -> dict[str, float]:
-    """Answers to ECN: DCTCP gives a little every round, others half."""
+    """Response to ECN marks: DCTCP reduces a little every round, others halve the window."""
     marks = it.event_s[~it.is_repair]
     kept = []
     for start in marks:

@@ -1,4 +1,4 @@
-"""Flent's data files (`.flent.gz`): read as a result, and written from one so that Flent opens and plots it."""
+"""Flent's data files (`.flent.gz`): reads them as results, and writes results that Flent can open and plot."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tailback.result import Result, schema
 Array = npt.NDArray[Any]
 
 FORMAT = 4
-#: Formats 2 and 3 have raw rates in other units, which are not used here.
+#: Supported formats. Raw rates of formats 2 and 3 have other units, and are not used.
 _READ = (2, 3, 4)
-#: Flent's own step.
+#: Flent's default step in seconds.
 STEP_S = 0.2
-#: The Unix epoch, simulated time zero, as Flent writes instants.
+#: The Unix epoch, which is simulated time zero, in Flent's time format.
 _EPOCH = "1970-01-01T00:00:00.000000Z"
 _PING = "Ping (ms) ICMP"
 _MOST_BYTES = 1 << 30
-#: Names of series over TCP, and in which direction: of tests with numbered streams, of others, and of rrul.
+#: Names of TCP series with their direction, for tests with numbered streams, other tests, and rrul.
 _WAYS = {"TCP upload": True, "TCP download": False}
 _SUMS = ("avg", "sum", "fairness")
 
@@ -44,13 +44,13 @@ class Flent:
     #: The test, such as "rrul".
     test: str
     title: str
-    #: Everything it says of itself, addresses included.
+    #: The file's metadata, including addresses.
     metadata: dict[str, Any]
-    #: A row a step: `t_s`, and a column a series (null where there was nothing).
+    #: One row per step: `t_s`, and a column per series (null if there is no value).
     series: pl.DataFrame
-    #: A row a value as it was measured: `series`, `t_s` since the beginning, `value`, and `rtt_ms` and `cwnd` of TCP.
+    #: One row per raw value: `series`, `t_s` from the start, `value`, and for TCP `rtt_ms` and `cwnd`.
     values: pl.DataFrame
-    #: The unit of each series, as far as the file says.
+    #: Unit of each series, if the file states it.
     units: dict[str, str]
 
 
@@ -128,7 +128,7 @@ def _number(value: Any) -> float | None:
 
 
 def _began(metadata: Mapping[str, Any], measured: Mapping[str, Any]) -> float:
-    """Time zero of the measured values, in seconds since 1970."""
+    """Time of the first raw value, in seconds since 1970."""
     from datetime import UTC, datetime
 
     text = metadata.get("T0") or metadata.get("TIME")
@@ -137,7 +137,7 @@ def _began(metadata: Mapping[str, Any], measured: Mapping[str, Any]) -> float:
         return first
     zone = str(text).endswith("Z")
     stamp = datetime.fromisoformat(str(text).removesuffix("Z")).replace(tzinfo=UTC).timestamp()
-    # Older files say local time without its zone: whole hours off.
+    # Older files have local time without a zone, so it may be off by whole hours.
     return stamp if zone else stamp + 3600.0 * round((first - stamp) / 3600.0)
 
 
@@ -145,15 +145,15 @@ def _began(metadata: Mapping[str, Any], measured: Mapping[str, Any]) -> float:
 
 
 def open_flent(path: FilePath) -> Result:
-    """A result from a data file of Flent: a flow a TCP stream, with its rate and window as polls, and a flow a ping.
+    """A result from a Flent data file: a flow for each TCP stream (rate and window as polls) and for each ping.
 
-    `show`, `plot`, `report` and `compare` work on it as far as its rows go. Series that Flent computed (averages, sums)
+    `show`, `plot`, `report` and `compare` work on the rows that it has. Series that Flent computed (averages, sums)
     are left out. Raises `CaptureError`.
     """
     it = flent(path)
     streams, pings, left = [], [], []
     for name in it.series.columns[1:]:
-        # Older files keep the kernel's window and RTT as series of their own.
+        # Older files have the kernel's window and RTT as separate series.
         way = next((up for start, up in _WAYS.items() if name.startswith(start) and "::tcp_" not in name), None)
         if name.startswith("Ping (ms)") and not name.endswith(_SUMS):
             pings.append(name)
@@ -193,19 +193,19 @@ def open_flent(path: FilePath) -> Result:
 
 
 def _plain(name: str) -> str:
-    """A series' name as that of a flow: letters, digits, `_ . : + -`."""
+    """A series' name as a valid flow name: letters, digits, `_ . : + -`."""
     return "".join(sign if sign.isalnum() or sign in "_.:+-" else "-" for sign in name.replace(" (ms)", "")).strip("-")
 
 
 def _polls(it: Flent, streams: list[tuple[str, bool]]) -> tuple[Mapping[str, Array], Array]:
-    """Rates as bytes received so far, at the end of each step; window and RTT where the kernel's were kept."""
+    """Rates as cumulative bytes received at the end of each step; the kernel's window and RTT if recorded."""
     t_s = it.series["t_s"].to_numpy()
     step = float(np.median(np.diff(t_s))) if len(t_s) > 1 else STEP_S
     columns: dict[str, list[Array]] = {key: [] for key in ("t_s", "flow", "bytes", "srtt_s", "cwnd")}
     total = []
     for number, (name, _) in enumerate(streams):
         rates = it.series.select("t_s", pl.col(name).alias("rate")).drop_nulls()
-        # A step without a value lies between two that have one; before the first and after the last nothing was sent.
+        # Interpolate steps without a value; before the first value and after the last nothing was sent.
         rate = (
             np.interp(t_s, rates["t_s"].to_numpy(), rates["rate"].to_numpy(), left=0.0, right=0.0)
             if len(rates) else np.zeros(len(t_s))
@@ -243,7 +243,7 @@ def _echoes(it: Flent, pings: list[str], first: int) -> Mapping[str, Array]:
     rtt: list[float] = []
     number: list[int] = []
     for place, name in enumerate(pings):
-        # Each series as it was measured, or else in steps.
+        # The raw values of each series if there are any, or else its steps.
         own = it.values.filter((pl.col("series") == name) & pl.col("value").is_not_null())
         pairs = (
             own.select("t_s", "value") if len(own)
@@ -357,19 +357,19 @@ def write_flent(result: Result, path: FilePath, *, step_s: float = STEP_S) -> Pa
     whole = {"metadata": metadata, "version": FORMAT, "x_values": x, "results": results, "raw_values": raw}
     text = json.dumps(whole, allow_nan=False).encode()
     with whole_file(target) as partial:
-        # No name and no time in the header: the same result gives the same bytes.
+        # No name and no time in the gzip header, so that the same result gives the same bytes.
         partial.write_bytes(gzip.compress(text, mtime=0))
     return target
 
 
 def _test(result: Result, over_tcp: list[int]) -> tuple[str, dict[str, str], dict[int, str]]:
-    """Flent's test, its parameters, and the name of each TCP flow's series."""
+    """Flent's test, its parameters, and the series name of each TCP flow."""
     if not over_tcp:
         return "ping", {}, {}
     up_from = result.flow_spec(over_tcp[0])["from"]
     ups = [index for index in over_tcp if result.flow_spec(index)["from"] == up_from]
     downs = [index for index in over_tcp if index not in ups]
-    # The dumbbell's left is the user's side: what comes from the right is a download.
+    # The dumbbell's left is the user's side: data from the right is a download.
     if up_from == "right":
         ups, downs = downs, ups
     both = bool(ups and downs)

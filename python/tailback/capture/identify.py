@@ -1,4 +1,4 @@
-"""Which congestion control does a flow look like?
+"""Identifies the congestion control that a flow resembles.
 
 A forest of decision trees, trained on the simulator's own runs (`make identify`), votes on the features of a capture.
 The model is arrays of numbers and nothing else.
@@ -24,44 +24,44 @@ from tailback.capture.rounds import Rounds, of_segments
 
 Array = npt.NDArray[Any]
 
-#: Fewer round trips than this show no law.
+#: Minimum round trips for an answer.
 _LEAST_ROUNDS = 25
-#: Where so large a part of the rounds filled the window offered, the receiver held the sender back.
+#: From this share of rounds that filled the offered window on, the receiver limited the sender.
 _FILLED, _MOST_FILLED = 0.9, 0.5
-#: A sender that waits for its application shows no window of its own: so small a flight, rounds so often empty.
+#: From this share of empty rounds on, the sender is limited by its application and does not show its window.
 _MOST_EMPTY = 0.6
-#: Where QUIC flows usually go.
+#: Usual port of QUIC.
 _QUIC_PORT = 443
-#: Where the capture has no handshake.
+#: Note for a capture without the handshake.
 _BEGUN_LATE = "the capture began after the connection, so neither its slow start nor the window offered is known"
 
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees as arrays: a node asks whether a feature is at most its threshold; left below, right at the next number."""
+    """Decision trees as arrays: a node sends values up to its threshold to the left child, others to the next one."""
 
     #: Features by name, in the order of the columns.
     names: tuple[str, ...]
-    #: What a leaf votes for.
+    #: Labels that leaves vote for.
     labels: tuple[str, ...]
     families: Mapping[str, Sequence[str]]
-    #: Least confidence of an answer.
+    #: Minimum confidence of an answer.
     least: float
-    #: Of each node: column, or -1 in a leaf,
+    #: For each node: its column, or -1 for a leaf,
     column: Array
     #: threshold
     threshold: Array
     #: and its left child, or in a leaf its row of `votes`.
     child: Array
     roots: Array
-    #: A row a leaf: shares in 255ths.
+    #: One row per leaf: shares in units of 1/255.
     votes: Array
-    #: Share of the votes, and how often so sure a vote was right: for algorithms, and for families.
+    #: Share of votes and the accuracy at that share, for algorithms and for families.
     sure: tuple[Array, Array]
     sure_family: tuple[Array, Array]
 
     def shares(self, values: Array) -> Array:
-        """Of each row of features the share of votes for each label; NaN is a feature that is not known."""
+        """The share of votes for each label, for each row of features; NaN is an unknown feature."""
         values = np.asarray(values, dtype=np.float32)
         total = np.zeros((len(values), len(self.labels)))
         is_whole = ~np.isnan(values).any(axis=1)
@@ -87,7 +87,7 @@ class Forest:
         return total
 
     def _votes_of_some(self, values: Array) -> Array:
-        """Where a node asks for what is not known both its children vote, by their numbers of leaves (as C4.5 does)."""
+        """Votes if features are unknown: both children vote, weighted by their leaves (as in C4.5)."""
         total = np.zeros(len(self.labels))
         waiting = [(int(root), 1.0) for root in self.roots]
         while waiting:
@@ -104,7 +104,7 @@ class Forest:
 
     @cached_property
     def _leaves(self) -> Array:
-        """Leaves below each node: a child has a larger number than its parent."""
+        """Number of leaves below each node; children have larger numbers than their parent."""
         out = np.ones(len(self.column))
         for node in range(len(self.column) - 1, -1, -1):
             if self.column[node] >= 0:
@@ -112,7 +112,7 @@ class Forest:
         return out
 
     def answer(self, shares: Array) -> tuple[str, float]:
-        """An algorithm, a family, or "unknown", with the share of such answers that were right."""
+        """An algorithm, a family, or "unknown", with the accuracy of such answers."""
         best = int(np.argmax(shares))
         confidence = float(np.interp(shares[best], *self.sure))
         if confidence >= self.least:
@@ -134,7 +134,7 @@ class Forest:
 
     @staticmethod
     def load(path: Any) -> Forest:
-        """Read them; nothing in the file is run."""
+        """Read the arrays; executes nothing from the file."""
         with np.load(path, allow_pickle=False) as it:
             about = json.loads(bytes(it["about"]))
             return Forest(
@@ -152,22 +152,22 @@ def forest() -> Forest:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a flow looks like."""
+    """The congestion control that a flow resembles."""
 
     name: str
     #: An algorithm, a family of them ("reno-like"), or "unknown".
     looks_like: str
-    #: The share of answers as sure as this one that were right, on runs that the trees had not seen.
+    #: Accuracy of answers with this share of votes, on runs that were not used for training.
     confidence: float
     #: Share of the votes by algorithm, largest first.
     votes: dict[str, float]
-    #: Why it is unknown, or what limits the answer.
+    #: Why the answer is unknown, or its limitations.
     why: str
     round_trips: int
     base_rtt_s: float
 
     def row(self) -> dict[str, Any]:
-        """For a table."""
+        """The answer as a table row."""
         first = ", ".join(f"{label} {100 * share:.0f} %" for label, share in list(self.votes.items())[:3])
         return {
             "flow": self.name,
@@ -219,12 +219,12 @@ def _encrypted(row: Mapping[str, Any]) -> Answer | None:
 
 
 def identify(path: FilePath, flow: int | str | None = None, *, least_bytes: int = 100_000) -> list[Answer]:
-    """Which congestion control each TCP connection of a capture looks like: of the end that sent more payload.
+    """Which congestion control the main sender of each TCP connection in a capture resembles.
 
-    All connections with `least_bytes` of payload, or the one that `flow` names. The capture may be taken at the sender,
-    at the receiver or between; with TCP timestamps everywhere, without them at the sender. It may begin after the
-    connection did. The answer is an algorithm, a family such as "reno-like", or "unknown", as for QUIC flows, whose
-    acknowledgements are encrypted: these come last. Raises `CaptureError`.
+    Covers all connections with `least_bytes` of payload, or the one that `flow` names. With TCP timestamps the capture
+    may be from any point of the path, without them only from the sender. It may begin later than the connection. The
+    answer is an algorithm, a family such as "reno-like", or "unknown", as for QUIC flows, whose acknowledgements are
+    encrypted: these come last. Raises `CaptureError`.
 
     >>> import tailback as tb
     >>> bell = tb.dumbbell(rate="10mbit", rtt="60ms", flows=[tb.bulk(cc="bbr")], duration="25s")

@@ -1,4 +1,4 @@
-"""Logs of TCP's own state: FreeBSD's SIFTR, read and written, and polled logs with Web100's variables."""
+"""Logs of TCP's internal state: reads and writes FreeBSD's SIFTR, and polled logs of Web100 variables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORDS = {"direction", "hash", "local_ip", "foreign_ip"}
 
 #: CurSsthresh before any congestion: the largest its type (Gauge32) holds.
 _NO_SSTHRESH = 2**32 - 1
-#: Web100's variables (RFC 4898) with the column of table `polls` and what it is multiplied by.
+#: Web100's variables (RFC 4898), with the column of table `polls` and the factor for it.
 WEB100 = {
     "CurCwnd": ("cwnd", 1.0),
     "CurSsthresh": ("ssthresh", 1.0),
@@ -40,11 +40,11 @@ WEB100 = {
 
 
 def siftr(path: FilePath) -> tuple[dict[str, str], pl.DataFrame]:
-    """A SIFTR log: what its first and last lines say, and a row a record.
+    """A SIFTR log: the fields of its first and last lines, and one row per record.
 
     Columns as siftr(4) names them, times in seconds: `srtt_s` and `rto_s` are scaled by the log's own `hz` and
-    `tcp_rtt_scale`. Raises `CaptureError` if it is no such log, or a record has another number of fields; a log that
-    was cut off keeps what it has and says so under "partial".
+    `tcp_rtt_scale`. Raises `CaptureError` if it is not such a log, or if a record has another number of fields. A
+    truncated log is read as far as it goes, with a note under "partial".
     """
     place = Path(path)
     try:
@@ -99,7 +99,7 @@ def _pairs(line: str) -> dict[str, str]:
 
 
 def web100(path: FilePath) -> pl.DataFrame:
-    """A polled log with Web100's variables: CSV with a heading, a time first, then variables such as `CurCwnd`.
+    """A polled log of Web100's variables: CSV with a header line, a time column, and variables such as `CurCwnd`.
 
     The time column is `t_s`, `time` or `Time`, in seconds. Raises `CaptureError` if there is none, or no variable is
     known.
@@ -120,7 +120,7 @@ def web100(path: FilePath) -> pl.DataFrame:
 
 
 def write_web100(result: Result, path: FilePath, flow: int | str) -> Path:
-    """Write a flow's polls as such a log. Raises `ResultError` without the instrument `polls`."""
+    """Write a flow's polls as a log of Web100's variables. Raises `ResultError` without the instrument `polls`."""
     rows = result.where_flow("polls", flow)
     if not len(rows["t_s"]):
         raise ResultError(f"no polls of {flow} were recorded. Switch them on: [instruments] polls, and run again.")

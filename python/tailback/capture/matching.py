@@ -1,4 +1,4 @@
-"""Names for the flows of a capture beside a run: a capture knows addresses, a run what its scenario calls them."""
+"""Matches the flows of a capture, known by addresses, to those of a run, known by the scenario's names."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 from tailback.errors import TailbackError, nearest
 from tailback.result import Result
 
-#: A flow of a run has the hosts 10.x.y.1 and 10.x.y.2, x·256 + y its number: in its captures, and live.
+#: Flow number x·256 + y of a run has the hosts 10.x.y.1 and 10.x.y.2, in its captures and live.
 _OWN_HOST = re.compile(r"10\.(\d+)\.(\d+)\.[12]")
 
 
 class NoSuchName(TailbackError, ValueError):
-    """A name to be mapped that is not there, or that two flows would have."""
+    """A name in the mapping is unknown, or two flows would get the same name."""
 
 
 def matched(
     results: Mapping[str, Result], names: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Result], list[str]]:
-    """The results with the flows of each capture called as in the first result that is none, and what was not matched.
+    """The results with each capture's flows renamed as in the first run, and notes on unmatched flows.
 
-    `names` maps names of the run's flows to those of the capture's. The others are matched by the addresses that a run
-    gives its flows, and where no flow has such addresses by order: flows of one kind, if there are as many of them.
+    `names` maps names of the run's flows to those of the capture's. Other flows are matched by the addresses that a run
+    gives its flows. Without such addresses they are matched by order, among flows of one kind if their number is equal.
     Raises `NoSuchName`.
     """
     names = dict(names or {})
@@ -67,7 +67,7 @@ def _kind(flow: Mapping[str, Any]) -> str:
 
 
 def _by_address(run: Result, capture: Result, given: Mapping[str, str], notes: list[str]) -> dict[str, str]:
-    """The capture's name of each of the run's flows, as far as it is known."""
+    """The capture's name of each of the run's flows, where known."""
     found = dict(given)
     ours, theirs = run.resolved["flows"], capture.resolved["flows"]
     groups: dict[int, list[str]] = {}
@@ -100,7 +100,7 @@ def _by_order(ours: Any, theirs: Any, found: dict[str, str]) -> dict[str, str]:
 
 
 def _number(name: str) -> int | None:
-    """The number that the hosts of a capture's flow stand for: `10.1.2.1:32768>10.1.2.2:5001/tcp` is 258's."""
+    """The flow number in a capture's addresses: `10.1.2.1:32768>10.1.2.2:5001/tcp` is flow 258."""
     ends = [_OWN_HOST.match(end) for end in name.split(">")]
     if len(ends) != 2 or ends[0] is None or ends[1] is None or ends[0].groups() != ends[1].groups():
         return None
@@ -109,11 +109,11 @@ def _number(name: str) -> int | None:
 
 
 def _called(result: Result, names: Mapping[str, str]) -> Result:
-    """The same result with some flows called otherwise."""
+    """The result with some flows renamed."""
     twice = [new for new in names.values() if new in result.flow_names and new not in names]
     if twice:
         raise NoSuchName(f"--map: the capture has a flow {twice[0]} already")
-    # What a folder holds is read by the names that it was written with.
+    # Read all tables first: a stored table is read with its original names.
     for table in result.tables:
         result.numpy(table)
     out = copy.copy(result)

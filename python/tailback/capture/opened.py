@@ -1,4 +1,4 @@
-"""A capture, or a pair of them, as a result: the third source of rows."""
+"""Opens a capture, or a pair of them, as a result."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _RECOVERY_ENTERED, _RECOVERY_LEFT, _TIMEOUT = (
 )
 _OPEN, _RECOVERY = (schema.code("segments", "phase", word) for word in ("open", "recovery"))
 _ESTABLISHED = 4
-#: Linux's smallest retransmission timeout: a repetition after so long a silence is treated as a timeout.
+#: Linux's minimum retransmission timeout: a retransmission after this long a silence counts as a timeout.
 _SILENCE_S = 0.2
-#: G.711's packet in IP bytes, and its interval: datagrams alike are treated as a call.
+#: G.711's packet size in IP bytes, and its interval: a stream of such datagrams counts as a call.
 _CALL_INTERVAL_S = (0.018, 0.032)
 
 MEASURED = ("packets", "bytes", "segments", "options", "windows offered", "retransmissions seen", "RTTs")
@@ -45,7 +45,7 @@ def open_capture(
     """A result from a capture, or from a pair of them: the first at the senders' side, the second at the receivers'.
 
     Tables: `flows`, `links` (one path there and one back), `segments` and `congestion` of TCP connections, `echoes` of
-    pings, and of a pair `packets` with the delay of each. `result.meta["capture"]` says what was measured and what
+    pings, and of a pair `packets` with the delay of each. `result.meta["capture"]` lists what was measured and what was
     inferred: a capture shows no congestion window, only the bytes in flight. Times are seconds since the first packet.
     `correct` as for `owd`. Raises `CaptureError`.
     """
@@ -160,7 +160,7 @@ class _Builder:
         )
 
     def _congestion(self, segments: Mapping[str, Array]) -> Mapping[str, Array]:
-        """An episode begins with the first repetition, and ends when what was sent until then is acknowledged."""
+        """Congestion episodes: from the first retransmission until everything sent before it is acknowledged."""
         rows: list[_Event] = []
         it = self.segments
         again = ((it["class"] == REPEATED) | (it["class"] == REPAIRED)) & (it["length"] > 0) & it["own"]
@@ -174,7 +174,7 @@ class _Builder:
         return schema.table("congestion").filled(len(rows), **named)
 
     def _echoes(self) -> Mapping[str, Array]:
-        """Requests of pings, each with its reply, by the identifier and number that both carry."""
+        """Ping requests with their replies, matched by identifier and sequence number."""
         it = self.datagrams
         protocol = self.flows["protocol"].to_numpy()
         pings = np.isin(protocol[it["flow"]], (1, 58)) if len(it["flow"]) else np.zeros(0, dtype=np.bool_)
@@ -194,11 +194,11 @@ class _Builder:
         )
 
     def _packets(self) -> Mapping[str, Array]:
-        """Every packet that the flow's sender sent: seen at both points, or lost between them."""
+        """Every packet of the flow's sender: seen at both points, or lost between them."""
         assert self.paired is not None
         assert self.paired.pairs is not None
         pairs = {key: np.asarray(column) for key, column in self.paired.pairs.items()}
-        # Only what goes the flow's own way, from the first point to the second: others' packets are acknowledgements.
+        # Only packets in the flow's own direction, from the first point to the second; the others are acknowledgements.
         up = {(row["flow"], row["reverse"]) for row in self.paired.table.filter(pl.col("from_to") == "A>B")
               .iter_rows(named=True)}  # fmt: skip
         own = pairs["reverse"] == self._reversed()[pairs["flow"]]
@@ -228,7 +228,7 @@ class _Builder:
         )
 
     def _reversed(self) -> Array:
-        """Of each flow: does most payload come from its server?"""
+        """Whether most payload comes from the server, for each flow."""
         return (self.flows["back_payload"] > self.flows["payload"]).to_numpy()
 
     def _flows(self, congestion: Mapping[str, Array]) -> Mapping[str, Array]:
@@ -282,7 +282,7 @@ class _Builder:
         )
 
     def _acked(self) -> Array:
-        """Of each flow the payload that its receiver acknowledged; what was not may be under way."""
+        """Acknowledged payload of each flow; unacknowledged payload may be in flight."""
         it = self.segments
         out = np.zeros(len(self.names), dtype=np.int64)
         acks = ~it["own"] & (it["ack"] >= 0)
@@ -335,7 +335,7 @@ class _Builder:
         }  # fmt: skip
 
     def _least_ps(self, way: str) -> int:
-        """What the path itself takes: the least delay that a packet had; zero where the clocks allow none."""
+        """Base delay of the path: the smallest delay of any packet; zero if the clocks do not allow one."""
         if self.paired is None:
             return 0
         delays = [row["min_ms"] for row in self.paired.table.iter_rows(named=True) if row["from_to"] == way]
@@ -381,7 +381,7 @@ def _finite(value: float) -> float | None:
 
 
 def _last_of(it: Mapping[str, Array], values: Array, chosen: Array) -> Array:
-    """The value at the latest chosen row of the same flow, that row included; zero before the first."""
+    """The value at the latest selected row of the same flow, up to this row; zero before the first."""
     out = np.zeros(len(values), dtype=np.float64)
     for flow in np.unique(it["flow"]):
         mine = np.flatnonzero(it["flow"] == flow)
@@ -391,7 +391,7 @@ def _last_of(it: Mapping[str, Array], values: Array, chosen: Array) -> Array:
 
 
 def _smoothed(it: Mapping[str, Array]) -> Array:
-    """RFC 6298's smoothed RTT of the client's data, over the samples that the point saw."""
+    """RFC 6298's smoothed RTT of the client's data, from the samples at the capture point."""
     out = np.full(len(it["flow"]), np.nan)
     best = np.where(it["rtt_ns"] > 0, it["rtt_ns"], it["stamp_rtt_ns"]) * 1e-9
     for flow in np.unique(it["flow"]):
@@ -408,7 +408,7 @@ def _smoothed(it: Mapping[str, Array]) -> Array:
 
 
 def _in_recovery(it: Mapping[str, Array], again: Array) -> Array:
-    """Between a repetition and the ACK of everything sent before it."""
+    """Whether a row lies between a retransmission and the ACK of everything sent before it."""
     out = np.zeros(len(again), dtype=np.bool_)
     for flow in np.unique(it["flow"][again]):
         mine = np.flatnonzero(it["flow"] == flow)
@@ -425,7 +425,7 @@ def _in_recovery(it: Mapping[str, Array], again: Array) -> Array:
 
 
 class _Event(NamedTuple):
-    """A row of `congestion`; of a capture no ssthresh is known."""
+    """A row of `congestion`; a capture does not show ssthresh."""
 
     t_s: float
     flow: int

@@ -1,4 +1,4 @@
-"""Two captures of the same traffic: one-way delay, loss, duplication, reordering, clocks, and RTT by packet pairs."""
+"""Two captures of the same traffic: one-way delay, loss, duplication, reordering, clock offset, and RTT."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tailback.metrics.pairs import pair_up
 
 Floats = npt.NDArray[np.float64]
 
-#: Windows of time, of each of which the smallest delay decides on the drift of two clocks.
+#: Number of time windows; the smallest delay in each determines the drift of two clocks.
 WINDOWS = 40
-#: Bootstrap samples of these windows from which the drift's interval follows.
+#: Number of bootstrap samples of these windows, for the drift's interval.
 _SAMPLES = 400
-#: Share of these samples within the interval.
+#: Confidence of that interval.
 _WITHIN = 0.95
-#: A stamp's grain: that of the coarser formats.
+#: Resolution of timestamps in the coarser formats.
 _GRAIN_NS = 1000.0
-#: What is done to the second capture's stamps before delays are computed.
+#: Corrections to the second capture's timestamps before delays are computed.
 CORRECTIONS = ("none", "offset", "drift")
 
 
@@ -33,10 +33,10 @@ CORRECTIONS = ("none", "offset", "drift")
 class Clocks:
     """The second capture's clock less the first's: `offset_s`, and its growth `drift_ppm`.
 
-    The smallest delay each way is taken as equal, so a path that is longer one way shifts `offset_s` by half the
-    difference. `uncertainty_s` is half the smallest round trip, by which it can be wrong at most. All are NaN unless
-    packets were seen in both directions. The drift lies between `drift_low_ppm` and `drift_high_ppm` by 95 %; these
-    need ten seconds. `drift_ppm` is NaN where they hold 0: a queue that fills looks like a clock that gains.
+    The smallest delays in both directions are assumed to be equal, so an asymmetric path shifts `offset_s` by half the
+    difference. `uncertainty_s` is its largest possible error, half the smallest round trip. All are NaN unless packets
+    were seen in both directions. `drift_low_ppm` and `drift_high_ppm` are the drift's 95 % interval, which needs ten
+    seconds. `drift_ppm` is NaN if the interval contains 0, because a filling queue looks like a clock that gains.
     """
 
     offset_s: float
@@ -48,18 +48,19 @@ class Clocks:
 
 @dataclass(frozen=True)
 class Delays:
-    """What `owd` found."""
+    """The result of `owd`."""
 
-    #: A row a direction of a flow.
+    #: One row per direction of a flow.
     table: pl.DataFrame
     clocks: Clocks
-    #: What people should know: counts of what could not be paired, and why.
+    #: Notes: counts of packets that could not be paired, and why.
     notes: tuple[str, ...]
-    #: A row a pair, if asked for: `flow`, `reverse`, `a_ns`, `b_ns` (without drift, if that is corrected), `bytes`.
+    #: One row per pair, if requested: `flow`, `reverse`, `a_ns`, `b_ns` (without drift, if that is corrected), `bytes`.
     pairs: Mapping[str, npt.NDArray[Any]] | None
     flows: pl.DataFrame
     info: Mapping[str, Any]
-    #: A row a packet seen at one point only: `flow`, `reverse`, `t_ns`, `bytes`, `second` (its point is the second).
+    #: One row per packet seen at only one point: `flow`, `reverse`, `t_ns`, `bytes`, `second` (its point is the
+    #: second).
     lost: Mapping[str, npt.NDArray[Any]] | None = None
 
 
@@ -73,12 +74,12 @@ def owd(
 ) -> Delays:
     """One-way delays between two captures, by pairing packets; or within one capture that holds each packet twice.
 
-    Packets are paired by a hash of what routers leave alone: addresses, ports, IP identification, lengths, TCP numbers,
-    flags and timestamps, or the first twelve bytes of another payload. `table` has a row a direction of a flow:
-    `from_to` is "A>B" or "B>A". `lost` counts packets seen where they come from and not where they go to, though a
-    later packet of the flow arrived. Beside it are `paired`, `duplicated`, `reordered`, `min_ms`, `p05_ms` … `p99_ms`,
-    `max_ms`, `mean_ms`. `correct` takes the estimated offset, or offset and drift, of the second clock away. Raises
-    `CaptureError`, with counts, if nothing can be paired, or if a drift is to be corrected that may be 0.
+    Packets are paired by a hash of fields that routers do not change: addresses, ports, IP identification, lengths, TCP
+    numbers, flags and timestamps, or the first twelve bytes of another payload. `table` has one row per direction of a
+    flow: `from_to` is "A>B" or "B>A". `lost` counts packets seen at the first point of their direction and not at the
+    second, though a later packet of the flow arrived. Other columns are `paired`, `duplicated`, `reordered`, `min_ms`,
+    `p05_ms` … `p99_ms`, `max_ms`, `mean_ms`. `correct` removes the estimated offset, or offset and drift, of the second
+    clock. Raises `CaptureError`, with counts, if nothing can be paired, or if the drift to correct may be 0.
     """
     if correct not in CORRECTIONS:
         raise CaptureError(f'correct = "{correct}": there is {", ".join(CORRECTIONS)}')
@@ -117,7 +118,7 @@ def _nothing(path: Path, info: Mapping[str, Any]) -> str:
 
 
 def _clocks(delays: pl.DataFrame, pairs: Any, is_single: bool) -> tuple[Clocks, npt.NDArray[np.bool_]]:
-    """The clocks, and for each row of `delays` whether it goes from the first point to the second."""
+    """The clocks; and for each row of `delays`, whether it goes from the first point to the second."""
     middle = delays["p50_ns"].to_numpy()
     none = Clocks(float("nan"), float("nan"), float("nan"))
     if is_single:
@@ -125,13 +126,13 @@ def _clocks(delays: pl.DataFrame, pairs: Any, is_single: bool) -> tuple[Clocks, 
     both = delays.group_by("flow").agg(pl.col("p50_ns").max().alias("high"), pl.col("p50_ns").min().alias("low"),
                                        pl.len().alias("ways")).filter(pl.col("ways") == 2)  # fmt: skip
     if both.is_empty():
-        # One way only: the clocks are taken as they are.
+        # One direction only: the clocks are not compared.
         return none, middle >= 0
     joined = delays.join(both, on="flow", how="left", maintain_order="left")
     is_up = (joined["p50_ns"] == joined["high"]).fill_null(False).to_numpy()
     is_down = (joined["p50_ns"] == joined["low"]).fill_null(False).to_numpy() & ~is_up
     if not is_down.any():
-        # Both ways take equally long, as at one and the same point.
+        # Both directions have the same delay, as at a single point.
         return none, middle >= 0
     offset, uncertainty = _offset(delays, is_up, is_up | is_down)
     forward = np.where(is_up | is_down, is_up, middle >= offset)
@@ -140,14 +141,14 @@ def _clocks(delays: pl.DataFrame, pairs: Any, is_single: bool) -> tuple[Clocks, 
 
 
 def _has_both(delays: pl.DataFrame) -> npt.NDArray[np.bool_]:
-    """For each row of `delays` whether its flow was seen in both directions."""
+    """For each row of `delays`, whether its flow was seen in both directions."""
     ways = delays.select(pl.len().over("flow").alias("ways"))["ways"].to_numpy()
     both: npt.NDArray[np.bool_] = ways == 2
     return both
 
 
 def _offset(delays: pl.DataFrame, is_up: npt.NDArray[np.bool_], counts: npt.NDArray[np.bool_]) -> tuple[float, float]:
-    """The second clock's lead in nanoseconds by the smallest delays each way, and by how much it can be wrong."""
+    """The second clock's lead in nanoseconds, from the smallest delay in each direction, and its largest error."""
     lowest, highest = delays["min_ns"].to_numpy(), delays["max_ns"].to_numpy()
     least, most = float(lowest[is_up & counts].min()), float(highest[~is_up & counts].max())
     return (least + most) / 2.0, max(0.0, (least - most) / 2.0)
@@ -156,13 +157,12 @@ def _offset(delays: pl.DataFrame, is_up: npt.NDArray[np.bool_], counts: npt.NDAr
 def _drift(
     pairs: Mapping[str, Any], delays: pl.DataFrame, forward: npt.NDArray[np.bool_]
 ) -> tuple[float, float, float]:
-    """Parts per million by which the second clock gains, and the interval that holds it.
+    """The rate in parts per million by which the second clock gains, and its interval.
 
-    The line below the smallest delays of one direction rises as the clock gains, and so does that of the other
-    direction seen from above. The line is the edge of the convex hull at the middle of the time (Moon, Skelly and
-    Towsley, INFOCOM 1999). A queue that fills raises the one and lowers the other, so the interval covers both
-    directions, each as it varies when windows of time are drawn again (bootstrap). NaN as the drift: the interval holds
-    0.
+    If the clock gains, the lower bound of one direction's delays rises, and that of the other direction falls. The line
+    is the edge of the convex hull at the middle of the time (Moon, Skelly and Towsley, INFOCOM 1999). A filling queue
+    biases the two directions oppositely, so the interval covers both, each with its bootstrap variation over time
+    windows. The drift is NaN if the interval contains 0.
     """
     none = (float("nan"),) * 3
     a_ns = np.asarray(pairs["a_ns"]).astype(np.int64)
@@ -182,13 +182,13 @@ def _drift(
         slope, low, high = _slope(t, least)
         ways.append((high - low, *sorted((sign * low, sign * high)), sign * slope))
     low, high = min(way[1] for way in ways) * 1e6, max(way[2] for way in ways) * 1e6
-    # The direction whose floor varies least has the better line.
+    # The direction whose lower bound varies less gives the better line.
     drift = min(ways)[3] * 1e6
     return (float("nan") if low <= 0.0 <= high else drift), low, high
 
 
 def _least_by_window(t: Floats, values: Floats, span: int) -> tuple[Floats, Floats]:
-    """The smallest value of each window of time, and when it was."""
+    """The smallest value in each time window, and its time."""
     window = np.minimum((t * WINDOWS / (span + 1)).astype(np.int64), WINDOWS - 1)
     order = np.lexsort((values, window))
     first = order[np.unique(window[order], return_index=True)[1]]
@@ -196,7 +196,7 @@ def _least_by_window(t: Floats, values: Floats, span: int) -> tuple[Floats, Floa
 
 
 def _slope(t: Floats, values: Floats) -> tuple[float, float, float]:
-    """The slope of the line below the points, and the ends of its interval."""
+    """The slope of the line below the points, and its interval."""
     stream = np.random.default_rng(1999)
     slopes = []
     for _ in range(_SAMPLES):
@@ -225,7 +225,7 @@ def _hull_slope(t: Floats, values: Floats) -> float:
 
 
 def _without_drift(pairs: Mapping[str, Any], clocks: Clocks) -> Mapping[str, Any]:
-    """The same pairs with the second clock as fast as the first; both agree at the first pair, but for the offset."""
+    """The pairs with the second clock's drift removed, relative to the first pair; the offset remains."""
     if np.isnan(clocks.drift_low_ppm):
         raise CaptureError("the drift of the clocks cannot be measured: it needs ten seconds with packets both ways")
     if np.isnan(clocks.drift_ppm):
@@ -272,7 +272,7 @@ def _table(
         .with_columns(*milli)
         .with_columns(
             from_to=pl.when(up).then(pl.lit("A>B")).otherwise(pl.lit("B>A")),
-            # The same name again before it arrived once is another packet, and after it a copy.
+            # An equal hash before the first one arrived is another packet; after it, a duplicate.
             lost=pl.when(up)
             .then(pl.col("only_a") + pl.col("early_again_a"))
             .otherwise(pl.col("only_b") + pl.col("early_again_b")),
@@ -291,7 +291,7 @@ def _table(
 
 
 def _mirrored(delays: pl.DataFrame) -> list[tuple[str, str]]:
-    """Each figure with the one that takes its place when time is counted the other way."""
+    """Each statistic with the one that replaces it when the sign of time is reversed."""
     shares = [name for name in delays.columns if name.startswith("p") and name.endswith("_ns")]
     known = {int(name[1:3]): name for name in shares}
     out = [("min_ns", "max_ns"), ("max_ns", "min_ns"), ("mean_ns", "mean_ns")]
@@ -348,7 +348,7 @@ def _notes(
 def rtt(
     first: FilePath, second: FilePath | None = None, *, flow: int | str | None = None, method: str = "karn"
 ) -> pl.DataFrame:
-    """Round trips as a row a sample: `t_s` since the first packet, `flow`, `direction`, `rtt_s`.
+    """Round trips, one row per sample: `t_s` since the first packet, `flow`, `direction`, `rtt_s`.
 
     With one capture, from that point to the other end and back, as tcptrace takes them (`method` "karn": exact ACKs of
     segments sent once) or by the timestamp option ("timestamps"). With two, at the first point by synthetic packet

@@ -1,4 +1,4 @@
-"""Flows and throughput of a capture: one pass in Rust, tables in Python."""
+"""Flows and throughput of a capture, read in one pass by Rust, as tables."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tailback.errors import TailbackError, nearest
 FilePath = str | os.PathLike[str]
 Columns = Mapping[str, npt.NDArray[Any]]
 
-#: Names of IP protocols that have ports or are well known.
+#: Names of IP protocols with ports, and of other common ones.
 PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6", 132: "sctp"}
 NO_SCALE = 255
 
 
 class CaptureError(TailbackError, ValueError):
-    """A file that is no capture, captures that do not belong together, or something that is not in them."""
+    """A file that is not a capture, captures that do not match, or a flow that they lack."""
 
 
 def call(function: Any, *args: Any, **options: Any) -> Any:
-    """Call a function of the compiled core; what it says of a file is raised as `CaptureError`."""
+    """Call a function of the compiled core; its errors about a file are raised as `CaptureError`."""
     try:
         return function(*args, **options)
     except _core.CaptureError as error:
@@ -37,7 +37,7 @@ def call(function: Any, *args: Any, **options: Any) -> Any:
 
 @dataclass(frozen=True)
 class Reading:
-    """What one pass over a capture found."""
+    """The result of one pass over a capture."""
 
     path: Path
     flows: pl.DataFrame
@@ -49,12 +49,12 @@ class Reading:
 
     @property
     def notes(self) -> list[str]:
-        """What people should know of this capture: broken or cut parts, what was left out, with counts."""
+        """Notes on this capture, with counts: broken or truncated parts, and what was left out."""
         return notes_of(self.path, self.info)
 
 
 def notes_of(path: Path, info: Mapping[str, Any], trouble: str | None = None) -> list[str]:
-    """What people should know of a capture, with counts."""
+    """Notes on a capture, with counts."""
     out = []
     trouble = trouble or info.get("trouble")
     if trouble:
@@ -75,7 +75,7 @@ def notes_of(path: Path, info: Mapping[str, Any], trouble: str | None = None) ->
 
 
 def read(path: FilePath, **wanted: Any) -> Reading:
-    """One pass over a capture; `wanted` as for `_core.capture_read`."""
+    """Read a capture in one pass; `wanted` as for `_core.capture_read`."""
     found = call(_core.capture_read, Path(path), **wanted)
     return Reading(
         Path(path), flow_frame(found["flows"]), found["info"],
@@ -84,13 +84,13 @@ def read(path: FilePath, **wanted: Any) -> Reading:
 
 
 def flow_frame(columns: Mapping[str, Any]) -> pl.DataFrame:
-    """The columns of flows as a frame, numbered and named."""
+    """The flow columns as a frame, numbered and named."""
     frame = pl.DataFrame(dict(columns))
     names = [
         name_of(row["client"], row["client_port"], row["server"], row["server_port"], row["protocol"])
         for row in frame.select("client", "client_port", "server", "server_port", "protocol").iter_rows(named=True)
     ]
-    # The same ports may be used again by a later connection.
+    # A later connection may reuse the same ports.
     seen: dict[str, int] = {}
     for index, name in enumerate(names):
         seen[name] = seen.get(name, 0) + 1
@@ -102,7 +102,7 @@ def flow_frame(columns: Mapping[str, Any]) -> pl.DataFrame:
 
 
 def name_of(client: str, client_port: int, server: str, server_port: int, protocol: int) -> str:
-    """A flow in words: `10.0.0.1:32768>10.0.0.2:5001/tcp`."""
+    """The name of a flow: `10.0.0.1:32768>10.0.0.2:5001/tcp`."""
     word = PROTOCOLS.get(protocol, str(protocol))
     if not client_port and not server_port:
         return f"{client}>{server}/{word}"
@@ -111,7 +111,7 @@ def name_of(client: str, client_port: int, server: str, server_port: int, protoc
 
 
 def choose(frame: pl.DataFrame, flow: int | str | None) -> int:
-    """The number of a flow given by number or name; without one that of most payload over TCP."""
+    """The number of a flow given by number or name; by default, the TCP flow with the most payload."""
     if flow is None:
         tcp = frame.filter(pl.col("protocol") == 6)
         if tcp.is_empty():
@@ -129,14 +129,15 @@ def choose(frame: pl.DataFrame, flow: int | str | None) -> int:
 
 
 def flows(path: FilePath) -> pl.DataFrame:
-    """The flows of a capture, in order of appearance: who, when, how much, and what TCP did.
+    """The flows of a capture, in order of appearance: addresses, times, volume, and TCP's behaviour.
 
-    A row a flow: what the client sent, and with the prefix `back_` what the server sent. Columns are `packets`, `bytes`
-    (IP), `payload`, `retransmitted` packets (`repeated`: bytes seen here before, `repaired`: lost before this point),
-    `out_of_order`, `duplicate_acks`, `flight_max`, `quic` (its beginning says so), and the options of its SYN.
-    `data_segments` and `retransmitted_segments` count a segment that a card has yet to cut as what it is cut into.
-    `loss` is the latter over the former: an estimate. RTTs are in seconds from this point to the other end and back:
-    `rtt_*` by Karn's rule as tcptrace, but none across a repair; `stamp_rtt_*` by timestamps. Raises `CaptureError`.
+    One row per flow: values for the client's packets and, with the prefix `back_`, for the server's. Columns are
+    `packets`, `bytes` (IP), `payload`, `retransmitted` packets (`repeated`: bytes seen here before, `repaired`: lost
+    before this point), `out_of_order`, `duplicate_acks`, `flight_max`, `quic` (its beginning says so), and the options
+    of its SYN. `data_segments` and `retransmitted_segments` count a segment that a card has yet to cut as what it is
+    cut into. `loss` is the latter over the former: an estimate. RTTs are in seconds from this point to the other end
+    and back: `rtt_*` by Karn's rule as tcptrace, but none across a repair; `stamp_rtt_*` by timestamps. Raises
+    `CaptureError`.
 
     >>> import tailback as tb
     >>> bell = tb.dumbbell(rate="5mbit", rtt="40ms", flows=[tb.bulk()], duration="2s")
@@ -170,7 +171,7 @@ def derived(frame: pl.DataFrame) -> pl.DataFrame:
 def throughput(path: FilePath, *, bin_s: float = 1.0, by: str = "flow") -> pl.DataFrame:
     """IP bytes and packets in bins, as tcpstat counts them: all packets, retransmissions included.
 
-    A row a bin in which something passed: `t_s` (its beginning, since the first packet), `who`, `packets`, `bytes`,
+    One row per bin that is not empty: `t_s` (its beginning, since the first packet), `who`, `packets`, `bytes`,
     `bps`. `by` is "flow" (each direction), "host" (what each address sent), or "all". Bins are aligned to the first
     packet. Raises `CaptureError`.
     """

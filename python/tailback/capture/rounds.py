@@ -1,4 +1,4 @@
-"""A connection's window round trip by round trip, from a capture at any point of its path."""
+"""Reconstructs a connection's window round trip by round trip, from a capture at any point of the path."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Array = npt.NDArray[Any]
 
 _NEW, _REPEATED, _REPAIRED = 1, 2, 3
 _CWR = 0x80
-#: A point is at the sender if its round trip to the sender and back is this small a part of the whole.
+#: A point is at the sender if its round trip to the sender is at most this fraction of the whole round trip.
 _AT_SENDER = 0.1
-#: A point is at the receiver if data is acknowledged within this.
+#: A point is at the receiver if data is acknowledged within this time.
 _AT_RECEIVER_S = 0.002
-#: Stamps may run back by this much, as those of several queues of a card do; beyond it a clock was set.
+#: Timestamps may go back by this much, as with several queues of a network card; more means that a clock was set.
 _RUNS_BACK_S = 0.001
 _MOST_ROUNDS = 20_000
 _ETHERNET_MSS = 1460
@@ -27,7 +27,7 @@ _ETHERNET_MSS = 1460
 
 @dataclass(frozen=True)
 class Rounds:
-    """One connection's bulk direction, a row a round trip."""
+    """One connection's bulk direction, one row per round trip."""
 
     name: str
     #: Smallest round trip between the two ends, seconds.
@@ -58,9 +58,9 @@ class Rounds:
     is_repair: Array
     #: Bytes sent in steps of the smallest round trip divided by four.
     fine: Array
-    #: The capture has the connection from its beginning; otherwise the first round is not slow start's.
+    #: Whether the capture has the connection's start; otherwise the first round is not in slow start.
     has_start: bool = True
-    #: Both SYNs were seen, so the windows offered are known in bytes; otherwise `filled` is zero.
+    #: Whether both SYNs were seen, so that offered windows are known in bytes; otherwise `filled` is zero.
     is_offer_known: bool = True
 
 
@@ -84,7 +84,7 @@ def rounds(path: FilePath, flow: int | str | None = None) -> Rounds:
 
 
 def of_segments(row: Mapping[str, Any], it: Mapping[str, Array], blocks: Mapping[str, Array]) -> Rounds:
-    """The same from a row of `flows` and the connection's segments."""
+    """The window by rounds, from a row of `flows` and the connection's segments."""
     is_back = row["back_payload"] > row["payload"]
     own = it["reverse"] == is_back
     data = np.flatnonzero(own & (it["length"] > 0))
@@ -93,7 +93,7 @@ def of_segments(row: Mapping[str, Any], it: Mapping[str, Array], blocks: Mapping
         raise CaptureError(f"{row['name']}: {len(data)} segments of data and {len(acks)} acknowledgements are too few")
     start_ns = int(it["t_ns"][data[0]])
     t = _running((it["t_ns"].astype(np.int64) - start_ns) * 1e-9, str(row["name"]))
-    # What is longer was joined by a card or kernel; timestamps take twelve bytes of each segment.
+    # Longer segments were merged by a card or kernel; timestamps take twelve bytes of each segment.
     largest = int(row["back_mss" if is_back else "mss"]) or _ETHERNET_MSS
     mss = min(int(np.quantile(it["length"][data], 0.9)), largest - 12 * bool(it["stamp"][data[0]]))
     down = it["rtt_ns"][acks] * 1e-9
@@ -104,7 +104,7 @@ def of_segments(row: Mapping[str, Any], it: Mapping[str, Array], blocks: Mapping
     if not len(up_s) and not len(down_s):
         raise CaptureError(f"{row['name']}: no round trip could be measured")
     if len(up_s) and not base_down >= _AT_RECEIVER_S:
-        # From here to the receiver and back there is only its delayed acknowledgement.
+        # At the receiver, the round trip from this point is only the ACK delay.
         down_t, down_s, base_down = down_t[:0], down_s[:0], 0.0
     base_up = float(up_s.min()) if len(up_s) else 0.0
     is_at_sender = not len(up_s) or base_up < _AT_SENDER * (base_down + base_up)
@@ -127,7 +127,7 @@ def of_segments(row: Mapping[str, Any], it: Mapping[str, Array], blocks: Mapping
 
 
 def _running(t: Array, name: str) -> Array:
-    """Stamps that never run back. Raises `CaptureError` where a clock was set while the capture ran."""
+    """Timestamps made monotonic. Raises `CaptureError` if a clock was set during the capture."""
     latest: Array = np.maximum.accumulate(t)
     worst = int(np.argmax(latest - t))
     back_s = float(latest[worst] - t[worst])
@@ -138,7 +138,7 @@ def _running(t: Array, name: str) -> Array:
 
 
 def _least_around(values: Array, width: int = 9) -> Array:
-    """Each value's running least: a delayed acknowledgement only adds."""
+    """Each value's running minimum: delayed acknowledgements only add."""
     padded = np.pad(values, width // 2, mode="edge")
     least: Array = np.lib.stride_tricks.sliding_window_view(padded, width).min(axis=1)
     return least[: len(values)]
@@ -146,15 +146,15 @@ def _least_around(values: Array, width: int = 9) -> Array:
 
 @dataclass(frozen=True)
 class _Known:
-    """What the sender knew when it sent each segment of data."""
+    """The sender's knowledge when it sent each data segment."""
 
-    #: Offset acknowledged; -1: nothing was.
+    #: Acknowledged offset; -1 if nothing was acknowledged.
     una: Array
-    #: The receiver had reported no gap.
+    #: Whether the receiver had reported no gap.
     is_clean: Array
-    #: Window offered.
+    #: Offered window in bytes.
     offered: Array
-    #: Round trips from this point to the sender and back: when, and how long.
+    #: Round trips from this point to the sender and back: times and durations.
     up: tuple[Array, Array]
 
     @staticmethod
@@ -193,7 +193,7 @@ class _Known:
             selective[blocks["row"][above]] = True
         gap = selective[acks]
         if not gap.any():
-            # Without SACK, repeated acknowledgements show it.
+            # Without SACK, duplicate ACKs show the gap.
             ack, window = it["ack"][acks], it["window"][acks]
             same = (np.diff(ack, prepend=-1) == 0) & (np.diff(window.astype(np.int64), prepend=-1) == 0)
             gap = same & (it["length"][acks] == 0)
@@ -208,7 +208,7 @@ class _Known:
 def _events(
     it: Mapping[str, Array], data: Array, acks: Array, t: Array, known: _Known, base_s: float
 ) -> tuple[Array, Array, Array]:
-    """Repairs, each until what had been sent is acknowledged, and answers to marks (CWR)."""
+    """Repairs, each until everything sent before it is acknowledged, and responses to marks (CWR)."""
     end = it["seq"][data] + it["length"][data].astype(np.int64)
     top = np.maximum.accumulate(end)
     again = np.isin(it["class"][data], (_REPEATED, _REPAIRED))
@@ -269,7 +269,7 @@ def _by_rounds(
     np.maximum.at(window, place[clean], flight[clean])
     window[~np.isfinite(window)] = np.nan
     offered = np.where(known.offered > 0, flight * mss / np.maximum(known.offered, 1), 0.0)
-    # Without both SYNs the window's scale is unknown, and any flight would seem to fill it.
+    # Without both SYNs the window scale is unknown, and any flight would seem to fill the window.
     is_offer_known = bool(row["syn"] and row["back_syn"])
     filled = np.zeros(count)
     if is_offer_known:

@@ -22,14 +22,14 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Window:
-    """One connection, seen from its sender's side of the capture."""
+    """One connection, as seen from its sender's side of the capture."""
 
     name: str
-    #: A row a segment with payload: `t_s`, `seq`, `end`, `what`, `in_flight`, `cwnd` (bytes; `cwnd` is estimated).
+    #: One row per segment with payload: `t_s`, `seq`, `end`, `what`, `in_flight`, `cwnd` (bytes; `cwnd` is estimated).
     sent: pl.DataFrame
-    #: A row a segment from the receiver: `t_s`, `ack`, `window`, `rtt_s` (NaN without a sample).
+    #: One row per segment from the receiver: `t_s`, `ack`, `window`, `rtt_s` (NaN without a sample).
     acked: pl.DataFrame
-    #: A row a SACK block: `t_s`, `start`, `end`.
+    #: One row per SACK block: `t_s`, `start`, `end`.
     blocks: pl.DataFrame
 
 
@@ -74,7 +74,7 @@ def window(path: FilePath, flow: int | str | None = None) -> Window:
 
 
 def largest_before(t: Array, values: Array, span_s: float) -> Array:
-    """The largest value within `span_s` up to each instant."""
+    """The largest value within the last `span_s` seconds before each instant."""
     from collections import deque
 
     out = np.empty(len(values))
@@ -93,7 +93,7 @@ _COLOURS = {"new": "#111111", "repeated": "#d55e00", "repaired": "#cc0000", "ove
 
 
 def draw(it: Window, *, start_s: float | None = None, end_s: float | None = None) -> Figure:
-    """The time–sequence plot above the bytes in flight, as a figure."""
+    """A figure with the time–sequence plot above the bytes in flight."""
     with house_style():
         figure = Figure(figsize=(8, 6), layout="constrained")
         top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
@@ -127,7 +127,7 @@ def _between(frame: pl.DataFrame, start_s: float | None, end_s: float | None) ->
 
 
 def write_page(it: Window, path: FilePath) -> Path:
-    """The same as one HTML page that zooms and needs nothing else."""
+    """Write the plot as one HTML page that can be zoomed and needs no other file."""
     traces = []
     for what, colour in _COLOURS.items():
         part = it.sent.filter(pl.col("what") == what)
@@ -176,7 +176,7 @@ def _line(t: pl.Series, y: pl.Series, name: str, colour: str, axis: str, shape: 
 
 
 def _bars(t: pl.Series, low: pl.Series, high: pl.Series, name: str, colour: str) -> dict[str, Any]:
-    """One line a segment, from its first byte to its last."""
+    """One line per segment, from its first byte to its last."""
     x = np.repeat(t.to_numpy(), 3)
     y = np.stack([low.to_numpy(), high.to_numpy(), np.full(len(low), np.nan)], axis=1).ravel()
     made = _line(pl.Series(x), pl.Series(y), name, colour, "y")

@@ -67,7 +67,7 @@ def read(name: str) -> str:
 
 
 def located(path: str | os.PathLike[str]) -> Path:
-    """A path as it is if something is there; else, if it is an example's name, the example's file."""
+    """The path itself if it exists; else, if it is an example's name, the example's file."""
     given = Path(path)
     name = given.as_posix().removesuffix(".toml")
     if given.exists() or name not in names():
@@ -76,7 +76,7 @@ def located(path: str | os.PathLike[str]) -> Path:
 
 
 def copying(path: str | os.PathLike[str]) -> str | None:
-    """The command that puts an example at a path that ends in its name; `None` if no name fits.
+    """The command that copies an example to a path that ends in its name; `None` if no name matches.
 
     >>> from tailback import examples
     >>> examples.copying("scenarios/household.toml")
@@ -86,14 +86,14 @@ def copying(path: str | os.PathLike[str]) -> str | None:
     for at in range(len(parts)):
         name = "/".join(parts[at:])
         if name in names():
-            # What needs others is copied with them, into a folder.
+            # An example that needs other files is copied with them, into a folder.
             out = Path(path).with_suffix(".toml") if not needs(name) else Path(*parts[:at])
             return f"tailback examples {name} --out {shlex.quote(str(out))}"
     return None
 
 
 def about(name: str) -> str:
-    """The first sentence of a scenario's first comment: what it is."""
+    """The first sentence of a scenario's first comment, which describes it."""
     comment = " ".join(line.lstrip("# ").strip() for line in takewhile(_is_text, read(name).splitlines()))
     return re.split(r"(?<=[.?:]) ", comment)[0].rstrip(":.")
 
@@ -103,7 +103,7 @@ def _is_text(line: str) -> bool:
 
 
 def data(name: str) -> dict[str, str]:
-    """The files beside a scenario that its links are made from, by name: text of each.
+    """Data files of a scenario's links, by name, with their text.
 
     >>> from tailback import examples
     >>> list(examples.data("gallery/cellular"))
@@ -118,6 +118,6 @@ def data(name: str) -> dict[str, str]:
 
 
 def needs(name: str) -> list[str]:
-    """The scenarios that a sweep is based on, by name."""
+    """Names of the scenarios on which a sweep is based."""
     base = tomllib.loads(read(name)).get("base")
     return [normpath(join(dirname(name), base)).removesuffix(".toml")] if isinstance(base, str) else []

@@ -1,4 +1,4 @@
-"""What a scenario expects of its runs (`[expect]`), and `tailback test`, which judges it. See docs/ci.md."""
+"""Conditions that a scenario's runs must meet (`[expect]`), and `tailback test`, which judges them. See docs/ci.md."""
 
 from __future__ import annotations
 

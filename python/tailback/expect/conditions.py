@@ -5,8 +5,8 @@
     product   = factor (("*" | "/") factor)*
     factor    = number [unit] | metric | "baseline" | "baseline." metric | "-" factor | "(" sum ")"
 
-`baseline` alone is the left side in the baseline's run. Names may hold "-" and "+", so that an operator needs spaces.
-A unit is checked and converted; a bare number takes the unit of what it is compared with or added to. Rust reads it:
+`baseline` alone is the left side in the baseline's run. Names may contain "-" and "+", so operators need spaces. A unit
+is checked and converted; a bare number takes the unit of the value it is compared with or added to. Rust parses it:
 `crates/tailback-scenario/src/condition.rs`.
 """
 
@@ -26,7 +26,7 @@ Values = Callable[[str], float]
 
 
 class ConditionError(TailbackError):
-    """A condition that cannot be read, with the place in its text."""
+    """A condition that cannot be parsed, with the position in its text."""
 
     def __init__(self, at: int, problem: str, fix: str) -> None:
         super().__init__(f"at character {at + 1}: {problem}. {fix}")
@@ -41,26 +41,26 @@ class _Left:
     needs_baseline: bool
 
     def value(self, run: Values, baseline: Values | None) -> float:
-        """Of one run."""
+        """Its value in one run."""
         return self.condition.sides(run, baseline)[0]
 
 
 class Condition:
-    """A condition that was read: its left side, and what bounds it, all in the unit of the left side."""
+    """A parsed condition: its left side and its bounds, all in the unit of the left side."""
 
     def __init__(self, read: _core.ReadCondition) -> None:
         self._read = read
         self.text = read.text
         #: "<", "<=", ">", ">=" or "in".
         self.relation = read.relation
-        #: The metrics in it.
+        #: Names of its metrics.
         self.names = tuple(read.names)
-        #: Does it compare with the baseline's run?
+        #: Whether it compares with the baseline's run.
         self.needs_baseline = read.needs_baseline
         self.left = _Left(self, read.left_needs_baseline)
 
     def sides(self, run: Values, baseline: Values | None) -> tuple[float, ...]:
-        """The left side, then the bounds, of one run (and the baseline's of the same seed)."""
+        """Values of the left side and of the bounds in one run (and the baseline's run of the same seed)."""
         if baseline is None:
             return tuple(self._read.sides({name: run(name) for name in self.names}, {}))
         both = ({name: values(name) for name in self.names} for values in (run, baseline))
@@ -68,7 +68,7 @@ class Condition:
 
 
 def parse(text: str, metrics: Mapping[str, str], *, baseline: bool = False, window: bool = False) -> Condition:
-    """Read a condition. `metrics` are the known names, each with what [instruments] lacks for it, or nothing.
+    """Parse a condition. `metrics` are the known names, each with the [instruments] line that it lacks, or "".
 
     >>> parse("call.delay_p95_ms < 50", {"call.delay_p95_ms": ""}).sides(lambda name: 40.0, None)
     (40.0, 50.0)
@@ -80,7 +80,7 @@ def parse(text: str, metrics: Mapping[str, str], *, baseline: bool = False, wind
 
 
 def _named(text: str, metrics: Mapping[str, str]) -> list[tuple[str, str]]:
-    """All names with what each lacks; of those that `metrics` knows only when asked, the ones in the text."""
+    """All names with what each lacks; includes names in the text that `metrics` knows only on request."""
     asked = {
         name: lacks for name in re.findall(r"[A-Za-z_][\w.:+-]*", text) if (lacks := metrics.get(name)) is not None
     }

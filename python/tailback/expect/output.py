@@ -1,4 +1,4 @@
-"""A test's verdicts as text, as Markdown, as JUnit XML, and as annotations of GitHub Actions."""
+"""A test's verdicts as text, Markdown, JUnit XML, and annotations for GitHub Actions."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ __all__ = [
     "write_junit",
 ]
 
-#: What JUnit calls skipped.
+#: Verdicts that JUnit reports as skipped.
 _OPEN = (Verdict.UNDECIDED, TEST(Verdict.NOT_RUN))
-#: What XML cannot hold.
+#: Characters that XML does not allow.
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-#: File, line, condition, what was measured, the bound, seeds, verdict, why, and what runs the worst seed again.
+#: File, line, condition, measured value, bound, seeds, verdict, reason, and the command for the worst seed.
 Row = tuple[str, int | None, str, str, str, str, str, str, str]
 
 
 def rows(tested: Tested) -> list[Row]:
-    """One row a condition; one a scenario without verdicts."""
+    """One row per condition; one per scenario without verdicts."""
     out: list[Row] = []
     for each in tested.scenarios:
         seeds = str(each.seeds or "")
@@ -64,7 +64,7 @@ def rows(tested: Tested) -> list[Row]:
 
 
 def interval_shown(found: Interval) -> str:
-    """A mean, with its interval where there is one."""
+    """A mean, with its interval if it has one."""
     if found.width == 0.0 or found.n < 2:
         return written(found.estimate, missing="-")
     return f"{written(found.estimate)} [{written(found.low)}, {written(found.high)}]"
@@ -76,7 +76,7 @@ def bounds_shown(judged: Judged) -> str:
 
 
 def broken(tested: Tested) -> list[tuple[TestedScenario, str]]:
-    """The controls that came out wrong, with what that means."""
+    """The controls with a wrong verdict, and what that means."""
     return [
         (each, f"the suite is broken: {each.control}; it {'ended in: ' + each.error if each.error else each.verdict}")
         for each in tested.broken
@@ -84,7 +84,7 @@ def broken(tested: Tested) -> list[tuple[TestedScenario, str]]:
 
 
 def commands(tested: Tested) -> list[tuple[str, str]]:
-    """What runs the worst seed of each condition that did not pass again, and of which condition it is."""
+    """The conditions that did not pass, each with the command that runs its worst seed again."""
     out = []
     for each in tested.scenarios:
         if each.error and each.again():
@@ -96,13 +96,13 @@ def commands(tested: Tested) -> list[tuple[str, str]]:
 
 
 def inapplicable(tested: Tested) -> dict[str, int]:
-    """Why the candidate could not be put into scenarios, and into how many."""
+    """Reasons why the candidate could not be put into scenarios, each with the number of scenarios."""
     whys = [each.why for each in tested.inapplicable]
     return {why: whys.count(why) for why in dict.fromkeys(whys)}
 
 
 def summary(tested: Tested) -> str:
-    """How many came to what, in a line."""
+    """Number of scenarios by verdict, in a line."""
     parts = [f"{count} {verdict}" for verdict, count in tested.counted().items()]
     parts += [f"{len(tested.inapplicable)} not applicable"] if tested.inapplicable else []
     parts += [f"{len(tested.unreadable)} unreadable"] if tested.unreadable else []
@@ -116,7 +116,7 @@ def summary(tested: Tested) -> str:
 
 
 def markdown(tested: Tested) -> str:
-    """The summary of a job on GitHub."""
+    """The job summary for GitHub."""
 
     def cell(text: str) -> str:
         return text.replace("|", "\\|").replace("\n", " ")
@@ -133,8 +133,8 @@ def markdown(tested: Tested) -> str:
 
 
 def github_annotations(tested: Tested) -> Iterator[str]:
-    """Commands to GitHub's runner that show each failed condition's result at its line."""
-    # A row of a file of cases is shown at that file.
+    """Workflow commands that show each failed condition at its line on GitHub."""
+    # A row of a cases file is shown at that file.
     source = {each.file: each.source or each.file for each in [*tested.scenarios, *tested.controls]}
     for file, line, text, found, bound, seeds, verdict, why, again in rows(tested):
         if verdict != Verdict.PASSED:
@@ -158,14 +158,17 @@ def _annotation(kind: str, file: str, line: int | None, title: str, text: str) -
         return escaped(value).replace(":", "%3A").replace(",", "%2C")
 
     if suites.shown(file) != file:
-        # A suite of the package's own lies in no repository: GitHub would show it nowhere.
+        # The package's own suites are in no repository, so GitHub could not show an annotation.
         return f"::{kind} title={named(f'{suites.shown(file)}: {title}')}::{escaped(text)}"
     place = f"file={named(file)}" + ("" if line is None else f",line={line}")
     return f"::{kind} {place},title={named(title)}::{escaped(text)}"
 
 
 def junit(tested: Tested) -> str:
-    """JUnit's XML: a suite a scenario, a case a condition. What is undecided or not finished is skipped, with why."""
+    """JUnit XML: a suite per scenario, a case per condition.
+
+    Undecided or unfinished ones are skipped, with the reason.
+    """
     root = ElementTree.Element("testsuites", name="tailback test", time=f"{tested.wall_s:.3f}")
     for each in tested.scenarios:
         _suite(root, each, rows(Tested([each])))
@@ -201,7 +204,7 @@ def _suite(root: ElementTree.Element, each: TestedScenario, rows: list[Row]) -> 
         time=f"{each.wall_s:.3f}",
     )
     for file, _, text, found, bound, seeds, verdict, why, again in rows:
-        # A scenario's runs serve all its conditions.
+        # A scenario's run time is divided among its conditions.
         time = f"{each.wall_s / len(rows):.3f}"
         case = ElementTree.SubElement(suite, "testcase", classname=_text(file), name=_text(text), time=time)
         message = _text(why or f"measured {found}, bound {bound}, {seeds} seeds")
@@ -217,5 +220,5 @@ def _text(text: str) -> str:
 
 
 def write_junit(tested: Tested, path: Path) -> None:
-    """The XML file, whole or not at all."""
+    """Write the XML file atomically."""
     write_text(path, '<?xml version="1.0" encoding="UTF-8"?>\n' + junit(tested))

@@ -1,4 +1,4 @@
-"""`tailback test`: scenarios that say what must hold of them, run with as many seeds as their verdicts need."""
+"""`tailback test`: runs scenarios that have conditions, with as many seeds as their verdicts need."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ __all__ = [
 
 Window = tuple[float | None, float | None]
 Conditions = Sequence[tuple[Condition, Window]]
-#: What a run measured, by window and name.
+#: Values of a run by window and metric.
 Seen = dict[Window, dict[str, float]]
-#: Of the link at which a candidate is tried to see which parameters it reads.
+#: Rate of the link in the trial that finds which parameters a candidate reads.
 _RATE_BPS = 10_000_000
 
 
 class NotApplicable(TailbackError):
-    """No scenario can contain the candidate, so there would be no verdict on it."""
+    """No scenario can contain the candidate, so there is no verdict on it."""
 
 
 class _Unfit(Exception):
-    """A candidate that no scenario can have in it, as it is."""
+    """A candidate that cannot run in any scenario."""
 
     def __init__(self, error: TailbackError) -> None:
         super().__init__(str(error))
@@ -67,12 +67,12 @@ class _Unfit(Exception):
 
 
 class _CannotTake(Exception):
-    """A scenario cannot have the candidate in it."""
+    """A scenario that cannot contain the candidate."""
 
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A file that is no test, and why."""
+    """A file that is not a test, with the reason."""
 
     file: str
     error: TailbackError
@@ -80,7 +80,7 @@ class Unreadable:
 
 @dataclass(frozen=True)
 class Inapplicable:
-    """A scenario that cannot have the candidate in it though it can be read, and why."""
+    """A readable scenario that cannot contain the candidate, with the reason."""
 
     file: str
     why: str
@@ -88,43 +88,44 @@ class Inapplicable:
 
 @dataclass
 class TestedScenario:
-    """The verdict on each condition of a scenario."""
+    """The verdicts on a scenario's conditions."""
 
     file: str
     name: str
-    #: Texts of the conditions, and the line of each in the file where it is known.
+    #: Texts of the conditions, and their lines in the file, if known.
     conditions: tuple[str, ...]
     lines: tuple[int | None, ...]
-    #: As many as were judged.
+    #: Verdicts, one for each judged condition.
     judged: tuple[Judged, ...] = ()
-    #: How many seeds the verdicts rest on.
+    #: Number of seeds behind the verdicts.
     seeds: int = 0
-    #: What ended a run, which fails the scenario.
+    #: Error that ended a run, which fails the scenario.
     error: str = ""
-    #: Whether the candidate is in it. A scenario without a subject runs as it is: its verdict is none on the candidate.
+    #: Whether it contains the candidate. A scenario without a subject runs unchanged, and its verdict is not on the
+    #: candidate.
     has_candidate: bool = True
-    #: Words of the command that runs it with one seed, without the seed.
+    #: Words of the command that runs it with one seed; the seed is left out.
     run: tuple[str, ...] = ()
-    #: Error of the first run that ended by one.
+    #: Seed of the first failed run.
     error_seed: int | None = None
-    #: Seconds from the first run's start to the verdict, beside the others.
+    #: Wall-clock seconds from the first run's start to the verdict, while other scenarios run as well.
     wall_s: float = 0.0
-    #: Why it must fail, if it is the control of a suite.
+    #: Why it must fail, if it is a suite's control.
     control: str = ""
-    #: By place of the condition: the verdict that its suite declares, other than "passed".
+    #: By index of the condition: the verdict declared by its suite, if it is not "passed".
     declared: Mapping[int, str] = field(default_factory=dict)
-    #: The file that says it: `file` itself, or a file of cases of which it is a row.
+    #: The file that defines it: `file` itself, or a cases file with it as a row.
     source: str = ""
 
     @property
     def verdict(self) -> str:
-        """Of all conditions."""
+        """The joint verdict on all conditions."""
         if self.error:
             return Verdict.FAILED
         return together([each.verdict for each in self.judged]) if self.judged else TEST(Verdict.NOT_RUN)
 
     def again(self, condition: int | None = None) -> str:
-        """The command that runs the worst seed of a condition again, or the seed whose run ended by an error."""
+        """The command for the worst seed of a condition, or for the seed whose run failed."""
         seed = (
             self.error_seed if condition is None or condition >= len(self.judged) else self.judged[condition].worst_seed
         )
@@ -132,13 +133,13 @@ class TestedScenario:
 
     @property
     def surprises(self) -> list[tuple[str, str, str]]:
-        """Conditions that came out otherwise than declared, in either direction: text, declared verdict, verdict."""
+        """Conditions whose verdict differs from the declared one: text, declared verdict, verdict."""
         if self.error or not self.judged:
             return [("its runs finish", Verdict.PASSED, self.verdict)]
         out = []
         for place, (text, each) in enumerate(zip(self.conditions, self.judged, strict=True)):
             declared = self.declared.get(place, Verdict.PASSED)
-            # One failure ends a scenario: what is still undecided then need not have stayed so.
+            # A failure ends a scenario early, so other conditions may be undecided only for that reason.
             is_cut_short = (
                 each.verdict == Verdict.UNDECIDED and declared == Verdict.PASSED and self.verdict == Verdict.FAILED
             )
@@ -173,43 +174,43 @@ def _interval(found: Any) -> dict[str, float]:
 
 @dataclass
 class Tested:
-    """The verdicts of all scenarios."""
+    """The verdicts on all scenarios."""
 
     scenarios: list[TestedScenario]
-    #: Files that could not be read as tests; the others were run.
+    #: Files that are not readable tests; the others were run.
     unreadable: list[Unreadable] = field(default_factory=list)
     wall_s: float = 0.0
-    #: Of suites: scenarios with a candidate that must fail.
+    #: Controls of suites: scenarios with a candidate that must fail.
     controls: list[TestedScenario] = field(default_factory=list)
-    #: Scenarios of suites that cannot have the candidate in them: they say nothing of it.
+    #: Scenarios of suites that cannot contain the candidate and so do not judge it.
     inapplicable: list[Inapplicable] = field(default_factory=list)
 
     @property
     def verdict(self) -> str:
-        """Of all scenarios that could be read."""
+        """The joint verdict on all readable scenarios."""
         return together([each.verdict for each in self.scenarios])
 
     @property
     def surprising(self) -> list[TestedScenario]:
-        """Scenarios that came out otherwise than their suites declare."""
+        """Scenarios whose verdict differs from the one that their suite declares."""
         return [each for each in self.scenarios if each.surprises]
 
     @property
     def broken(self) -> list[TestedScenario]:
-        """Controls that did not fail: what their suites say counts for nothing."""
+        """Controls that did not fail, so the verdicts of their suites do not count."""
         return [each for each in self.controls if each.verdict in (Verdict.PASSED, Verdict.UNDECIDED) or each.error]
 
     @property
     def passed(self) -> bool:
-        """Did everything pass, could every file be read, and did every control fail?"""
+        """Whether everything passed, every file was readable, and every control failed."""
         return self.verdict == Verdict.PASSED and not self.unreadable and not self.broken
 
     def counted(self) -> dict[str, int]:
-        """How many of the scenarios with the candidate in them came to which verdict; none that no scenario came to."""
+        """Number of scenarios with the candidate by verdict, without zeros."""
         return _counted([each for each in self.scenarios if each.has_candidate])
 
     def known_answers(self) -> dict[str, int]:
-        """The same of scenarios without a subject, which ran as they are beside a candidate."""
+        """Number of scenarios without a subject by verdict; they ran unchanged."""
         return _counted([each for each in self.scenarios if not each.has_candidate])
 
     def to_json(self) -> dict[str, Any]:
@@ -231,7 +232,7 @@ def _counted(scenarios: Iterable[TestedScenario]) -> dict[str, int]:
 
 
 def seen(conditions: Conditions, result: Result) -> Seen:
-    """What the conditions want to know of a run."""
+    """The values of a run that the conditions need."""
     out: Seen = {}
     for condition, window in conditions:
         value = measured(result, start_s=window[0], end_s=window[1])
@@ -240,7 +241,7 @@ def seen(conditions: Conditions, result: Result) -> Seen:
 
 
 def sides_of(conditions: Conditions, run: Seen, baseline: Seen | None = None) -> list[tuple[float, ...]]:
-    """The sides of each condition in a run, and the baseline's of the same seed."""
+    """Values of both sides of each condition in a run, and the baseline's of the same seed."""
     return [
         condition.sides(run[window].__getitem__, None if baseline is None else baseline[window].__getitem__)
         for condition, window in conditions
@@ -249,26 +250,26 @@ def sides_of(conditions: Conditions, run: Seen, baseline: Seen | None = None) ->
 
 @dataclass
 class _Case:
-    """A scenario on its way to a verdict."""
+    """A scenario until it has a verdict."""
 
     scenario: Scenario
     resolved: dict[str, Any]
-    #: In the engine's form; of a kernel's engine a scenario, as that looks beside it for programs.
+    #: The baseline in the engine's form; for a kernel's engine a `Scenario`, which locates programs.
     baseline: dict[str, Any] | Scenario | None
     engine: Engine
     conditions: list[tuple[Condition, Window]]
     confidence: float
     seeds: Sequential
     out: TestedScenario
-    #: By seed: each condition's sides; of the seeds whose runs are all done.
+    #: By seed: values of each condition's sides, for seeds whose runs are all done.
     sides: dict[int, list[tuple[float, ...]]] = field(default_factory=dict)
-    #: By seed: what the runs measured, candidate and baseline, by window and name.
+    #: By seed: values of the finished runs, by baseline or not.
     half: dict[int, dict[bool, Seen]] = field(default_factory=dict)
     issued: int = 0
     began: float | None = None
 
     def runs(self) -> list[tuple[_Case, int, bool]]:
-        """The runs to be done next: none once there is a verdict."""
+        """The next runs to do; empty once there is a verdict."""
         if self.out.error or self.out.verdict in (Verdict.PASSED, Verdict.FAILED):
             return []
         more = self.seeds.more(self.issued)
@@ -279,7 +280,7 @@ class _Case:
         return [(self, seed % 2**64, way) for seed in range(first, first + more) for way in ways]
 
     def described(self, seed: int, is_baseline: bool) -> Runnable:
-        """What the engine is given."""
+        """The run in the form that the engine takes."""
         if self.engine.can.kernel:
             chosen = self.baseline if is_baseline else self.scenario
             assert isinstance(chosen, Scenario)
@@ -288,7 +289,7 @@ class _Case:
         return resolved | {"seed": seed}
 
     def take(self, seed: int, is_baseline: bool, result: Result) -> None:
-        """Keep what the conditions want to know of a run."""
+        """Store the values of a run that the conditions need."""
         runs = self.half.setdefault(seed, {})
         runs[is_baseline] = seen(self.conditions, result)
         if len(runs) == (2 if self.baseline else 1):
@@ -296,7 +297,7 @@ class _Case:
             del self.half[seed]
 
     def judge(self) -> None:
-        """The verdicts by the seeds there are."""
+        """Judge by the seeds so far."""
         if len(self.sides) < self.seeds.least or self.out.error:
             return
         ordered = dict(sorted(self.sides.items()))
@@ -308,7 +309,7 @@ class _Case:
 
 
 class Testing:
-    """A test of several scenarios: `go` runs it, and `tested` says at any time what there is."""
+    """A test of several scenarios: `go` runs it, and `tested` returns the verdicts so far."""
 
     def __init__(
         self,
@@ -324,7 +325,7 @@ class Testing:
         store: str | os.PathLike[str] = GUESTS,
         options: Sequence[str] = (),
     ) -> None:
-        """As `test`; `options` are words by which a command line says what `algorithms` are."""
+        """As for `test`; `options` are the command-line words that stand for `algorithms`."""
         if workers is not None and workers < 1:
             raise TailbackError(f"workers must be at least 1, got {workers}. Give None to use all cores.")
         self._algorithms, self._allow_code, self._workers = algorithms, allow_code, workers
@@ -362,13 +363,13 @@ class Testing:
 
     @property
     def tested(self) -> Tested:
-        """What there is so far."""
+        """The verdicts so far."""
         scenarios = [case.out for case in self._cases if not case.out.control]
         controls = [case.out for case in self._cases if case.out.control]
         return Tested(scenarios, list(self._bad), self._wall_s, controls, list(self._inapplicable))
 
     def _found(self, places: Iterable[Path]) -> list[tuple[suites.Case, bool]]:
-        """Every scenario, and whether it was named itself; those of a folder in order."""
+        """Every scenario, and whether it was named directly; those of a folder in order."""
         out: dict[Path, tuple[suites.Case, bool]] = {}
         for path in places:
             try:
@@ -385,11 +386,11 @@ class Testing:
         return list(out.values())
 
     def scenarios(self) -> dict[str, Scenario]:
-        """By file, the scenarios that `go` will run, the candidate in them; without the suites' controls."""
+        """The scenarios that `go` will run, by file, with the candidate in them; without the suites' controls."""
         return {case.out.file: case.scenario for case in self._cases if not case.out.control}
 
     def _suites(self, folder: Path) -> list[suites.Suite]:
-        """The suites in a folder, itself among them."""
+        """The suites in a folder, including the folder itself."""
         out = []
         for manifest in sorted(folder.rglob(suites.MANIFEST)):
             try:
@@ -411,7 +412,7 @@ class Testing:
             self._cases += [made] if made else []
 
     def _demand_fit(self, candidate: suites.Candidate) -> None:
-        """Raise what is wrong with a candidate that runs on a kernel alone, once and not for each scenario."""
+        """Raise the error of a candidate that runs only on a kernel, once instead of for each scenario."""
         name = str(candidate if isinstance(candidate, str) else candidate.get("name", ""))
         if self._is_fit or not (modules.is_source(name) or programs.is_source(name)):
             return
@@ -457,7 +458,7 @@ class Testing:
         engine = engines.for_candidates(scenario.named, self._engine, self._kernel)
         live = engine.can.kernel
         try:
-            # A kernel loads what is named, and this process nothing.
+            # A kernel loads the code that is named, not this process.
             own, allow = factories(self._algorithms), self._allow_code and not live
             resolved = scenario.resolve(algorithms=own, allow_code=allow, live=live)
             if live:
@@ -508,7 +509,7 @@ class Testing:
         )
 
     def _demand_applicable(self, plain: Scenario, candidate: suites.Candidate, error: ScenarioError) -> None:
-        """Raise `_CannotTake` if scenario and candidate are sound by themselves, and only together are not."""
+        """Raise `_CannotTake` if scenario and candidate are valid separately, but not together."""
         own = factories(self._algorithms)
         plain.resolve(algorithms=own, allow_code=self._allow_code)
         alone = dumbbell(rate="10mbit", rtt="40ms", flows=[bulk(self._taken(candidate))], duration="1s")
@@ -521,7 +522,7 @@ class Testing:
     def _run(self, file: Path, changes: Mapping[str, Any], engine: Engine) -> tuple[str, ...]:
         """The command that runs the scenario as it is judged, without the seed.
 
-        Empty with algorithms that only the caller's program has.
+        Empty if the algorithms exist only in the caller's program.
         """
         if self._algorithms and not self._options:
             return ()
@@ -535,7 +536,10 @@ class Testing:
         return (*words, *self._options, *(["--allow-code"] if self._allow_code else []))
 
     def go(self, *, progress: bool | Callable[[int, int], object] = False, cancel: Cancel | None = None) -> Tested:
-        """Run what verdicts need. Ctrl-C raises `KeyboardInterrupt`; `tested` keeps the verdicts there are."""
+        """Run until all scenarios have verdicts.
+
+        Ctrl-C raises `KeyboardInterrupt`; `tested` keeps the verdicts so far.
+        """
         for case in self._cases:
             own, allow = self._algorithms, self._allow_code
             demand_repeatable(case.scenario, undone="judged", algorithms=own, allow_code=allow)
@@ -573,7 +577,7 @@ class Testing:
     def _outcomes(
         self, work: Sequence[tuple[_Case, int, bool]], cancel: Cancel | None
     ) -> Generator[tuple[int, Result | TailbackError], None, None]:
-        """The outcome of each run, by its place in `work`; those of one engine together."""
+        """The outcome of each run by its index in `work`; runs of one engine are done together."""
         by_engine: dict[str, list[int]] = {}
         for place, (case, _, _) in enumerate(work):
             by_engine.setdefault(case.engine.name, []).append(place)
@@ -591,7 +595,7 @@ class Testing:
                     yield places[index], outcome
 
     def _is_refused(self, case: _Case, error: TailbackError) -> bool:
-        """Was it the guest that could not do it? Then its scenario is aside, and no verdict on the candidate."""
+        """Whether the guest could not run it; its scenario is then set aside, without a verdict on the candidate."""
         why = refusal(error)
         if not case.engine.can.kernel or not why.startswith(REFUSED):
             return False
@@ -617,13 +621,12 @@ def test(
 ) -> Tested:
     """Run the scenarios in `paths` that have `[expect]`, and judge their conditions.
 
-    A path is a file, a folder, or the name of a suite (`tailback.suites`). `candidate` takes the place of the subject
-    of each scenario. Each runs with as many seeds as a verdict needs: from `expect.least`, until every condition
-    passed, one failed, or there are `expect.most`. `changes` are made to each, as by `Scenario.with_`; `algorithms`
-    and `allow_code` are as for `run`. `engine` is "sim", "vm" or "live", by default the first that runs what a
-    scenario names, and `kernel` a guest's; what ran on a kernel is kept in the folder `store`. A file that cannot be
-    read, and a run that fails, stand in what is returned. Ctrl-C raises `Interrupted`, whose `results` are the
-    scenarios that were judged.
+    A path is a file, a folder, or the name of a suite (`tailback.suites`). `candidate` replaces the subject of each
+    scenario. Each runs with as many seeds as a verdict needs: from `expect.least`, until every condition has passed,
+    one has failed, or `expect.most` is reached. `changes` are made to each, as by `Scenario.with_`; `algorithms` and
+    `allow_code` are as for `run`. `engine` is "sim", "vm" or "live", by default the first that runs what a scenario
+    names, and `kernel` a guest's; what ran on a kernel is kept in the folder `store`. Unreadable files and failed runs
+    are part of the return value. Ctrl-C raises `Interrupted`, whose `results` are the scenarios that were judged.
 
     >>> import tailback as tb, pathlib, tempfile
     >>> scenario = tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk("cubic")], duration="5s")
@@ -656,7 +659,7 @@ def _reasons(error: ScenarioError) -> str:
 
 
 def _lacking(condition: Condition, resolved: Mapping[str, Any]) -> str:
-    """Why a condition asks for what no kernel says of a flow; empty if it does not."""
+    """Why a condition needs a metric that no kernel reports for a flow; empty if it does not."""
     by_programs = {row["name"] for row in resolved["flows"] if row["app"]["kind"] == "exec"}
     for name in condition.names:
         flow, _, key = name.rpartition(".")
@@ -670,14 +673,14 @@ def _lacking(condition: Condition, resolved: Mapping[str, Any]) -> str:
 
 
 def _with_baseline(scenario: Scenario, resolved: Mapping[str, Any]) -> Scenario | None:
-    """The same scenario with the baseline's algorithm, for a kernel's engine; programs become bulk flows."""
+    """The scenario with the baseline's algorithm, for a kernel's engine; programs become bulk flows."""
     expect = scenario.expect
     if expect is None or expect.baseline is None:
         return None
     tcp = [str(row["name"]) for row in resolved["flows"] if row.get("tcp")]
     chosen = tcp if expect.baseline_flows == "all" else list(expect.baseline_flows)
     cc = {"name": expect.baseline.name, **expect.baseline.params}
-    # Of several flows written as one, the one entry has the name without a number.
+    # Several flows written as one entry have its name without a number.
     entries = _core.scenario_names(scenario)[2]
     named = [name if name in entries else name.rpartition("-")[0] for name in chosen]
     return scenario.with_({f"flow.{name}.cc": cc for name in dict.fromkeys(named)})
@@ -686,7 +689,7 @@ def _with_baseline(scenario: Scenario, resolved: Mapping[str, Any]) -> Scenario 
 def taken(
     candidate: suites.Candidate, replaces: str, *, algorithms: Algorithms | None, allow_code: bool
 ) -> suites.Candidate:
-    """What a scenario takes for a candidate: code is found from here, not from the scenario's folder."""
+    """The candidate in the form of a scenario's field; code is located from here, not from the scenario's folder."""
     key = "discipline" if replaces == "queue" else "name"
     name = str(candidate if isinstance(candidate, str) else candidate.get(key, ""))
     if name in (algorithms or {}) or replaces == "app":
@@ -697,7 +700,7 @@ def taken(
 
 
 def _queue_taken(candidate: suites.Candidate, allow_code: bool) -> dict[str, Any]:
-    """Name and parameters; "my.py:MyQueue" is a class of the user's own. One that takes no limit gets none."""
+    """A queue's name and parameters; "my.py:MyQueue" is a user's class. A queue without a limit parameter gets none."""
     table = parsed(candidate, "discipline", "pie,target=20ms") if isinstance(candidate, str) else dict(candidate)
     name = str(table.get("discipline", ""))
     if compiled := native.written(name):
@@ -720,9 +723,9 @@ def _queue_taken(candidate: suites.Candidate, allow_code: bool) -> dict[str, Any
 def demand_sound(
     scenario: Scenario, resolved: Mapping[str, Any], algorithms: Algorithms | None = None, *, live: bool = False
 ) -> tuple[list[tuple[Condition, Window]], dict[str, Any] | None]:
-    """The conditions of a scenario with the window of each, and its baseline in the engine's form, unless `live`.
+    """A scenario's conditions with their windows, and its baseline in the engine's form, unless `live`.
 
-    Raises `ScenarioError` with all that is wrong with what it expects. Nothing is run.
+    Raises `ScenarioError` with all faults of its conditions. Runs nothing.
     """
     expect = scenario.expect
     if expect is None:
@@ -757,7 +760,7 @@ def demand_sound(
 
 
 def _baseline(expect: Any, resolved: Mapping[str, Any], algorithms: Algorithms | None) -> dict[str, Any] | None:
-    """The same scenario with the baseline's algorithm."""
+    """The scenario with the baseline's algorithm."""
     if expect.baseline is None:
         return None
     tcp = [row["name"] for row in resolved["flows"] if row.get("tcp")]
@@ -773,7 +776,7 @@ def _baseline(expect: Any, resolved: Mapping[str, Any], algorithms: Algorithms |
     for row in out["flows"]:
         if row["name"] in chosen:
             own = {"cc": expect.baseline.name, "cc_params": dict(expect.baseline.params)}
-            # Turns stay turns, so that each can be compared with its own.
+            # Turns are kept, so that each can be compared with its counterpart.
             turns = {"cc_turns": [own for _ in row["tcp"]["cc_turns"]]} if row["tcp"].get("cc_turns") else {}
             row["tcp"] |= own | turns
     try:
@@ -785,11 +788,11 @@ def _baseline(expect: Any, resolved: Mapping[str, Any], algorithms: Algorithms |
 
 
 def _declared(file: Path, texts: tuple[str, ...]) -> dict[int, str]:
-    """What the suite around a scenario declares of its conditions, by their places."""
+    """Verdicts that the surrounding suite declares for a scenario's conditions, by index."""
     try:
         suite = suites.opened(file.parent)
     except TailbackError:
-        return {}  # The test of the folder reports it; its scenarios run.
+        return {}  # The folder's test reports the fault; the scenarios run.
     out = {}
     for row in suite.expected if suite else ():
         if suite is None or file.resolve() != (suite.folder / f"{row.scenario}.toml").resolve():
@@ -805,7 +808,7 @@ def _declared(file: Path, texts: tuple[str, ...]) -> dict[int, str]:
 
 
 def as_toml(value: Any) -> str:
-    """A value as `--set` takes it."""
+    """A value in the form that `--set` takes."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key} = {as_toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
@@ -820,12 +823,12 @@ def _named(candidate: suites.Candidate) -> str:
 
 
 def _expects(case: suites.Case) -> bool:
-    """Has it a section [expect]? Raises `ScenarioError` for what is no TOML."""
+    """Whether it has a section [expect]. Raises `ScenarioError` if it is not TOML."""
     if case.base is not None:
         return case.base.expect is not None
     try:
         text = case.file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
-        # Reading it as a scenario says what is wrong.
+        # Parsing it as a scenario reports the error.
         return True
     return "expect" in toml_read(text, str(case.file), "docs/scenario.md")[0]

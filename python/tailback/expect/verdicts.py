@@ -1,7 +1,7 @@
-"""From what a condition's two sides were, seed by seed, to a verdict.
+"""Computes verdicts on conditions from the values of both sides, seed by seed.
 
-Sides of one run, and those of two runs with one seed, share their random draws: differences are taken seed by seed.
-Rust says on which side of zero they lie, or that it is undecided (`crates/tailback-measures/src/verdict.rs`).
+Both sides share their random draws, as values of one run or of two runs with one seed, so differences are taken seed by
+seed. Rust decides on which side of zero they lie, or that it is undecided (`crates/tailback-measures/src/verdict.rs`).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ __all__ = ["Judged", "judge"]
 
 @dataclass(frozen=True)
 class Judged:
-    """A verdict with what it rests on."""
+    """A verdict with its evidence."""
 
     verdict: str
-    #: Of the left side.
+    #: Interval of the left side.
     measured: Interval
-    #: Of each bound.
+    #: Interval of each bound.
     bounds: tuple[Interval, ...]
-    #: Reason of the verdict, where the intervals do not show it.
+    #: Reason for the verdict, if the intervals do not show it.
     why: str = ""
-    #: The seed whose run is furthest from where the condition holds.
+    #: The seed whose run violates the condition most, or is nearest to doing so.
     worst_seed: int | None = None
 
 
@@ -41,7 +41,7 @@ def judge(relation: str, sides: Mapping[int, Sequence[float]], confidence: float
     measured, bounds = intervals[0], tuple(intervals[1:])
     missing = [seed for seed, values in sides.items() if not all(math.isfinite(value) for value in values)]
     if missing:
-        # Left out they would hide the worst: a flow that never sent has no delay.
+        # Leaving such seeds out would hide the worst ones: a flow that never sent has no delay.
         seeds = ", ".join(map(str, missing[:5])) + (" …" if len(missing) > 5 else "")
         return Judged(Verdict.FAILED, measured, bounds, f"nothing to measure it by with seed {seeds}", missing[0])
     verdict, worst = _core.condition_judge(relation, [list(each) for each in sides.values()], confidence)

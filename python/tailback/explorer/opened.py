@@ -1,4 +1,4 @@
-"""What the page opens: a scenario's text, or a stored result, in the form that the page's own runs have."""
+"""Converts what the explorer opens, a scenario's text or a stored result, to the form of the page's own runs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tailback.metrics import MissingRows, Rows, completion_time, jain, quantiles
 from tailback.numbers import jsonable
 from tailback.result import Result, open_result, schema
 
-#: A scenario is a page of text; a trace written into one may be longer.
+#: Size limit of a scenario in bytes; one with an embedded trace may be large.
 _MOST_BYTES = 4 << 20
 
 
 class CannotOpen(TailbackError, ValueError):
-    """What was to be opened is neither a scenario nor a result."""
+    """A path that is neither a scenario nor a result."""
 
 
 @dataclass(frozen=True)
@@ -37,21 +37,21 @@ class Opened:
     result: Result | None = None
 
     def described(self) -> dict[str, Any]:
-        """What the page reads first: everything but the rows."""
+        """The part that the page loads first: everything but the rows."""
         out: dict[str, Any] = {"kind": self.kind, "name": self.name, "toml": self.toml}
         if self.result is not None:
             out |= _described(self.result)
         return out
 
     def table(self, name: str) -> dict[str, Any] | None:
-        """A table's columns with units and the words of codes; None if there is no such table."""
+        """A table's columns with units and code words; None if there is no such table."""
         if self.result is None or name not in self.result:
             return None
         return _table(self.result, name)
 
 
 def opened(path: Path) -> Opened:
-    """A scenario file as it stands, right or wrong, or a result folder."""
+    """A scenario file, valid or not, or a result folder."""
     if path.is_dir():
         result = open_result(path)
         return Opened("result", path.resolve().name, result.toml, result)
@@ -66,7 +66,7 @@ def opened(path: Path) -> Opened:
 
 
 def table_hash(result: Result) -> str:
-    """What distinguishes two results: bytes of all columns and their CRC-32, as the page says of its own runs.
+    """Identifies a result: the size of all columns in bytes and their CRC-32, as the page computes for its runs.
 
     >>> import tailback as tb
     >>> base = tb.dumbbell(rate="1mbit", rtt="16ms", flows=[tb.bulk()], duration="1s")
@@ -105,7 +105,7 @@ def _flows(result: Result) -> list[dict[str, Any]]:
         waits = felt.get("median_ms") if felt.get("measure") == "response time" else None
         loads_pages = registry.application(result.flow_spec(index)).loads_pages
         if loads_pages and waits is not None:
-            # Its requests are the objects, too.
+            # The page's requests are its objects.
             waits = jsonable(1e3 * loading(result, row["flow"])["load_time_s"])
         is_page = loads_pages or row["app"] in ("web", "web-probe")
         finished = 1e3 * completion_time(result, index)
@@ -130,9 +130,9 @@ def _flows(result: Result) -> list[dict[str, Any]]:
 
 
 def _delays(result: Result, flow: int) -> tuple[Any, str]:
-    """Delays in seconds, and which: of packets, of echoes, else the sender's samples at the polls.
+    """Delays in seconds and their kind: of packets, of echoes, else the sender's RTT samples at the polls.
 
-    Of pings the echoes come first: they are asked for the way there and back.
+    For pings, echoes take precedence, because pings measure the round trip.
     """
     is_echo = registry.application(result.flow_spec(flow)).datagrams == "echo"
     for table, measure in (("packets", "one-way"), ("echoes", "round-trip"), ("polls", "round-trip")):

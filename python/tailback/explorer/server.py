@@ -1,7 +1,7 @@
-"""A server for one page on the loopback address: the built files, and the one thing that was opened.
+"""A server for one page on the loopback address, with the built files and the opened scenario or result.
 
-Files are those that were in the folder when it started, by their names: no path is made of what a request says.
-A page of another site may not ask, frame or read anything: its requests say so in `Host`, `Origin` or `Sec-Fetch-Site`.
+It serves only files that were in the folder at start, by name, and builds no path from a request. Other sites' pages
+cannot request, frame or read anything: their requests are recognised by `Host`, `Origin` or `Sec-Fetch-Site`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-# What the machine's own tables may say otherwise.
+# Fixed types: the machine's MIME tables may differ.
 _TYPES = {".js": "text/javascript", ".wasm": "application/wasm", ".svg": "image/svg+xml", ".json": "application/json"}
 
 
 class NotBuilt(TailbackError):
-    """The page is not there."""
+    """The explorer's page has not been built."""
 
     def __init__(self, site: Path) -> None:
         super().__init__(
@@ -48,7 +48,7 @@ class NotBuilt(TailbackError):
 
 
 class Server:
-    """The page on http://127.0.0.1:PORT, with what is opened in it.
+    """Serves the page on http://127.0.0.1:PORT, with the opened scenario or result in it.
 
     >>> from tailback.explorer import Opened, Server
     >>> with Server(Opened("scenario", "mine", 'duration = "1s"'), site=Path("examples")) as server:
@@ -59,7 +59,7 @@ class Server:
     def __init__(
         self, opened: Opened | None = None, *, port: int = 0, site: Path = SITE, hosted: str | None = None
     ) -> None:
-        """`hosted` is the address of an explorer that others reach: Share gives links to it."""
+        """`hosted` is the address of a public explorer, for the links that Share creates."""
         if not (site / "index.html").is_file():
             raise NotBuilt(site)
         root = site.resolve()
@@ -100,15 +100,15 @@ class _Loopback(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: _Loopback
     protocol_version = "HTTP/1.1"
-    # Silent clients are let go.
+    # Connections of silent clients are closed.
     timeout = 30
 
     def do_GET(self) -> None:
-        """Answer, or refuse in a sentence."""
+        """Answer a request, or refuse it with a reason."""
         self._answer()
 
     def do_HEAD(self) -> None:
-        """The same without the content."""
+        """Answer with the headers only."""
         self._answer()
 
     def _answer(self) -> None:
@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, *found)
 
     def _refusal(self) -> str | None:
-        """Why a request is not answered: another site made it."""
+        """Why a request is refused, as one from another site is; None if it is allowed."""
         hosts = self.headers.get_all("Host") or []
         if len(hosts) != 1 or hosts[0].lower() not in self.server.hosts:
             return "this server answers to 127.0.0.1 and localhost only\n"
@@ -144,10 +144,10 @@ class _Handler(BaseHTTPRequestHandler):
         kind = _TYPES.get(file.suffix) or mimetypes.guess_type(file.name)[0] or "application/octet-stream"
         data = file.read_bytes()
         if path == "/index.html" and self.server.opened is not None:
-            # So that the page asks for what was opened here, and nowhere else in vain.
+            # Marks that something was opened here; without the mark the page does not ask for it.
             data = data.replace(b"</head>", b'<meta name="tailback-opened" content="opened.json"></head>', 1)
         if path == "/index.html" and self.server.hosted:
-            # What the page's Share gives to others.
+            # Address for the page's Share links.
             there = f'<meta name="tailback-hosted" content="{html.escape(self.server.hosted)}"></head>'
             data = data.replace(b"</head>", there.encode(), 1)
         return f"{kind}; charset=utf-8" if kind.startswith("text/") else kind, data
@@ -177,4 +177,4 @@ class _Handler(BaseHTTPRequestHandler):
         return "tailback"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the browser says what it could not get."""
+        """Log nothing: the browser reports failed requests."""

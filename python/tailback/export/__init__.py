@@ -1,4 +1,4 @@
-"""A scenario as a program for those who stay with another tool: namespaces with tc and iperf3, or ns-3.
+"""Exports a scenario as a program for another tool: namespaces with tc and iperf3, or ns-3.
 
 >>> import tailback as tb
 >>> scenario = tb.dumbbell(rate="10mbit", rtt="80ms", flows=[tb.bulk("cubic")], duration="60s", name="home")
@@ -19,7 +19,7 @@ from tailback.scenario import Scenario
 
 __all__ = ["TARGETS", "Export", "export"]
 
-#: Targets; each has a module of its name.
+#: Targets, each in a module of that name.
 TARGETS = {
     "netem": "a shell script: network namespaces, tc and iperf3",
     "ns3": "a C++ program for ns-3.44",
@@ -27,10 +27,10 @@ TARGETS = {
 
 
 def export(scenario: Scenario, target: str) -> Export:
-    """The scenario as a program of `target`, "netem" or "ns3"; `left_out` lists what that cannot express.
+    """The scenario as a program for `target`, "netem" or "ns3"; `left_out` lists what the target cannot express.
 
-    Raises `ScenarioError` where nothing sensible would be left: for a link that is no rate and delay, say, or a
-    congestion control that the target lacks.
+    Raises `ScenarioError` if the rest would make no sense: for example without a link's rate and delay, or if the
+    target lacks a congestion control.
 
     >>> import tailback as tb
     >>> scenario = tb.dumbbell(rate="10mbit", rtt="80ms", flows=[tb.bulk("htcp")], duration="60s")

@@ -1,6 +1,6 @@
-"""What an export is, what it is made of, and what the targets share: who is left out is said, never dropped.
+"""The common parts of exports. Everything that a target cannot express is listed, never dropped silently.
 
-What maps to what, target by target:
+Mapping by target:
 
 | scenario | netem | ns3 |
 | --- | --- | --- |
@@ -33,13 +33,13 @@ from tailback.scenario import Scenario
 
 PS = 10**12
 
-#: Applications that a target can stand in for: TCP senders without pauses, UDP at a constant rate, echoes.
+#: Applications that targets can replace: TCP senders without pauses, UDP at a constant rate, echoes.
 SENDERS, DATAGRAMS, ECHOES = ("bulk", "ftp", "hftp"), ("voip", "udp-cbr"), ("ping",)
 
 
 @dataclass(frozen=True)
 class Export:
-    """A program's text for another tool, and what it could not take over.
+    """A program for another tool, and the parts of the scenario that it cannot express.
 
     >>> import tailback as tb
     >>> path = {"rate": "10mbit", "rtt": "80ms", "wire": {"bit_error": 1e-9}, "duration": "9s"}
@@ -52,13 +52,13 @@ class Export:
     target: str
     #: The script or program.
     text: str
-    #: What it does differently, or leaves out: each with field, value, why, and what is done instead.
+    #: Parts that are different or left out, each with field, value, reason, and replacement.
     left_out: tuple[Problem, ...]
-    #: The name of its file, unless another is given.
+    #: Default name of its file.
     file_name: str
 
     def save(self, path: str | Path | None = None) -> Path:
-        """Write it, a script as one that can be run; the path."""
+        """Write the file, executable if it is a script; returns the path."""
         file = Path(path or self.file_name)
         with whole_file(file) as partial:
             partial.write_text(self.text, encoding="utf-8")
@@ -68,7 +68,7 @@ class Export:
 
 
 class Source:
-    """A scenario, resolved, with what is left out collected under the names of its fields."""
+    """A resolved scenario that collects what is left out, by field."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -81,28 +81,28 @@ class Source:
 
     @property
     def name(self) -> str:
-        """A name for files: the scenario's."""
+        """The scenario's name as a file name."""
         return re.sub(r"[^\w.+-]", "-", self.scenario.name) or "scenario"
 
     def leave(self, field: str, value: Any, why: str, instead: str) -> None:
-        """Something is not taken over, or not exactly."""
+        """Record that a field is left out, or not exact."""
         found = Problem(field, value, why, instead)
         if found not in self.left_out:
             self.left_out.append(found)
 
     def refuse(self, field: str, value: Any, why: str, fix: str) -> NoReturn:
-        """Without this there is nothing to export."""
+        """Raise the error for a field without which no export is possible."""
         raise ScenarioError([Problem(field, value, why, fix, self.scenario._file)])
 
     def place(self, link: int, key: str) -> str:
-        """Where a scenario says something of a link."""
+        """The scenario's field path for a property of a link."""
         if self.scenario.dumbbell is None:
             return f"link.{self.links[link]['name']}.{key}"
         back = f"back_{key}" if link == 1 else key
         return f"dumbbell.{back if back in self._given.get('dumbbell', {}) else key}"
 
     def common(self, target: str) -> None:
-        """What no target takes over."""
+        """Record what no target can express."""
         randomness = self.resolved["randomness"]
         for key in ("start_spread", "processing_jitter", "access_spread"):
             if randomness.get(f"{key}_ps"):
@@ -125,7 +125,7 @@ class Source:
                 self.leave(self.place(index, "tick_hz"), link["tick_hz"], "departures have no timer", "They are exact")
 
     def flows(self, target: str) -> list[Flow]:
-        """The flows that the target has a program for; the others are left out."""
+        """The flows for which the target has a program; the others are recorded as left out."""
         out = []
         for index, spec in enumerate(self.resolved["flows"]):
             kind = spec["app"]["kind"]
@@ -163,7 +163,7 @@ class Source:
 
 
 class Flow:
-    """One flow of the resolved description, in seconds and bytes."""
+    """One flow of the resolved scenario, in seconds and bytes."""
 
     def __init__(self, index: int, spec: Mapping[str, Any], duration_ps: int) -> None:
         self.index, self.at = index, f"flow[{index}]"
@@ -179,16 +179,16 @@ class Flow:
 
     @property
     def cc(self) -> str:
-        """Its congestion control's name."""
+        """Name of its congestion control."""
         return str(self.tcp.get("cc", ""))
 
     @property
     def bytes(self) -> int:
-        """What a transfer carries; 0: until it stops."""
+        """Size of a transfer; 0 if it runs until it is stopped."""
         return int(self.app.get("bytes", 0))
 
     def param(self, key: str) -> float:
-        """A parameter of its application, its default if it is not given."""
+        """A parameter of its application, or the default."""
         param = registry.card("apps", self.kind).param(key)
         return float(self.app.get(key, param.default if param is not None and param.default is not None else 0))
 
@@ -207,21 +207,21 @@ class Flow:
 
 
 def by_row(queue: Mapping[str, Any]) -> dict[str, Any]:
-    """A queue's parameters, but not those that every target does anyway: headers not counted, averages that decay."""
+    """A queue's parameters, without defaults that every target has: headers not counted, averages that decay."""
     params = registry.in_units(queue["discipline"], queue["params"])
     return {key: value for key, value in params.items() if (key, value) not in (("header", 0), ("idle_decay", True))}
 
 
 def token_bucket(params: dict[str, Any], link_bps: int) -> tuple[int, int, int]:
-    """Rate, burst and limit of a token bucket, in bits a second and bytes, taken out of its parameters."""
+    """Rate, burst and limit of a token bucket in bit/s and bytes; removes them from its parameters."""
     rate = int(params.pop("rate", link_bps))
-    # The card's own defaults: a burst of 4 ms, and 50 ms more in its queue.
+    # The card's defaults: a burst of 4 ms, and a queue of 50 ms more.
     burst = int(params.pop("burst", max(rate // 2000, 3000)))
     return rate, burst, int(params.pop("limit_bytes", burst + rate // 160))
 
 
 def next_hops(source: Source, target: str) -> dict[str, dict[str, str]]:
-    """From each node to each other the neighbour that comes next; where a flow's own route differs, it is left out."""
+    """The next hop from each node to each other node; flows' own routes that differ are left out."""
     beside: dict[str, list[str]] = {node: [] for node in source.nodes}
     for index, link in enumerate(source.links):
         if link["to"] in beside[link["from"]]:
@@ -248,25 +248,25 @@ def next_hops(source: Source, target: str) -> dict[str, dict[str, str]]:
 
 
 def pairs(links: list[dict[str, Any]]) -> list[tuple[int, int | None]]:
-    """Each link by its number with the one that leads the other way, if there is one."""
+    """Each link by number, with the link in the opposite direction, if there is one."""
     numbers = {(link["from"], link["to"]): index for index, link in enumerate(links)}
     backs = [numbers.get((link["to"], link["from"])) for link in links]
     return [(index, back) for index, back in enumerate(backs) if back is None or back > index]
 
 
 def plain(value: float) -> str:
-    """A number without needless digits."""
+    """A number without superfluous digits."""
     return f"{value:.9f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 def comment_lines(left_out: list[Problem], mark: str) -> str:
-    """What is left out, as comments of the target's language."""
+    """The list of what is left out, as comments in the target's language."""
     if not left_out:
         return f"{mark} Everything in the scenario is taken over.\n"
     return f"{mark} Not taken over, or not exactly:\n" + "".join(f"{mark}   {each}\n" for each in left_out)
 
 
 def filled(template: str, **values: str) -> str:
-    """A template of this folder with its `@key@` marks replaced."""
+    """A template of this folder with its `@key@` placeholders replaced."""
     text = files(__package__).joinpath(template).read_text(encoding="utf-8")
     return re.sub(r"@([a-z_]+)@", lambda mark: values[mark[1]], text)

@@ -1,9 +1,9 @@
-"""A scenario as a shell script: network namespaces, tc's queue disciplines, iperf3 and ping.
+"""Exports a scenario as a shell script: network namespaces, tc's queue disciplines, iperf3 and ping.
 
-Each node is a namespace, and between two of them stand two routers. The near one has the queue and the rate of the way
-there, the far one its delay and its losses. For the way back it is the other way about. The hosts cannot do it
-themselves: the kernel lets a TCP have two packets or so in a queue of its own host (small queues), so that the queue of
-a bottleneck would never fill.
+Each node is a namespace, with two routers between two nodes. In the forward direction the near router has the queue and
+the rate, the far one the delay and the losses; in the reverse direction the roles are swapped. Hosts cannot do this
+themselves: TCP small queues limit a socket to about two packets in its own host's queues, so that a bottleneck's queue
+would never fill.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KERNEL = (
     "dctcp", "cdg", "bbr",
 )  # fmt: skip
 
-#: Parameters that tc knows by a word of its own: the word, and how a value is written.
+#: tc's word for each parameter, and how to format the value.
 _MS, _PLAIN, _BYTES = "{:g}ms", "{:g}", "{:.0f}"
 WORDS: dict[str, dict[str, tuple[str, str]]] = {
     "codel": {
@@ -76,19 +76,19 @@ WORDS: dict[str, dict[str, tuple[str, str]]] = {
     },
 }  # fmt: skip
 
-#: Fields of a stack that the kernel has a switch for.
+#: Stack fields for which the kernel has a sysctl.
 SYSCTLS = {"ecn": "net.ipv4.tcp_ecn", "sack": "net.ipv4.tcp_sack", "timestamps": "net.ipv4.tcp_timestamps"}
 
-#: Longer than any queue: tc has no queue without a limit.
+#: Limit that no queue reaches, since tc has no unlimited queue.
 ENDLESS = 1_000_000_000
-#: Ethernet's header, which tc counts and a scenario does not.
+#: Bytes of the Ethernet header, which tc counts and a scenario does not.
 FRAME = 14
 #: IP bytes of a full packet.
 PACKET = 1500
 
 
 def export(scenario: Scenario) -> Export:
-    """The script, and what it does not take over."""
+    """The script, and what it does not express."""
     source = Source(scenario)
     source.common("netem")
     writer = _Writer(source)
@@ -125,7 +125,7 @@ class _Writer:
         self.algorithms: list[str] = []
         self.programs = {"iperf3"}
         self.routers: list[str] = []
-        #: Lines by where the template puts them.
+        #: Lines of the script, by placeholder of the template.
         self.receivers: list[str] = []
         self.senders: list[str] = []
         self.settings: list[str] = []
@@ -142,7 +142,7 @@ class _Writer:
         for node, short in self.names.items():
             out.append(f"host {short} {self.address(node)}")
         links = self.source.links
-        # Where a neighbour is reached: next address and device; and the same of the routers between.
+        # Next address and device to reach a neighbour, for nodes and for the routers between them.
         ways: dict[tuple[str, str], tuple[str, str]] = {}
         middles: list[tuple[str, str, str, str, str, str]] = []
         queues: list[str] = []
@@ -175,14 +175,14 @@ class _Writer:
                 )
         for here, _, a, b, ahead, behind in middles:
             for to in self.source.nodes:
-                # A router has two ways: on, if that is where its own side goes, and else back.
+                # A router has two directions: forward, if the target is on that side, or else back.
                 onward = to == b or (to != a and self.hops[a].get(to) == b)
                 via, device = (ahead if onward else behind).split()
                 out.append(f"in_ns {here} ip route add {self.address(to)} via {via} dev {device}")
         return [*out, "", "# Queues and rates on the near routers, delays and losses on the far ones.", *queues]
 
     def framing(self, index: int, link: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What tbf counts for a packet beside its IP bytes; what it cannot count is left out."""
+        """Framing that tbf can count per packet beyond the IP bytes; the rest is recorded as left out."""
         given = dict(link.get("framing", {}))
         own = "Packets take the time of their IP bytes"
         if given.get("overhead", 0) < 0:
@@ -214,7 +214,7 @@ class _Writer:
                 self.source.leave(place, 0, "tbf has no rate of zero", "The link goes on at 8 bit/s")
             if step["rate_bps"] is not None:
                 rate = max(int(step["rate_bps"]), 8)
-                # A change without its stab would drop it.
+                # A change must repeat the stab, or it is dropped.
                 tbf = _tbf(rate, link["queue"], self.framing(index, link))
                 self.changes.append(f"later {at} {near} tc qdisc change dev {device} root handle 1: {tbf}")
             if step["delay_ps"] is not None:
@@ -396,7 +396,7 @@ class _Writer:
         self.switches([flow for flow in flows if flow.kind in SENDERS])
 
     def switches(self, flows: list[Flow]) -> None:
-        """What the kernel has one switch for in a namespace is set where all flows there agree."""
+        """Set each of the namespace's sysctls on which all flows there agree."""
         for key, name in SYSCTLS.items():
             for node in self.source.nodes:
                 here = [flow for flow in flows if node in (flow.sender, flow.receiver)]
@@ -453,10 +453,10 @@ def _us(value_ps: int) -> str:
 
 
 def _tbf(rate_bps: int, queue: Mapping[str, Any], framing: Mapping[str, Any]) -> str:
-    """The shaper. It gives its own limit to a FIFO in it whenever it is changed, so it receives the FIFO's."""
+    """The shaper. A change of tbf resets its FIFO's limit to its own, so it gets the FIFO's limit."""
     params = queue["params"] if queue["discipline"] == "fifo" else {}
     limit = params.get("limit_bytes", params.get("limit_packets", ENDLESS))
-    # A millisecond's worth, so that a late timer costs no rate; at least two packets.
+    # One millisecond of data, so that a late timer does not reduce the rate; at least two packets.
     burst = max(2 * 1514, rate_bps // 8000)
     if framing.get("linklayer") == "ptm":
         rate_bps = rate_bps * 64 // 65

@@ -1,4 +1,4 @@
-"""A scenario as a C++ program for ns-3.44, which writes the columns of a result's summary."""
+"""Exports a scenario as a C++ program for ns-3.44 that writes the columns of a result's summary."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tailback.export.common import (
 )
 from tailback.scenario import Scenario
 
-#: Ours in ns-3's words.
+#: ns-3's class for each congestion control.
 ALGORITHMS = {
     "reno": "TcpLinuxReno", "cubic": "TcpCubic", "bic": "TcpBic", "htcp": "TcpHtcp", "highspeed": "TcpHighSpeed",
     "scalable": "TcpScalable", "vegas": "TcpVegas", "veno": "TcpVeno", "westwood": "TcpWestwoodPlus",
@@ -31,7 +31,7 @@ ALGORITHMS = {
     "bbr": "TcpBbr",
 }  # fmt: skip
 
-#: Queue discs: parameter, attribute, how its value is written, and our default where ns-3 has another.
+#: Queue discs: parameter, attribute, format of its value, and tailback's default if ns-3's differs.
 _MS, _PLAIN = "{:g}ms", "{:g}"
 DISCS: dict[str, tuple[str, tuple[tuple[str, str, str, Any], ...]]] = {
     "codel": ("CoDelQueueDisc", (
@@ -51,11 +51,11 @@ DISCS: dict[str, tuple[str, tuple[tuple[str, str, str, Any], ...]]] = {
         ("harddrop", "UseHardDrop", "{}", False), ("adaptive", "ARED", "{}", None))),
 }  # fmt: skip
 
-#: Faster than any link: ns-3 has no link without a rate.
+#: Rate that no link reaches, since every link in ns-3 has a rate.
 ENDLESS_RATE, ENDLESS_QUEUE = "100Gbps", "1000000p"
-#: IP bytes of a full packet, where a limit is in the other unit.
+#: IP bytes of a full packet, to convert limits between bytes and packets.
 PACKET = 1500
-#: Longest queue of ours unless a limit is given.
+#: Default limit of tailback's queues.
 LIMITS = {"codel": "1000p", "fq_codel": "10240p", "pie": "1000p"}
 
 FLOW_COLUMNS = (
@@ -68,7 +68,7 @@ LINK_COLUMNS = (
 
 
 def export(scenario: Scenario) -> Export:
-    """The program, and what it does not take over."""
+    """The program, and what it does not express."""
     source = Source(scenario)
     source.common("ns-3")
     writer = _Writer(source)
@@ -134,7 +134,7 @@ class _Writer:
         return [*out, "", *watched]
 
     def framing(self, index: int, link: Mapping[str, Any]) -> None:
-        """A device sends what a packet has: no field adds to it."""
+        """Record that framing is left out: ns-3's devices count only the packet's bytes."""
         for key, value in link.get("framing", {}).items():
             if value not in (0, "ethernet"):
                 why = "a device of ns-3 sends IP bytes and two of PPP"

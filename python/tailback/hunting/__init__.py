@@ -1,10 +1,10 @@
 """`tailback hunt`: a search for the paths, bursts and parameters under which a congestion control fails.
 
-A case is a bottleneck and what disturbs it. scipy's differential evolution (Storn and Price 1997) looks for the case in
-which a weakness shows most. One that shows it counts only if a plainer twin of it does well (`Weakness.twin`): a path
-on which nothing could do well is no finding. It also has to show with fresh seeds, which draw starts and jitter
-(`Hunt._holds`): what shows in one run by chance is no finding either. What is found is made as simple as it can be
-while it still shows.
+A case is a bottleneck with disturbances. scipy's differential evolution (Storn and Price 1997) searches for the case in
+which a weakness is strongest. A case counts only if a plainer twin does well (`Weakness.twin`): a path on which nothing
+can do well is not a finding. It must also show the weakness with fresh seeds, which draw starts and jitter
+(`Hunt._holds`), so that chance in one run is not a finding. Each finding is simplified as far as it still shows the
+weakness.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A case of a hunt: a bottleneck and what disturbs it, as a scenario, and ever simpler ones of it."""
+"""A case of a hunt: a bottleneck with disturbances, as a scenario, and its simpler variants."""
 
 from __future__ import annotations
 
@@ -14,52 +14,52 @@ from tailback.scenario import Scenario, bulk, dumbbell, flow, voip
 
 __all__ = ["SETTLED_S", "Case", "log_between", "mbit", "short", "simpler"]
 
-#: Of a segment's IP packet, what is payload on a Linux path.
+#: Payload share of a full IP packet on a Linux path.
 _PAYLOAD = 1448 / 1500
-#: When bursts and changes of the rate begin: the candidate has found the path by then.
+#: Start in seconds of bursts and rate changes, after the candidate has adapted to the path.
 SETTLED_S = 2.0
-#: No run is shortened below this: how a connection starts is not what it does.
+#: Minimum duration of a run in seconds: a shorter run would show only the start of a connection.
 _LEAST_S = 8.0
 _POLL_S = 0.1
-#: What a host takes to hand down a packet, drawn for each: less than a packet's time on the fastest link.
+#: Random send delay of a host per packet, less than a packet's time on the fastest link.
 _PROCESSING = "20us"
-#: Of a burst's length, by how much starts differ at most: later starts leave a burst that much shorter.
+#: Maximum start spread as a share of a burst's length, since a later start shortens the burst.
 _SHARE_OF_BURST = 0.05
 
 
 @dataclass(frozen=True)
 class Case:
-    """A bottleneck, and what disturbs it."""
+    """A bottleneck with disturbances."""
 
     rate_mbps: float
     rtt_ms: float
     queue_bdp: float
     flows: int = 1
-    #: Bursts of UDP: so long, so often, at this many times the link's rate; none at zero.
+    #: UDP bursts: length, period, and rate as a multiple of the link's rate; a rate of 0 means none.
     burst_ms: float = 0.0
     period_ms: float = 0.0
     burst_rate: float = 0.0
     #: Probability that a packet is lost on the wire.
     loss: float = 0.0
-    #: Every other so long the rate is this share of itself; 1: it never changes.
+    #: The rate alternates in periods of this length between its full value and this share of it; 1 for no change.
     dip: float = 1.0
     dip_ms: float = 0.0
-    #: Reno competes.
+    #: Whether a Reno flow competes.
     has_rival: bool = False
-    #: A call of small packets shares the path.
+    #: Whether a call of small packets shares the path.
     has_call: bool = False
-    #: The queue counts packets of 1500 bytes; else bytes.
+    #: Whether the queue's limit counts packets of 1500 bytes; else it counts bytes.
     counts_packets: bool = False
-    #: Flows start by so much apart; the seed draws when.
+    #: Start spread of the flows; the seed draws the starts.
     start_ms: float = 100.0
-    #: Each packet is delayed by up to so much more, in order.
+    #: Maximum extra delay of each packet (jitter), without reordering.
     jitter_ms: float = 0.0
-    #: Probability that a packet is overtaken by that many others.
+    #: Probability that a packet is overtaken, and by how many others.
     reorder: float = 0.0
     reorder_packets: int = 0
-    #: The application answers requests one after the other, each with this share of a BDP at once; 0: it always sends.
+    #: The application sends responses one after the other, each this share of a BDP at once; 0: it sends continuously.
     answer_bdp: float = 0.0
-    #: The next is asked for so long after the last.
+    #: Pause between a response and the next request.
     think_ms: float = 0.0
     duration_s: float = 12.0
     #: Parameters of the candidate.
@@ -67,20 +67,20 @@ class Case:
 
     @property
     def burst_mbps(self) -> float:
-        """What the bursts send on average."""
+        """Mean rate of the bursts."""
         return self.rate_mbps * self.burst_rate * self.burst_ms / self.period_ms if self.burst_rate else 0.0
 
     @property
     def left_mbps(self) -> float:
-        """What remains of the link for payload, if all bursts got through."""
+        """Capacity left for payload if all bursts get through."""
         busy = 1.0 if self.dip >= 1.0 else (1.0 + self.dip) / 2
         return max(self.rate_mbps * busy * _PAYLOAD - self.burst_mbps, 0.01 * self.rate_mbps)
 
     def scenario(self, cc: Any, seed: int, *, steady: bool = False) -> Scenario:
-        """With the candidate `cc`; `steady`: what the bursts send comes as an even stream."""
+        """The scenario with the candidate `cc`; with `steady`, an even stream replaces the bursts."""
         if self.params:
             cc = {**(cc if isinstance(cc, Mapping) else {"name": cc}), **dict(self.params)}
-        # `start_spread` moves starts and not stops, and would eat bursts: it stays small beside them, and what is left
+        # `start_spread` moves starts but not stops, and would shorten bursts, so it is small relative to them. The rest
         # of `start_ms` is drawn here.
         drawn = np.random.default_rng([seed, 1]).random() * self.start_ms / 1e3 if self.burst_rate else 0.0
         count = self.flows if self.flows > 1 else None
@@ -112,18 +112,18 @@ class Case:
 
     @property
     def wire(self) -> dict[str, Any]:
-        """What the wire does beside carrying packets."""
+        """Impairments of the wire."""
         out: dict[str, Any] = {"loss": self.loss} if self.loss else {}
         if self.jitter_ms:
             out["jitter"] = f"{self.jitter_ms:g}ms"
         if self.reorder:
-            # Long enough for the overtaking; the count lets it go sooner.
+            # Long enough to be overtaken; the count releases a packet earlier.
             out |= {"reorder": self.reorder, "reorder_delay": "500ms", "reorder_packets": self.reorder_packets}
         return out
 
     @property
     def answer_bytes(self) -> int:
-        """Of an answer, a packet at least."""
+        """Size of a response, at least one packet."""
         return max(round(self.answer_bdp * self.rate_mbps * self.rtt_ms * 125.0), 1500)
 
     def _answers(self, given: Mapping[str, Any]) -> Any:
@@ -134,13 +134,13 @@ class Case:
 
     @property
     def limit(self) -> str:
-        """Of the queue."""
+        """Limit of the queue."""
         held = max(round(self.queue_bdp * self.rate_mbps * self.rtt_ms * 125.0), 3000)
         return f"{held // 1500}packets" if self.counts_packets else f"{held}B"
 
     @property
     def randomness(self) -> dict[str, str]:
-        """What a seed draws: without it all seeds would be one run."""
+        """Random parts of a run; without them all seeds would give the same run."""
         spread = min(self.start_ms, _SHARE_OF_BURST * self.burst_ms) if self.burst_rate else self.start_ms
         return {"start_spread": _s(spread / 1e3), "processing_jitter": _PROCESSING}
 
@@ -169,22 +169,22 @@ def _s(seconds: float) -> str:
 
 
 def mbit(rate: float) -> str:
-    """A rate in Mbit/s as a scenario writes it."""
+    """A rate in Mbit/s in a scenario's form."""
     return f"{max(round(rate * 1e6), 1000)}bit"
 
 
 def log_between(u: float, low: float, high: float) -> float:
-    """From `low` at 0 to `high` at 1, on a logarithmic scale."""
+    """Logarithmic interpolation: `low` at 0, `high` at 1."""
     return short(low * (high / low) ** u)
 
 
 def short(value: float) -> float:
-    """With three digits."""
+    """A number with three significant digits."""
     return float(f"{value:.3g}")
 
 
 def _round(value: float) -> float:
-    """With one digit: 1, 2 or 5 and zeros."""
+    """A number rounded to one digit: 1, 2 or 5 with zeros."""
     if value <= 0.0:
         return value
     power = 10.0 ** math.floor(math.log10(value))
@@ -192,7 +192,7 @@ def _round(value: float) -> float:
 
 
 def simpler(case: Case) -> Iterator[Case]:
-    """The case with one thing less, the largest steps first."""
+    """Variants of the case with one disturbance less, largest steps first."""
     if case.has_rival:
         yield replace(case, has_rival=False)
     if case.dip < 1.0:
