@@ -1,4 +1,4 @@
-"""The search itself: it runs cases, confirms what they show with fresh seeds, and makes it simple."""
+"""The search of a hunt: runs cases, confirms weaknesses with fresh seeds, and simplifies them."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ from tailback.vm import GuestError, Overloaded
 
 __all__ = ["GENES", "Finding", "Hunt", "hunt"]
 
-#: Numbers that a case is made from.
+#: Number of search variables of a case.
 GENES = 17
-#: Cases of a generation.
+#: Cases per generation.
 _POPULATION = 16
-#: Generations after the first that shows a weakness: a worse case shows it more clearly.
+#: Further generations after the first that shows a weakness, to find a clearer case.
 _LOOKS_AFTER = 3
-#: Of the link, what bursts send at most: more is no attack but a load.
+#: Maximum mean rate of bursts as a share of the link: more is plain load, not an attack.
 _MOST_BURSTS = 0.33
-#: A simpler case shows a weakness at least so clearly, if the case found did: another seed shows it too.
+#: Minimum badness of a simpler case (if the original reached it), so that other seeds show the weakness too.
 _CLEARLY = 1.2
-#: Fresh seeds by which a finding is confirmed, and how many if those leave it open.
+#: Fresh seeds to confirm a finding, and the total if the first ones do not decide.
 _FRESH = Rounds((10, 20))
-#: Added to the search's seed for the first of them.
+#: Offset of the first fresh seed from the search's seed.
 _FRESH_FROM = 1000
 
 
 @dataclass
 class Finding:
-    """A weakness that shows."""
+    """A confirmed weakness."""
 
     weakness: str
-    #: What happens, for people.
+    #: Description for the user.
     said: str
-    #: How far beyond the bound: 1 is at it.
+    #: Strength of the weakness: 1 is at the bound, more is worse.
     badness: float
     scenario: Scenario
-    #: Runs until it was found, and until it was as simple as this.
+    #: Number of runs until it was found.
     runs: int
-    #: Of how many fresh seeds, how many show it while the twin does well; (1, 1) of an error.
+    #: Number of fresh seeds that show it while the twin does well, and number tried; (1, 1) for an error.
     shown: tuple[int, int] = (1, 1)
     file: Path | None = None
-    #: The command that shows it again.
+    #: The command that repeats it.
     command: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Finding:
 
 
 class _Enough(Exception):
-    """The search may stop."""
+    """Ends the search."""
 
 
 @dataclass
@@ -80,7 +80,7 @@ class _Scored:
     badness: float
     case: Case
     seen: Seen | None
-    #: What ended the run, if it did.
+    #: Error that ended the run, if any.
     error: TailbackError | None = None
     scenario: Scenario | None = None
     #: See `Finding.shown`.
@@ -89,33 +89,33 @@ class _Scored:
 
 @dataclass
 class Hunt:
-    """A search: `go` runs it, and `found` says at any time what there is."""
+    """A search: `go` runs it, and `found` has the findings so far."""
 
     candidate: Candidate
     seed: int = 1
-    #: Runs at most, shrinking included; fresh seeds that confirm a finding come on top.
+    #: Maximum runs, including simplification but not the confirmation with fresh seeds.
     runs: int = 600
     weaknesses: Sequence[str] = ()
-    #: Parameters of a built-in candidate that are varied too.
+    #: Parameters of a built-in candidate to vary as well.
     vary: Sequence[str] = ()
-    #: A dumbbell with [expect], varied instead of cases made up.
+    #: A dumbbell with [expect] to vary, instead of generated cases.
     base: Scenario | None = None
     workers: int | None = None
     out: Path | None = None
-    #: What runs the cases, by default the first engine that has the candidate; a guest's kernel; where runs are kept.
+    #: Engine for the cases (by default the first that has the candidate), kernel of a guest, and store of the runs.
     engine: str | None = None
     kernel: str | None = None
     store: str | os.PathLike[str] = engines.GUESTS
     found: list[Finding] = field(default_factory=list)
-    #: Of runs that the engine could not do, how many by reason: they say nothing of the candidate.
+    #: Number of runs that the engine could not do, by reason; they say nothing about the candidate.
     refused: dict[str, int] = field(default_factory=dict)
     done: int = 0
-    #: Runs with fresh seeds, and cases that they showed to be chance.
+    #: Number of runs with fresh seeds, and of cases that these did not confirm.
     confirming: int = 0
     chance: int = 0
 
     def __post_init__(self) -> None:
-        #: A panic is no news any more, unless it is being made simple.
+        #: Whether a known panic still counts, as while it is being simplified.
         self._seeks_panic = False
         known = [each.name for each in WEAKNESSES]
         for name in self.weaknesses:
@@ -159,7 +159,7 @@ class Hunt:
     def go(
         self, *, progress: bool | Callable[[int, int], object] = False, cancel: Cancel | None = None
     ) -> list[Finding]:
-        """Look for every weakness. Ctrl-C raises `KeyboardInterrupt`; `found` keeps what there is."""
+        """Search for every weakness. Ctrl-C raises `KeyboardInterrupt`; `found` has the findings so far."""
         flow = bulk(name="candidate", **flow_fields(self.candidate.cc))
         trial = dumbbell(name="a trial", rate="10mbit", rtt="40ms", flows=[flow], duration=f"{TRIAL_S:g}s")
         if self._on.can.kernel:
@@ -173,7 +173,7 @@ class Hunt:
                 self._search(None, self.runs)
                 return self.found
             for number, weakness in enumerate(chosen):
-                # Runs that earlier searches left over go to later ones.
+                # Later searches get the runs that earlier ones did not use.
                 share = (self.runs - self.done) // (len(chosen) - number)
                 self._search(weakness, share)
         return self.found
@@ -195,7 +195,7 @@ class Hunt:
             if self.done >= ends_at - budget // 4 or is_too_long:
                 raise _Enough
             cases = [self._case(vector, weakness) for vector in np.atleast_2d(np.array(list(vectors)))]
-            # A budget below a generation is kept to as well.
+            # Also respects a budget smaller than a generation.
             scored = self._scored(cases[: ends_at - self.done], weakness)
             found = [each for each in scored if each.badness >= 1.0]
             if found:
@@ -250,7 +250,7 @@ class Hunt:
             burst = max(share * period / rate, 5.0)
             case = replace(case, burst_rate=short(rate), period_ms=short(period), burst_ms=short(burst))
         if "answers" in uses:
-            # Less than fills the path: the application is what limits it.
+            # Below a full path, so that the application is the limit.
             case = replace(case, answer_bdp=log_between(u[5], 0.2, 1.0), think_ms=log_between(u[6], 1.0, 100.0))
         if "loss" in uses and u[8] > 0.5:
             case = replace(case, loss=log_between(2 * u[8] - 1, 1e-4, 0.03))
@@ -261,7 +261,7 @@ class Hunt:
         return case
 
     def _scored(self, cases: Sequence[Case], weakness: Weakness | None) -> list[_Scored]:
-        """Each case run and judged; those that show the weakness, beside their twins."""
+        """Run and judge each case; compare cases that show the weakness with their twins."""
         if weakness is None:
             return self._expected(cases)
         out = []
@@ -277,9 +277,9 @@ class Hunt:
         return out
 
     def _ended(self, case: Case, scenario: Scenario, error: TailbackError) -> _Scored:
-        # A module may bring its kernel down.
+        # A kernel module may crash its kernel.
         if not isinstance(error, AlgorithmError | EngineError | GuestError) or isinstance(error, Overloaded):
-            # Such as more rows than a run may record.
+            # Other errors, such as too many recorded rows, are not findings.
             return _Scored(0.0, case, None, scenario=scenario)
         is_known = not self._seeks_panic and any(each.weakness == PANIC for each in self.found)
         return _Scored(0.0 if is_known else 100.0, case, None, error, scenario)
@@ -288,7 +288,7 @@ class Hunt:
         return case.scenario(self.candidate.cc, self.seed)
 
     def _beside_twins(self, scored: Sequence[_Scored], weakness: Weakness) -> None:
-        """Lower the badness of those whose twin does no better."""
+        """Lower the badness of cases whose twin does no better."""
         plain = [self._twin(each.case, weakness, self.seed) for each in scored]
         for each, (_, outcome) in zip(scored, self._outcomes(plain), strict=True):
             assert each.seen is not None
@@ -306,7 +306,7 @@ class Hunt:
         )
         with contextlib.closing(outcomes):
             for index, outcome in outcomes:
-                # A stack's panic ends its flow only.
+                # A stack's panic ends only its flow.
                 faults = outcome.faults if isinstance(outcome, Result) else []
                 found[index] = EngineError("; ".join(faults)) if faults else outcome
                 if self._on.can.kernel and isinstance(outcome, TailbackError):
@@ -320,10 +320,10 @@ class Hunt:
                 self._line.update(min(self.done, self.runs), self.runs, spent=self.done, cost=max(self.runs, self.done))
         return list(zip(scenarios, found, strict=True))
 
-    # -- a scenario of the user's
+    # -- the user's scenario
 
     def _varied(self, case: Case, seed: int) -> Scenario:
-        """The base with the case's path, loss and bursts, and the candidate in its flow."""
+        """The user's scenario with the case's path, loss and bursts, and the candidate in its flow."""
         assert self.base is not None
         cc: Any = self.candidate.cc
         if case.params:
@@ -365,26 +365,25 @@ class Hunt:
             out.append(_Scored(broken, case, None, scenario=scenario))
         return out
 
-    # -- making it simple
+    # -- simplification
 
     def _keep(self, worst: _Scored, weakness: Weakness | None, ends_at: int) -> None:
         found_at = self.done
         finding = self._finding(worst, weakness, found_at)
         self.found.append(finding)
-        # An interrupt now keeps the finding as it is.
+        # If interrupted from here on, the finding is kept as it is.
         steps = self._shrunk(worst, weakness, ends_at)
-        # The simplest that fresh seeds confirm, of the last step and the one halfway there.
+        # The simpler of two steps, the last one and the middle one, that fresh seeds confirm.
         for simple in [steps[-1], steps[len(steps) // 2]] if steps else []:
             if self._holds(simple, weakness):
                 self.found[-1] = self._finding(simple, weakness, found_at)
                 break
 
     def _holds(self, scored: _Scored, weakness: Weakness | None) -> bool:
-        """Does it show in more than half of all seeds, each beside its twin, and is it sure to?
+        """Whether significantly more than half of the fresh seeds show the weakness while the twin does well.
 
-        `shown` of `seeds` fresh ones show it while the twin with the same seed does well. It holds if the exact 95 %
-        interval of that share (Clopper and Pearson 1934) lies above one half: 9 of 10, or 15 of 20. An error needs no
-        second seed.
+        The twin has the same seed. The exact 95 % interval of the share (Clopper and Pearson 1934) must be above one
+        half: 9 of 10, or 15 of 20. An error needs no second seed.
         """
         if scored.error is not None:
             return True
@@ -396,13 +395,13 @@ class Hunt:
             scored.shown = shown, tried
             if is_most(shown, tried):
                 return True
-            # More seeds help only what is near.
+            # More seeds help only a borderline case.
             if not is_most(shown + _FRESH.most - tried, _FRESH.most):
                 return False
         return False
 
     def _shown(self, case: Case, weakness: Weakness | None, seeds: Sequence[int]) -> int:
-        """In how many seeds the case shows its weakness while its twin does well."""
+        """The number of seeds with which the case shows its weakness while its twin does well."""
         if weakness is None:
             return sum(each.badness >= 1.0 for each in self._expected([case] * len(seeds), seeds, confirming=True))
         mine = [case.scenario(self.candidate.cc, seed) for seed in seeds]
@@ -426,14 +425,14 @@ class Hunt:
         return replace(case, params=()).scenario(weakness.twin, seed)
 
     def _shrunk(self, scored: _Scored, weakness: Weakness | None, ends_at: int) -> list[_Scored]:
-        """Ever simpler cases that still show it. All ways of simplifying are tried at once; the first is taken."""
+        """Successively simpler cases that still show the weakness."""
         steps: list[_Scored] = []
         is_panic = scored.error is not None
         clearly = min(scored.badness, _CLEARLY)
         self._seeks_panic = is_panic
         while self.done < ends_at:
             tries = [case for case in simpler(scored.case) if case.burst_mbps <= _MOST_BURSTS * case.rate_mbps]
-            # No more than are left, so that `runs` is kept to.
+            # Respect the limit `runs`.
             tries = tries[: ends_at - self.done]
             if not tries:
                 break
@@ -462,9 +461,9 @@ class Hunt:
             conditions = weakness.expected(case, scored.seen)
         if conditions:
             if not any(isinstance(each, dict) for each in conditions):
-                # Only windows of time need the polls.
+                # Only time windows need polls.
                 scenario = scenario.with_({"instruments": None})
-            # An error needs one run, anything else as many as it was confirmed by.
+            # An error shows in one run; other findings need the seeds of their confirmation.
             least, most = (2, 10) if scored.error is not None else _FRESH.counts
             scenario = scenario.with_(expect={"conditions": conditions, "least": least, "most": most})
         finding = Finding(name, said, scored.badness, scenario.with_(name=f"{self._stem}-{name}"), runs, scored.shown)
@@ -495,7 +494,7 @@ class Hunt:
 
 
 def hunted(what: Any, *, allow_code: bool = False) -> Candidate:
-    """The candidate that `what` names; `TailbackError` if it names a queue, which no search here can break."""
+    """The candidate that `what` names; `TailbackError` for a queue, which a hunt does not test."""
     name = what.partition(",")[0] if isinstance(what, str) else ""
     if name in registry.names("queues") or name.startswith("kernel:"):
         raise TailbackError(
@@ -522,11 +521,11 @@ def hunt(
     progress: bool | Callable[[int, int], object] = False,
     cancel: Cancel | None = None,
 ) -> list[Finding]:
-    """Look for cases in which a congestion control fails, and return the simplest found of each weakness.
+    """Search for cases in which a congestion control fails; returns the simplest found for each weakness.
 
     `what` is anything `candidate` takes. The same `seed` and `runs` find the same on any machine. `weaknesses` are
-    names of `WEAKNESSES`, all by default; `vary` names numeric parameters of a built-in candidate to vary as well.
-    With `scenario`, a dumbbell with [expect], what it expects is what is to be broken. `out` is a folder for scenario
+    names of `WEAKNESSES`, all by default; `vary` names numeric parameters of a built-in candidate to vary as well. With
+    `scenario`, a dumbbell with [expect], the search tries to violate its conditions. `out` is a folder for scenario
     files that `tailback test` repeats. `engine`, `kernel` and `store` are as for `tailback.test`. Ctrl-C raises
     `Interrupted`, whose `results` are what was found.
 

@@ -1,4 +1,4 @@
-"""What a run of a case came to, and the weaknesses that are looked for in it."""
+"""Measurements of a case's run, and the weaknesses to search for in them."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ __all__ = ["EXPECT", "PANIC", "WEAKNESSES", "Seen", "Weakness", "beyond", "descr
 
 @dataclass(frozen=True)
 class Seen:
-    """What a run of a case came to."""
+    """Measurements of a case's run."""
 
     goodput_mbps: float
     least_mbps: float
     rival_mbps: float
     loss: float
     timeouts: int
-    #: The longest time in which one of the candidate's flows got nothing acknowledged: from, until.
+    #: Start and end of the longest time without an acknowledgement for one of the candidate's flows.
     gap: tuple[float, float]
     gap_of: str
-    #: Share of the call's packets that were lost.
+    #: Loss rate of the call's packets.
     call_loss: float = math.nan
 
     @property
     def gap_s(self) -> float:
-        """Length of that time."""
+        """Length of the longest time without an acknowledgement, in seconds."""
         return self.gap[1] - self.gap[0]
 
 
 def seen_in(case: Case, result: Result) -> Seen:
-    """What a run of the case came to."""
+    """Measurements of a run of the case."""
     rows = {str(row["flow"]): row for row in result.flow_summary()}
     links = result.numpy("links")
     neck = result.link_index("bottleneck")
@@ -69,16 +69,16 @@ class Weakness:
 
     name: str
     doc: str
-    #: What of a case the search may use beside rate, RTT, queue and the number of flows.
+    #: Features of a case that the search may use besides rate, RTT, queue and number of flows.
     uses: frozenset[str]
-    #: How bad, from what was seen: a finding from 1 on.
+    #: Badness from the measurements: 1 or more is a finding.
     badness: Callable[[Case, Seen], float]
-    #: Which twin must do well: the candidate itself with an even stream for the bursts or without jitter, or Reno or
-    #: BBRv3, which paces, in its place,
+    #: The twin that must do well: the candidate with an even stream instead of bursts or without jitter, or Reno or the
+    #: paced BBRv3 in its place,
     twin: str
-    #: and when it does, from what was seen of both.
+    #: and whether it does well, from both measurements.
     is_well: Callable[[Case, Seen, Seen], bool]
-    #: Conditions that should hold, and do not.
+    #: Conditions that should hold but do not.
     expected: Callable[[Case, Seen], list[Any]]
 
 
@@ -90,15 +90,15 @@ def _timeouts_allowed(case: Case) -> float:
     return max((case.duration_s - SETTLED_S) / 3.0 * case.flows, 3.0)
 
 
-#: A run that ends by an error; found on the way, too, whatever is looked for.
+#: A run that ends with an error, which any search reports.
 PANIC = "panic"
-#: What is looked for, in this order: first what disturbs most, as an error may show there at once.
+#: Weaknesses in search order: the strongest disturbances first, as they may cause an error at once.
 WEAKNESSES: tuple[Weakness, ...] = (
     Weakness(
         PANIC,
         "The run ends by an error",
         frozenset({"bursts", "loss", "dips", "rival", "jitter", "reordering"}),
-        # No error is half an error: the search goes where windows are large, and so numbers too.
+        # Without an error, prefer large windows, and so large numbers.
         lambda case, seen: min(seen.goodput_mbps * case.rtt_ms / 1e4, 0.9),
         "reno",
         lambda case, seen, twin: True,
@@ -177,7 +177,7 @@ WEAKNESSES: tuple[Weakness, ...] = (
     Weakness(
         "jitter",
         "A tenth of the packets is lost at the bottleneck where delay varies; without jitter a third of that at most",
-        # The rate that such a control thinks it has is wrong where many packets are under way.
+        # Such a control's rate estimate is wrong if many packets are in flight.
         frozenset({"one flow", "large windows", "jitter always"}),
         lambda case, seen: seen.loss / 0.1,
         "no jitter",
@@ -194,12 +194,12 @@ WEAKNESSES: tuple[Weakness, ...] = (
         lambda case, seen: ["bottleneck.loss <= 0.1"],
     ),
 )
-#: What a scenario of the user's says must hold.
+#: The conditions of the user's scenario.
 EXPECT = "expect"
 
 
 def beyond(relation: str, sides: Sequence[float]) -> float:
-    """How far a condition is from holding: 1 where it just fails."""
+    """How far a condition is violated: 1 where it just fails."""
     if not all(math.isfinite(side) for side in sides):
         return 2.0
     left, *bounds = sides
@@ -216,7 +216,7 @@ def _flows(case: Case) -> str:
 
 
 def described(case: Case, seen: Seen) -> str:
-    """The case and what came of it, in a line for people."""
+    """A case and its measurements in one line."""
     counted = "packets" if case.counts_packets else "bytes"
     queue = f"queue {case.queue_bdp:g} BDP counted in {counted}"
     words = [f"{case.rate_mbps:g} Mbit/s, {case.rtt_ms:g} ms, {queue}, {_flows(case)}"]

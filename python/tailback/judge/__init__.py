@@ -1,7 +1,7 @@
-"""The one judge: rules, verdicts, intervals, effect sizes, seeds, and how many of many verdicts may be wrong.
+"""The common judge: rules, verdicts, intervals, effect sizes, seeds, and control of false verdicts.
 
-Expectations, dossiers, claims, hunting, comparisons and validation judge by it, and keep only their words
-(`verdict.py`). Rust judges a scenario's conditions, and has `side`: `crates/tailback-measures/src/verdict.rs`.
+Expectations, dossiers, claims, hunting, comparisons and validation all use it, each with its own words (`verdict.py`).
+Rust judges a scenario's conditions, and implements `side`: `crates/tailback-measures/src/verdict.rs`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""P-values of what was judged, and how many of many verdicts may be wrong.
+"""P-values of judged numbers, and control of the share of wrong verdicts.
 
 A dossier judges hundreds of numbers, each with an error of 5 %. Benjamini and Hochberg's step-up procedure (JRSS B 57,
 1995) bounds the expected share of wrong ones among all that pass, and among all that fail. It is proven for independent
 numbers and for positive dependence (Benjamini and Yekutieli, Annals of Statistics 29, 2001). Numbers of one dossier
-share runs and seeds. That their dependence is positive is plausible and not proven. `scripts/assess_null` measures what
-comes of it.
+share runs and seeds; that their dependence is positive is plausible but not proven. `scripts/assess_null` measures the
+resulting error rate.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = [
 ]  # fmt: skip
 
 LEVEL = 0.05
-"""Of all verdicts of a dossier, the share that may be wrong."""
-#: Of the error, what the interval of ratios leaves: `RATIO_ERROR` of verdict.rs. A test compares p with `side`.
+"""The false discovery rate allowed in a dossier."""
+#: The share of the error left by the interval of ratios: `RATIO_ERROR` of verdict.rs. A test compares p with `side`.
 RATIO_ERROR = 0.2
 
 
 def p_value(margins: Sequence[float], ratios: Sequence[float] = ()) -> float:
-    """Of both sides together, that `margins` are of a bound: 0.05 or less where `side` decides at 95 %.
+    """Two-sided p-value that `margins` lie at the bound: at most 0.05 where `side` decides at 95 %.
 
     The least of the three ways of `tailback.judge.side`, each with its share of the error: Student's t
     of the mean, the sign test, and Student's t of the mean logarithm of `ratios`.
@@ -54,10 +54,10 @@ def p_value(margins: Sequence[float], ratios: Sequence[float] = ()) -> float:
 
 
 def of_mean(values: Sequence[float] | Floats, bound: float = 0.0) -> float:
-    """Two-sided p-value of Student's t: that the mean of `values` lies at the bound."""
+    """Two-sided p-value of Student's t that the mean of `values` lies at the bound."""
     data = np.asarray(values, dtype=np.float64)
     if float(np.ptp(data)) == 0.0:
-        # A margin of exactly nothing is on the good side.
+        # A margin of exactly 0 is on the good side.
         return 0.0
     stats = extras.load("scipy.stats", "a p-value")
     spread = float(np.std(data, ddof=1)) / math.sqrt(len(data))
@@ -66,7 +66,7 @@ def of_mean(values: Sequence[float] | Floats, bound: float = 0.0) -> float:
 
 @dataclass(frozen=True)
 class Share:
-    """A share of some trials, its exact interval (Clopper and Pearson 1934), and the p-value of the bound."""
+    """A share with its exact interval (Clopper and Pearson 1934), and the p-value of a bound."""
 
     estimate: float
     low: float
@@ -75,7 +75,7 @@ class Share:
 
 
 def of_share(hits: int, trials: int, bound: float) -> Share:
-    """The exact test that a share lies at the bound.
+    """Exact test that a share lies at the bound.
 
     >>> of_share(5, 10, 0.5).p
     1.0
@@ -88,10 +88,10 @@ def of_share(hits: int, trials: int, bound: float) -> Share:
 
 @dataclass(frozen=True)
 class Weighed:
-    """What margins, seed by seed, come to."""
+    """The verdict on margins, taken seed by seed."""
 
     verdict: Verdict
-    #: The side of their mean, 1 or -1, whether or not it is sure.
+    #: The side of their mean, 1 or -1, significant or not.
     direction: int
     p: float
 
@@ -99,8 +99,8 @@ class Weighed:
 def weigh(margins: Sequence[float], ratios: Sequence[float] = (), looks: int = 1) -> Weighed:
     """The verdict on margins (and ratios) as `side` takes them, with its p-value.
 
-    Who looks several times, and stops where a verdict is sure, has as many chances of being wrong. So each of the
-    `looks` takes its part of the error (Bonferroni), and p is of all of them.
+    Repeated looks that stop at a significant verdict have as many chances of error. So the `looks` divide the error
+    among them (Bonferroni), and p covers all of them.
 
     >>> weigh([-1.0, -1.2, -0.9]).verdict, weigh([-1.0, -1.6, -0.9]).verdict, weigh([-1.0, -1.6, -0.9], looks=3).verdict
     ('failed', 'failed', 'undecided')
@@ -111,10 +111,10 @@ def weigh(margins: Sequence[float], ratios: Sequence[float] = (), looks: int = 1
 
 
 def combined(sides: Mapping[str, int], ps: Mapping[str, float]) -> float:
-    """Of a number that is judged against several baselines, of which the most lenient counts.
+    """The joint p-value of a number judged against several baselines, of which the most lenient counts.
 
-    Passed is one of them on the good side: the least p, times the number of chances. Failed is all on the bad side: the
-    greatest p. `sides` has the direction of each, 1 or -1, whether or not it is sure.
+    Passed means that one is on the good side: the least p, times the number of chances. Failed means that all are on
+    the bad side: the greatest p. `sides` has the direction of each, 1 or -1, significant or not.
 
     >>> combined({"a": 1, "b": -1}, {"a": 0.01, "b": 0.2}), combined({"a": -1, "b": -1}, {"a": 0.01, "b": 0.2})
     (0.02, 0.2)
@@ -124,7 +124,7 @@ def combined(sides: Mapping[str, int], ps: Mapping[str, float]) -> float:
 
 
 def decided(ps: Sequence[float], level: float = LEVEL) -> list[bool]:
-    """Which of all that were judged stay decided (Benjamini and Hochberg 1995).
+    """For each p-value, whether it stays decided (Benjamini and Hochberg 1995).
 
     >>> decided([0.001, 0.04, 0.03, 0.9])
     [True, False, False, False]
@@ -142,9 +142,9 @@ def decided(ps: Sequence[float], level: float = LEVEL) -> list[bool]:
 
 
 def decided_apart(ps: Sequence[float], sides: Sequence[int]) -> list[bool]:
-    """The same for those on the good side (1) and those on the bad one (-1) apart, each of all that were judged.
+    """`decided`, separately for the good side (1) and the bad side (-1), each relative to all p-values.
 
-    Of few failures among many sure passes a rate that is held over both together would let most be wrong.
+    A joint rate would allow most of a few failures among many clear passes to be wrong.
 
     >>> decided([0.001, 0.001, 0.001, 0.03]), decided_apart([0.001, 0.001, 0.001, 0.03], [1, 1, 1, -1])
     ([True, True, True, True], [True, True, True, False])
@@ -154,7 +154,7 @@ def decided_apart(ps: Sequence[float], sides: Sequence[int]) -> list[bool]:
 
 
 def holm(ps: Sequence[float], level: float) -> list[bool]:
-    """Which stay decided if at most with the probability `level` any of them is wrong (Holm 1979).
+    """For each p-value, whether it stays decided with a family-wise error of at most `level` (Holm 1979).
 
     >>> holm([0.06, 0.001, 0.02], 0.05)
     [False, True, True]
@@ -181,7 +181,7 @@ def signed_rank(differences: Sequence[float]) -> float:
     # Twice the mean rank of equal sizes, so that it is a whole number.
     ranks = (2 * np.cumsum(count) - count + 1)[place]
     total = int(ranks.sum())
-    # Of every sum of positive ranks, the probability; each sign is a coin's.
+    # The probability of each sum of positive ranks; signs are equally likely.
     chances = np.zeros(total + 1)
     chances[0] = 1.0
     for rank in ranks:

@@ -1,7 +1,7 @@
-"""How sure a number is: intervals for means, medians and quantiles, the side of a bound, paired comparisons.
+"""Uncertainty: intervals for means, medians and quantiles, the side of a bound, paired comparisons.
 
-Runs that share a seed share their random numbers, so that two settings are compared seed by seed: what both have in
-common cancels. Everything here is a function of its arguments; resampling uses a fixed seed.
+Runs with the same seed share their random numbers, so two settings are compared seed by seed, and common effects
+cancel. All functions are pure; resampling uses a fixed seed.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ __all__ = ["CONFIDENCE", "Interval", "Paired", "StatisticsError", "gap", "interv
 
 Floats = npt.NDArray[np.float64]
 
-#: Of intervals and verdicts, unless the caller asks otherwise.
+#: Default confidence of intervals and verdicts.
 CONFIDENCE = 0.95
 _RESAMPLES = 4999
 
 
 class StatisticsError(TailbackError):
-    """A question the data cannot answer."""
+    """A question that the data cannot answer."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and the interval that holds the true value with the given confidence. NaN from one value."""
+    """An estimate with its confidence interval. The interval of a single value is NaN."""
 
     estimate: float
     low: float
@@ -43,7 +43,7 @@ class Interval:
 
     @property
     def width(self) -> float:
-        """Of the interval."""
+        """Width of the interval."""
         return self.high - self.low
 
     def __str__(self) -> str:
@@ -101,14 +101,14 @@ def interval(
         return Interval(estimate, math.nan, math.nan, 1, confidence)
     if float(np.ptp(data)) == 0.0:
         return Interval(estimate, estimate, estimate, len(data), confidence)
-    # Half a second to load, which only those who ask for intervals should wait for.
+    # scipy takes half a second to load, so import it only when an interval is computed.
     stats = extras.load("scipy.stats", "a confidence interval")
 
     if how == "t":
         half = float(stats.t.ppf(0.5 + confidence / 2, len(data) - 1) * stats.sem(data))
         return Interval(estimate, estimate - half, estimate + half, len(data), confidence)
     with warnings.catch_warnings():
-        # A bootstrap that collapses to a point shows below by its width, not by a warning.
+        # A bootstrap that collapses to a point is detected below by its width, not by a warning.
         warnings.simplefilter("ignore")
         found = stats.bootstrap(
             (data,),
@@ -125,13 +125,13 @@ def interval(
 def side(
     margins: Sequence[float], ratios: Sequence[float] = (), *, confidence: float = CONFIDENCE, at_zero: int = 1
 ) -> int:
-    """On which side of a bound runs lie: 1 the good one, -1 the bad one, 0 not known with this confidence.
+    """The side of a bound on which runs lie: 1 is good, -1 is bad, 0 is undecided at this confidence.
 
-    `margins` are how far each run (or pair of runs with one seed) lies on the good side. They decide by the interval of
-    their mean. Where all of them lie on one side the sign test decides too, and the interval of the mean logarithm of
-    `ratios`, which are above 1 on the good side. `crates/tailback-measures/src/verdict.rs` has the rules and their
-    reasons. `at_zero` is the side of a margin of exactly nothing. A margin that is not finite is a `StatisticsError`:
-    what a missing number means is for the caller to say.
+    `margins` state how far each run (or pair of runs with one seed) lies on the good side. The interval of their mean
+    decides. If all lie on one side, the sign test may decide too, or the interval of the mean logarithm of `ratios`,
+    which are above 1 on the good side. `crates/tailback-measures/src/verdict.rs` has the rules and their reasons.
+    `at_zero` is the side of a margin of exactly 0. A margin that is not finite raises `StatisticsError`: the caller
+    must decide what a missing number means.
 
     >>> packets = [600.0, 1300.0, 2450.0]
     >>> margins, ratios = [6.0 - each for each in packets], [6.0 / each for each in packets]
@@ -145,7 +145,7 @@ def side(
 
 
 def is_most(hits: int, trials: int, *, confidence: float = CONFIDENCE) -> bool:
-    """Does the exact interval of a share (Clopper and Pearson 1934) lie above one half?
+    """Whether the exact interval of a share (Clopper and Pearson 1934) lies above one half.
 
     >>> [is_most(hits, 10) for hits in (8, 9)], [is_most(hits, 20) for hits in (14, 15)]
     ([False, True], [False, True])
@@ -158,20 +158,20 @@ def is_most(hits: int, trials: int, *, confidence: float = CONFIDENCE) -> bool:
 class Paired:
     """Two settings compared run by run."""
 
-    #: Of `b - a`.
+    #: Interval of `b - a`.
     difference: Interval
-    #: Of `b / a`; NaN unless all of `a` is above zero.
+    #: Interval of `b / a`; NaN unless all values of `a` are above zero.
     ratio: Interval
     #: Share of pairs in which `b` is above `a`; ties count half.
     above: float
-    #: How much narrower the interval of the difference is than without pairing (variances; above 1 is a gain).
+    #: Ratio of the variances of the difference without and with pairing; above 1 is a gain.
     gain: float
 
 
 def paired(
     a: Mapping[Any, float], b: Mapping[Any, float], *, statistic: str = "mean", confidence: float = CONFIDENCE
 ) -> Paired:
-    """Compare `b` with `a`, both by seed (or whatever runs have in common). Only what both have counts.
+    """Compare `b` with `a`, both by seed (or another common key). Only common keys count.
 
     >>> paired({1: 10.0, 2: 20.0}, {1: 11.0, 2: 21.0}).difference.estimate
     1.0
@@ -195,9 +195,9 @@ def paired(
 
 
 def gap(one: Sequence[float], other: Sequence[float]) -> float:
-    """From the nearest value of one to the nearest of the other, if no value of either lies among the other's.
+    """The gap between two ranges of values.
 
-    Zero or less if the two ranges touch or overlap.
+    Zero or negative if the ranges touch or overlap.
 
     >>> gap([1.0, 2.0], [5.0, 9.0]), gap([1.0, 6.0], [5.0, 9.0])
     (3.0, -1.0)

@@ -1,4 +1,4 @@
-"""Rules: how far a value lies on the good side of what is allowed."""
+"""Rules: each computes how far a value lies on the good side of its bound."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["AtLeast", "AtMost", "Band", "Beside", "Bounds", "Near", "Rule", "Wit
 
 
 class Rule(ABC):
-    """What is allowed of a value."""
+    """A bound on a value."""
 
     @abstractmethod
     def margin(self, value: float) -> float:
-        """How far the value lies on the good side: zero and more is allowed."""
+        """How far the value lies on the good side; zero and more is allowed."""
 
     @abstractmethod
     def words(self) -> str:
-        """Say the rule in words."""
+        """The rule in words."""
 
     def judge(self, value: float) -> Verdict:
         """The verdict on one value."""
@@ -31,15 +31,15 @@ class Rule(ABC):
 
 
 class Band(Rule):
-    """A claim's rule, with a wider band in which it partly holds."""
+    """A claim's rule, with a wider band in which the claim partly holds."""
 
     @abstractmethod
     def wide_margin(self, value: float) -> float:
-        """The same of the wider band."""
+        """The margin to the wider band."""
 
     @abstractmethod
     def allowed(self) -> tuple[float, float]:
-        """The smallest and the largest value that are allowed."""
+        """The smallest and the largest allowed value."""
 
     def word(self, value: float) -> str:
         """The verdict in a claim's words.
@@ -53,27 +53,27 @@ class Band(Rule):
 
 @dataclass(frozen=True)
 class Near(Band):
-    """A number is printed: allowed is what lies within `tolerance` of it, partly within `loose`."""
+    """A printed number: values within `tolerance` of it are allowed, within `loose` they partly hold."""
 
     target: float
     tolerance: float = 0.15
     loose: float = 0.30
 
     def margin(self, value: float) -> float:
-        """By the relative deviation."""
+        """Margin by the relative deviation."""
         return self.tolerance - abs(value / self.target - 1.0)
 
     def wide_margin(self, value: float) -> float:
-        """By the relative deviation."""
+        """Margin to the looser band, by the relative deviation."""
         return self.loose - abs(value / self.target - 1.0)
 
     def allowed(self) -> tuple[float, float]:
-        """The band around the print."""
+        """The band around the printed number."""
         low, high = sorted(self.target * (1.0 + side * self.tolerance) for side in (-1.0, 1.0))
         return low, high
 
     def words(self) -> str:
-        """Say the rule in words."""
+        """The rule in words."""
         wholly, nearly = (f"within ±{100 * share:.0f} %" for share in (self.tolerance, self.loose))
         return f"reproduced {wholly} of {self.target:g}, partly {nearly}"
 
@@ -86,11 +86,11 @@ class AtLeast(Band):
     some: float
 
     def margin(self, value: float) -> float:
-        """Above the lower bound."""
+        """Distance above the lower bound."""
         return value - self.enough
 
     def wide_margin(self, value: float) -> float:
-        """Above the looser bound."""
+        """Distance above the looser bound."""
         return value - self.some
 
     def allowed(self) -> tuple[float, float]:
@@ -98,7 +98,7 @@ class AtLeast(Band):
         return self.enough, math.inf
 
     def words(self) -> str:
-        """Say the rule in words."""
+        """The rule in words."""
         return f"reproduced at ≥ {self.enough:g}, partly at ≥ {self.some:g}"
 
 
@@ -110,11 +110,11 @@ class AtMost(Band):
     some: float
 
     def margin(self, value: float) -> float:
-        """Below the upper bound."""
+        """Distance below the upper bound."""
         return self.enough - value
 
     def wide_margin(self, value: float) -> float:
-        """Below the looser bound."""
+        """Distance below the looser bound."""
         return self.some - value
 
     def allowed(self) -> tuple[float, float]:
@@ -122,7 +122,7 @@ class AtMost(Band):
         return -math.inf, self.enough
 
     def words(self) -> str:
-        """Say the rule in words."""
+        """The rule in words."""
         return f"reproduced at ≤ {self.enough:g}, partly at ≤ {self.some:g}"
 
 
@@ -136,11 +136,11 @@ class Within(Band):
     outer_high: float
 
     def margin(self, value: float) -> float:
-        """To the nearer end."""
+        """Distance to the nearer end."""
         return min(value - self.low, self.high - value)
 
     def wide_margin(self, value: float) -> float:
-        """To the nearer end of the outer interval."""
+        """Distance to the nearer end of the outer interval."""
         return min(value - self.outer_low, self.outer_high - value)
 
     def allowed(self) -> tuple[float, float]:
@@ -148,30 +148,30 @@ class Within(Band):
         return self.low, self.high
 
     def words(self) -> str:
-        """Say the rule in words."""
+        """The rule in words."""
         return f"reproduced within {self.low:g} … {self.high:g}, partly within {self.outer_low:g} … {self.outer_high:g}"
 
 
 class Beside:
-    """By how much a number may be worse than a baseline's: the bound is `factor` × that, and `allowance` beyond.
+    """How much worse than a baseline's a number may be: the bound is `factor` × the baseline's, plus `allowance`.
 
-    What has these three judges by this rule.
+    Base class of everything that is judged by these fields.
     """
 
     #: Whether a larger value is better.
     more: bool
     factor: float
     allowance: float
-    #: The largest value there can be, if less is better; where more is, nothing is the least.
+    #: The largest possible value, if less is better; if more is better, the smallest is 0.
     most: float
 
     def can_fail(self, bound: float) -> bool:
-        """Is there a value on the bad side of this bound?"""
+        """Whether some possible value violates this bound."""
         return bound > 0.0 if self.more else bound < self.most
 
     @property
     def is_absolute(self) -> bool:
-        """Is the bound the same whatever the baseline does?"""
+        """Whether the bound is the same for all baselines."""
         return self.factor == 0.0
 
     def margin(self, value: float, baseline: float) -> float:
@@ -181,18 +181,18 @@ class Beside:
         return self.factor * baseline + self.allowance - value
 
     def bound(self, baseline: float) -> float:
-        """What is allowed at this value of the baseline: where the margin is nothing."""
+        """The bound for this value of the baseline: the value with a margin of 0."""
         return self.margin(0.0, baseline) * (-1.0 if self.more else 1.0)
 
     def ratio(self, value: float, baseline: float) -> float:
-        """The margin as a factor, above 1 on the good side; NaN where value and bound are not both above zero."""
+        """The margin as a factor, above 1 on the good side; NaN unless both values are above zero."""
         bound = self.factor * baseline + (-self.allowance if self.more else self.allowance)
         if not (value > 0.0 and bound > 0.0):
             return math.nan
         return value / bound if self.more else bound / value
 
     def excess(self, value: float, bound: float) -> float:
-        """How far a value is on the bad side of a bound, as a share of the bound."""
+        """How far a value violates a bound, as a share of the bound."""
         beyond = bound - value if self.more else value - bound
         size = max(abs(bound), self.allowance)
         return beyond / size if size and math.isfinite(beyond) else math.inf
@@ -200,7 +200,7 @@ class Beside:
 
 @dataclass(frozen=True)
 class Bounds:
-    """How large each of several errors may be, by name: validation's rule."""
+    """Bounds on several errors by name: the rule of the validation."""
 
     of: Mapping[str, float]
 
@@ -215,11 +215,11 @@ class Bounds:
         return self.of.items()
 
     def allows(self, name: str, error: float) -> bool:
-        """Is this error within its bound? One that is no number is not."""
+        """Whether this error is within its bound; never if it is not finite."""
         return abs(error) <= self.of[name]
 
     def missed(self, errors: Mapping[str, float]) -> list[str]:
-        """The names whose errors are beyond their bounds, or no numbers.
+        """The names whose errors exceed their bounds or are not finite.
 
         >>> Bounds({"goodput": 0.05, "delay": 0.1}).missed({"goodput": -0.06, "delay": 0.1})
         ['goodput']
@@ -227,5 +227,5 @@ class Bounds:
         return [name for name in self.of if not self.allows(name, errors[name])]
 
     def excess(self, errors: Mapping[str, float]) -> float:
-        """The largest error, in bounds."""
+        """The largest error, as a multiple of its bound."""
         return max(abs(errors[name]) / bound for name, bound in self.of.items())

@@ -1,4 +1,4 @@
-"""How many seeds a verdict may use: rounds that are fixed beforehand, or more until it is decided."""
+"""How many seeds a verdict may use: fixed rounds, or more seeds until it is decided."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Rounds", "Sequential"]
 
 @dataclass(frozen=True)
 class Rounds:
-    """Seeds after each round; a further round is for what the one before leaves open."""
+    """Total seeds after each round; a further round is only for undecided verdicts."""
 
     counts: tuple[int, ...]
 
@@ -29,7 +29,7 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Sequential:
-    """At least `least`, then a quarter more, as each look costs a little and a late end wastes little."""
+    """At least `least` seeds, then a quarter more each time: a look has a small cost, and a late end wastes little."""
 
     least: int
     most: int

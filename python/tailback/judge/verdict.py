@@ -1,4 +1,4 @@
-"""What can come out of a rule, and the words that pages print for it."""
+"""The possible verdicts of a rule, and the words that pages print for them."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ __all__ = [
 
 
 class Verdict(StrEnum):
-    """What came out. The value is the plain word, and equal to it."""
+    """A verdict. The value is its plain word, and compares equal to it."""
 
     PASSED = "passed"
     FAILED = "failed"
-    #: Not known with the runs there are.
+    #: Undecided: the runs so far do not decide it.
     UNDECIDED = "undecided"
-    #: Nothing was measured, or not all of it.
+    #: Not measured, or not completely.
     NOT_RUN = "not run"
-    #: No run could show it, or it does not apply.
+    #: Not testable, or not applicable.
     NOT_TESTABLE = "not testable"
 
     def __repr__(self) -> str:
@@ -45,25 +45,25 @@ class Verdict(StrEnum):
 
     @classmethod
     def of(cls, holds: bool) -> Verdict:
-        """Of a rule that leaves nothing open."""
+        """The verdict of a rule that always decides."""
         return cls.PASSED if holds else cls.FAILED
 
     @classmethod
     def of_side(cls, side: int) -> Verdict:
-        """By the side of a bound: 1 the good one, -1 the bad one, 0 not known."""
+        """The verdict for a side of the bound: 1 is good, -1 is bad, 0 is undecided."""
         return (cls.UNDECIDED, cls.PASSED, cls.FAILED)[side]
 
 
-#: The worst first: one failure fails all, and what was not run or is undecided leaves all open.
+#: Worst first: one failure fails all; otherwise one missing or undecided verdict leaves all open.
 _WORST = (Verdict.FAILED, Verdict.NOT_RUN, Verdict.UNDECIDED, Verdict.PASSED, Verdict.NOT_TESTABLE)
 _VERDICTS: dict[str, Verdict] = {}
 
 
 class Words:
-    """What one kind of page prints for each verdict. A page that names reasons has further words for one verdict."""
+    """The words that one kind of page prints for verdicts. A page with reasons has several words for one verdict."""
 
     def __init__(self, *columns: str | tuple[str, ...]) -> None:
-        """Words in the order of `Verdict`, of several the plain one first. The last may be left out."""
+        """The words in the order of `Verdict`; of several, the plain one first. The last may be left out."""
         self._of = {
             verdict: (words,) if isinstance(words, str) else words
             for verdict, words in zip(Verdict, columns, strict=False)
@@ -74,16 +74,16 @@ class Words:
                     raise ValueError(f'"{word}" already stands for {_VERDICTS[word]}')
 
     def __call__(self, verdict: Verdict) -> str:
-        """The plain word."""
+        """The plain word for a verdict."""
         return self._of[verdict][0]
 
     def all(self) -> list[str]:
-        """All words of the page, plain ones and others."""
+        """All words of the page."""
         return [word for words in self._of.values() for word in words]
 
     @staticmethod
     def verdict(word: str) -> Verdict:
-        """What a word stands for, of whatever page.
+        """The verdict of any page's word.
 
         >>> CLAIM.verdict("partly"), CLAIM(Verdict.PASSED)
         ('failed', 'reproduced')
@@ -91,7 +91,7 @@ class Words:
         return _VERDICTS[word]
 
 
-# Words for one verdict beside the plain one.
+# Further words for a verdict.
 UNFINISHED, COVERED, PARTLY, KERNELS_CHANCE = "not finished", "covered", "partly", "the kernel's chance"
 
 # fmt: off
@@ -105,18 +105,18 @@ CONTROL    = Words("as known",   "otherwise")
 RECORD     = Words("agrees",     "differs")
 # fmt: on
 
-#: The classes by which pages colour a verdict, and the colours of a terminal. Others are dim.
+#: CSS classes and terminal colours of verdicts. Others are dim.
 TONES = {Verdict.PASSED: "good", Verdict.FAILED: "bad", Verdict.UNDECIDED: "some"}
 COLOURS = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.UNDECIDED: "yellow"}
 
 
 def colour(word: str) -> str:
-    """A terminal's colour of a word."""
+    """The terminal colour of a word."""
     return COLOURS.get(_VERDICTS[word], "dim")
 
 
 def together(words: Iterable[str]) -> str:
-    """Of several, in the words of their page: one failure fails all, and what is open leaves all open.
+    """The joint verdict of several, in their page's words: one failure fails all, else one open one leaves all open.
 
     >>> together(["passed", "undecided", "not finished"]), together([])
     ('not finished', 'passed')
@@ -125,7 +125,7 @@ def together(words: Iterable[str]) -> str:
 
 
 def target(missed: Iterable[str]) -> str:
-    """Whether targets are met, and which are missed.
+    """Whether all targets are met, and which are missed.
 
     >>> target([]), target(["goodput", "delay"])
     ('met', 'missed: goodput, delay')
@@ -135,7 +135,7 @@ def target(missed: Iterable[str]) -> str:
 
 
 def rule(holds: bool) -> str:
-    """The same of a page's one rule, as Markdown: a miss is bold.
+    """Whether a page's single rule is met, as Markdown: a miss is bold.
 
     >>> rule(False)
     '**missed**'

@@ -1,4 +1,4 @@
-"""The same scenario on the machine's own kernel: real TCP, real sockets, real time, the simulator's links between.
+"""Runs a scenario on this machine's kernel: real TCP, sockets and time, with the simulator's links in between.
 
 Needs Linux and root; `doctor()` reports what is missing. A live result has the simulator's tables, so every metric and
 plot works on it. It has two more: `emulator` (one row: how punctual the run was) and `captures` (every packet at both
@@ -27,12 +27,12 @@ __all__ = ["LiveError", "check", "clean", "doctor", "run", "shell"]
 
 _HAS_LIVE = hasattr(_core, "live_run")
 
-#: A shell lasts for this long at most: every packet of it is kept in memory.
+#: Maximum duration of a shell in seconds, as all its packets are kept in memory.
 _MOST_SECONDS = 86_400.0
 
 
 class LiveError(TailbackError):
-    """A live run that failed while it was under way; everything it made is gone."""
+    """A live run that failed; everything that it created has been removed."""
 
 
 def _demand_linux() -> None:
@@ -42,7 +42,7 @@ def _demand_linux() -> None:
 
 
 def _candidates(scenario: Scenario, resolved: Mapping[str, Any]) -> dict[str, str]:
-    """The texts of BPF sources, by name; refuses what no kernel runs."""
+    """Source texts in BPF by name; raises an error for code that the kernel cannot run."""
     demand_of_kernel(scenario, resolved)
     return {name: bpf.read(name, scenario.folder) for name in named(resolved) if bpf.is_source(name)}
 
@@ -52,7 +52,7 @@ def _refused(scenario: Scenario, error: Exception) -> ScenarioError:
 
 
 def check(scenario: Runnable, *, twins: bool = False) -> None:
-    """Raise `ScenarioError` unless this machine can run `scenario` live (`twins` as for `run`); nothing is made."""
+    """Raise `ScenarioError` unless this machine can run `scenario` live (`twins` as for `run`); nothing is created."""
     _demand_linux()
     what = as_scenario(scenario)
     resolved = what.resolve(live=True)
@@ -70,16 +70,15 @@ def run(
     twins: bool = False,
     allow_code: bool = False,
 ) -> Result:
-    """Run `scenario` live, for as long as it says, and return what was measured.
+    """Run `scenario` live, for its duration in real time, and return the result.
 
     Takes what `tailback.run` takes. `result.meta["engine"]` begins with "live"; `result.meta["fit"]` is False if the
-    emulator was so late that the result may be another one, and `result.meta["notes"]` says why.
-    `result.meta["controls"]` says whose each flow's congestion control was: "kernel", "twin" or "own". Of programs
-    (`exec`) the result has how they ended (`programs`), what they measured (`program_metrics`), and what they wrote
-    (`result.files`). With `twins` even a congestion control that the kernel has itself is tailback's BPF twin of it,
-    where there is one. Programs are run only with `allow_code`: read their command lines first. Raises
-    `ScenarioError` before anything is made if the kernel or the machine cannot do it, `LiveError` if it fails
-    later.
+    emulator was so late that it may have changed the result; `result.meta["notes"]` has the reason.
+    `result.meta["controls"]` states where each flow's congestion control comes from: "kernel", "twin" or "own". For
+    programs (`exec`) the result has their exit status (`programs`), their measurements (`program_metrics`), and their
+    output (`result.files`). With `twins`, tailback's BPF twin of a congestion control, if there is one, is used even if
+    the kernel has its own. Programs are run only with `allow_code`: read their command lines first. Raises
+    `ScenarioError` before creating anything if the kernel or the machine cannot run it, `LiveError` if it fails later.
     """
     _demand_linux()
     what = as_scenario(scenario)
@@ -146,14 +145,14 @@ def shell(
 
     The host is the node of that name, by default the sender of the first flow. The command has this process's folder
     and variables, and two more: `TAILBACK_ADDR`, its address, and `TAILBACK_PEER`, that of the other end of the first
-    flow there. Between the two lies the scenario's path, with the scenario's flows on it; connections of the command
-    have the congestion control `cc`. `server` is a command line that runs at the other end until the command has ended,
-    with the placeholders of docs/live.md; if `{port}` is in it, the command starts once it listens there. All ends with
-    the command, or after `limit` seconds.
+    flow there. The scenario's path, with its flows, lies between the two; connections of the command use the congestion
+    control `cc`. `server` is a command line that runs at the other end until the command has ended, with the
+    placeholders of docs/live.md; if `{port}` is in it, the command starts once it listens there. The run ends with the
+    command, or after `limit` seconds.
 
-    Returns the status as shells count it (128 and the signal that ended it; 124: it was at work at its limit), and what
-    people should know of the run. `command` and `server` are the caller's own; what the scenario itself names to run
-    needs `allow_code`. Raises as `run` does, and `ScenarioError` for a host that the scenario does not have.
+    Returns the exit status as in a shell (128 plus the signal that ended it; 124 for the limit), and notes on the run.
+    `command` and `server` come from the caller; programs that the scenario itself names need `allow_code`. Raises as
+    `run` does, and `ScenarioError` for a host that the scenario does not have.
     """
     _demand_linux()
     what = as_scenario(scenario)
@@ -170,12 +169,12 @@ def shell(
     flow = shells.flow(resolved, on, server, cc)
     nothing: dict[str, Any] = {name: [] for name, value in resolved["instruments"].items() if isinstance(value, list)}
     instruments = resolved["instruments"] | nothing | {"internals": False, "from_ps": 0, "until_ps": None}
-    # A flow that would begin after the limit never does.
+    # Flows that would start after the limit are left out.
     flows = [each for each in resolved["flows"] if each["start_ps"] < limit * 1e12] + [flow]
     resolved |= {"duration_ps": round(limit * 1e12), "flows": flows, "instruments": instruments}
     number = len(flows) - 1
     tables = _run(str(resolved.get("name") or "scenario"), what, resolved, cancel, None, False, (number, [*command]))
-    # How the command ended, the status says.
+    # The exit status already shows how the command ended.
     own = f"flow {flow['name']}: its client "
     notes = [str(note) for note in tables["_names"].get("warnings", [])]
     return shells.status(tables, number), [note for note in notes if not note.startswith(own)]
@@ -184,7 +183,7 @@ def shell(
 def doctor(seconds: float = 2.0) -> dict[str, Any]:
     """What this machine can run live: `can_run_live`, `bpf_twins`, `congestion_controls`, and every check by itself.
 
-    A timer's lateness is measured for `seconds`, once as it is and, as root, once with real-time priority.
+    Timer lateness is measured for `seconds`, at normal priority and, as root, also at real-time priority.
     """
     if not _HAS_LIVE:
         lack = {
@@ -200,5 +199,5 @@ def doctor(seconds: float = 2.0) -> dict[str, Any]:
 
 
 def clean() -> list[str]:
-    """Remove what killed live runs have left; returns what was done, in words. Touches nothing else."""
+    """Remove what killed live runs left, and nothing else; returns a description of what was done."""
     return _core.live_clean() if _HAS_LIVE else []

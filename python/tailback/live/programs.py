@@ -1,4 +1,4 @@
-"""What programs of a live run measured themselves, read from their output by named parsers."""
+"""Measurements of programs in a live run, parsed from their output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["PARSERS", "Measured", "OutputError", "carried", "curl", "iperf3", "m
 
 
 class OutputError(ValueError):
-    """An output that is not what its parser reads; the text says why."""
+    """Output that its parser cannot read; the text has the reason."""
 
 
 def iperf3(text: str) -> dict[str, float]:
@@ -32,7 +32,7 @@ def iperf3(text: str) -> dict[str, float]:
         if report.get("error"):
             raise OutputError(f"iperf3 says: {report['error']}")
         end = report["end"]
-        # Over TCP each end has a sum of its own, over UDP there is one.
+        # With TCP each end has its own sum; with UDP there is one.
         sums = {"sent": end.get("sum_sent"), "received": end.get("sum_received")}
         if not any(sums.values()):
             sums = {"received": end["sum"]}
@@ -59,7 +59,7 @@ def iperf3(text: str) -> dict[str, float]:
 
 
 def curl(text: str) -> dict[str, float]:
-    r"""What `curl -w '%{json}\n'` says of each transfer, a line each; other lines are passed over.
+    r"""Output of `curl -w '%{json}\n'`, one line per transfer; other lines are ignored.
 
     Times in seconds and rates in Mbit/s are medians over the transfers. Raises `OutputError`.
 
@@ -84,7 +84,7 @@ def curl(text: str) -> dict[str, float]:
         out = {"transfers": float(len(found))}
         out["failed"] = float(sum(_has_failed(row) for row in found))
         for key in ("time_connect", "time_starttransfer", "time_total"):
-            # A transfer over the last one's connection had none to make.
+            # A transfer that reused a connection has no connection time.
             made = [row for row in found if key != "time_connect" or row.get("num_connects", 1)]
             values = [float(row[key]) for row in made if key in row]
             if values:
@@ -104,7 +104,7 @@ def _has_failed(row: Mapping[str, Any]) -> bool:
 
 
 def regex(pattern: str, text: str) -> dict[str, float]:
-    """The named groups of `pattern` wherever it matches a line; the last match counts. Raises `OutputError`.
+    """The named groups of `pattern`; the last matching line counts. Raises `OutputError`.
 
     >>> regex(r"(?P<rate_mbps>[0-9.]+) Mbit", "1.5 Mbit/s then 2.5 Mbit/s")
     {'rate_mbps': 2.5}
@@ -123,23 +123,23 @@ def regex(pattern: str, text: str) -> dict[str, float]:
     return out
 
 
-#: Parsers of a client's standard output by the names that scenarios give them; "regex" also has a pattern.
+#: Parsers of a client's standard output by their name in scenarios; "regex" also needs a pattern.
 PARSERS: dict[str, Callable[[str], dict[str, float]]] = {"iperf3": iperf3, "curl": curl}
 
 
 @dataclass
 class Measured:
-    """The table `program_metrics`, and the words its column `name` counts in."""
+    """The table `program_metrics`, and the words that its column `name` indexes."""
 
     table: dict[str, dict[str, Any]] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
 
 
 def measured(resolved: Mapping[str, Any], files: Mapping[str, bytes]) -> tuple[Measured, list[str]]:
-    """What the programs of a run measured, and what could not be read, in words.
+    """The measurements of a run's programs, and notes on output that could not be parsed.
 
-    A regular expression is looked for in the client's standard output, its standard error, and the server's, one after
-    the other; the other parsers read the client's standard output.
+    A regular expression is searched in the client's standard output, its standard error, and the server's, in this
+    order; the other parsers read the client's standard output.
     """
     rows: list[tuple[int, str, float]] = []
     complaints = []
@@ -164,16 +164,16 @@ def measured(resolved: Mapping[str, Any], files: Mapping[str, bytes]) -> tuple[M
     return Measured({"program_metrics": table}, names), complaints
 
 
-#: Behind IP's header: TCP's with timestamps, and UDP's.
+#: Bytes after the IP header: the TCP header with timestamps, and the UDP header.
 _TCP_BYTES, _UDP_BYTES = 32, 8
 
 
 def carried(resolved: Mapping[str, Any], tables: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The tables, with what programs carried in `polls`, and of those over UDP in `flows` too.
+    """The tables, with programs' traffic in `polls`, and for UDP programs in `flows` too.
 
-    The kernel counts by connection, of which programs have several, and no datagrams. What arrived on the path, in the
-    direction that carried more, is all of them together; what was sent twice and arrived twice counts twice. Packets
-    are counted in that direction too.
+    The kernel counts per connection, of which a program may have several, and does not count datagrams. So the values
+    are what arrived on the path, in the direction that carried more, including duplicates. Packets are counted in the
+    same direction.
     """
     out = {name: dict(table) if isinstance(table, dict) else table for name, table in tables.items()}
     seen = tables.get("captures") or {}
@@ -211,7 +211,7 @@ def _polled(
     polls: dict[str, Any] | None, flow: int, spec: Mapping[str, Any], resolved: Mapping[str, Any],
     times: Any, sums: Any, is_udp: bool,
 ) -> dict[str, Any]:  # fmt: skip
-    """The table `polls` with these sums of bytes for a flow; of one over UDP nothing else is known."""
+    """The table `polls` with these byte counts for a flow; for a UDP flow nothing else is known."""
     table = schema.table("polls")
     rows = {name: np.asarray(column) for name, column in (polls or table.filled(0)).items()}
     mine = rows["flow"] == flow

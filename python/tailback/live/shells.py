@@ -1,4 +1,4 @@
-"""The flow that carries what a command on a host sends, and how the command ended."""
+"""The flow of a command run on a host, and the command's exit status."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from tailback.errors import Problem, ScenarioError
 from tailback.result import schema
 
-#: What timeout(1) returns for a command that was still at work.
+#: Exit status of timeout(1) for a command that was still running.
 STOPPED = 124
 
 
 def flow(resolved: Mapping[str, Any], on: str | None, server: str, cc: str) -> dict[str, Any]:
-    """The flow of a command on the host `on`, resolved: it goes where the first flow there goes, or comes from.
+    """The resolved flow of a command on the host `on`, with the same other end as the first flow there.
 
     Raises `ScenarioError` if no flow begins or ends at `on`.
     """
@@ -56,7 +56,7 @@ def flow(resolved: Mapping[str, Any], on: str | None, server: str, cc: str) -> d
 
 
 def status(tables: Mapping[str, Any], number: int) -> int:
-    """What a shell would say of how the command of flow `number` ended, by the tables of its run."""
+    """The exit status, as in a shell, of the command of flow `number`, from its run's tables."""
     rows = tables["programs"]
     client = schema.words("programs", "role").index("client")
     row = next(row for row, of in enumerate(rows["flow"]) if int(of) == number and int(rows["role"][row]) == client)
