@@ -1,4 +1,4 @@
-"""What those who ask wait for: responses of the web, echoes, and round trips of segments."""
+"""Response times: of web objects, echoes, and segments."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def response_times(
     *,
     object_bytes: int | None = None,
 ) -> tuple[Integers, Floats]:
-    """Sizes and response times of the objects a flow asked for and got, in order of asking.
+    """Sizes and response times of the objects a flow requested and got, in order of requests.
 
-    The interval is by the time of asking; `object_bytes` keeps objects of that size only. What was abandoned or is
-    still awaited has no response time: `unanswered` counts it.
+    The interval selects requests by time; `object_bytes` selects objects of that size. Abandoned and pending requests
+    have no response time: `unanswered` counts them.
     """
     requests = Rows.of(result).of_flow("requests", flow)
     chosen = (np.asarray(requests["fate"]) == ANSWERED) & between(floats(requests["t_s"]), start_s, end_s)
@@ -36,7 +36,7 @@ def response_times(
 
 @metric(title="Share of requests never answered", unit="1", source="definition")
 def unanswered(result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None) -> float:
-    """Requests abandoned or still waiting at the end, over all that were made."""
+    """Requests that were abandoned or still pending at the end, as a share of all requests."""
     requests = Rows.of(result).of_flow("requests", flow)
     chosen = between(floats(requests["t_s"]), start_s, end_s)
     return float(np.mean(np.asarray(requests["fate"])[chosen] != ANSWERED)) if bool(chosen.any()) else float("nan")
@@ -90,7 +90,7 @@ def karn_rtts(
         return np.zeros(0), np.zeros(0)
     new = end > np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]])
     ends, sent_s = end[new], sent_s[new]
-    # How many of the segments up to each one were sent twice: a retransmission marks all it overlaps.
+    # Cumulative count of segments that were sent twice: a retransmission marks all segments it overlaps.
     twice = np.zeros(len(ends) + 1, dtype=np.int64)
     first = np.searchsorted(ends, start[~new], side="right")
     last = np.searchsorted(ends, end[~new], side="left")

@@ -1,4 +1,4 @@
-"""One-way delay, by packet (CAIA-TR-080818A section V-B), and what queueing adds to it."""
+"""One-way delay of packets (CAIA-TR-080818A section V-B), and the part that is due to queueing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def one_way_delay(
 ) -> tuple[Floats, Floats]:
     """Sending instants and one-way delays (received − sent) of the packets that arrived.
 
-    The interval is by sending time. Dropped packets and those still travelling at the end have no delay.
+    The interval selects packets by sending time. Dropped packets, and packets in flight at the end, have no delay.
     """
     packets = Rows.of(result).of_flow("packets", flow)
     sent, received = floats(packets["sent_s"]), floats(packets["received_s"])
@@ -28,10 +28,10 @@ def one_way_delay(
 
 @metric(title="Smallest possible one-way delay", unit="s", source="definition: empty queues")
 def base_delay(result: Any, flow: int | str) -> float:
-    """Propagation plus serialisation on every link of the way, with empty queues.
+    """Propagation plus serialisation on every link of the path, with empty queues.
 
     A link with a timer (`tick_hz`) may hold a packet up to one tick longer, which counts as induced delay. It may also
-    let it go earlier by a part of one: then the base is the smallest delay seen, as it is where a medium transmits.
+    release it early by part of a tick: then the base is the smallest delay seen, as it is for a medium.
     """
     rows = Rows.of(result)
     packets = rows.of_flow("packets", flow)
@@ -53,7 +53,7 @@ def base_delay(result: Any, flow: int | str) -> float:
 def induced_delay(
     result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None
 ) -> tuple[Floats, Floats]:
-    """Sending instants and one-way delay less the smallest possible one: what queues added."""
+    """Sending instants, and one-way delay minus the smallest possible one, which is the queueing delay."""
     rows = Rows.of(result)
     sent, delay = one_way_delay(rows, flow, start_s, end_s)
     return sent, delay - base_delay(rows, flow)
@@ -78,8 +78,8 @@ def delay_quantiles(
 def jitter(result: Any, flow: int | str) -> float:
     """RFC 3550's estimate, J ← J + (|D| − J)/16 a packet, D the change of transit time: its mean over the packets.
 
-    Packets are taken in the order of arrival. The estimate remembers sixteen packets or so: what it is after the last
-    one (`last_jitter`) describes the last third of a second of a call.
+    Packets are taken in the order of arrival. The estimate averages over about sixteen packets, so its value after the
+    last one (`last_jitter`) describes the last third of a second of a call.
     """
     return smoothed_jitter(_transit(result, flow))
 
@@ -107,7 +107,7 @@ def _transit(result: Any, flow: int | str) -> Floats:
 
 def _jitters(transit: Floats) -> Floats:
     """RFC 3550's estimate after each packet but the first."""
-    # scipy's filter does the same, and takes half a second to import: longer than a minute of a call takes to simulate.
+    # scipy's filter does the same, but takes half a second to import, longer than simulating a minute of a call.
     estimates, estimate = [], 0.0
     for change in np.abs(np.diff(transit)).tolist():
         estimate += (change - estimate) / 16

@@ -14,7 +14,7 @@ from .rows import Floats, floats
 
 
 def quantiles_of(values: Any, shares: Sequence[float]) -> Floats:
-    """Quantiles by linear interpolation between order statistics, in the values' unit; NaN of nothing.
+    """Quantiles by linear interpolation between order statistics, in the values' unit; NaN if there are no values.
 
     >>> quantiles_of([4.0, 1.0, 3.0, 2.0], [0.0, 0.5, 1.0]).tolist()
     [1.0, 2.5, 4.0]
@@ -61,7 +61,7 @@ def share_above(values: Floats, threshold: float) -> float:
 def decimate(times: Floats, values: Floats, points: int = 2000) -> tuple[Floats, Floats]:
     """At most `points` points that keep first and last value and every bin's minimum and maximum, in time order.
 
-    A peak or a trough that a picture of that width could show is never lost, unlike with striding.
+    Unlike striding, it keeps every peak and trough that a picture of that width can show.
     """
     t, v = floats(times), floats(values)
     if len(t) <= points or points < 4:
@@ -71,7 +71,7 @@ def decimate(times: Floats, values: Floats, points: int = 2000) -> tuple[Floats,
     sizes = np.diff(edges)
     bin_of = np.repeat(np.arange(bins), sizes)
     chosen = [np.array([0, len(t) - 1])]
-    # fmin and fmax leave missing values out; a bin of such alone has none.
+    # fmin and fmax ignore missing values; a bin with only missing values has no extremes.
     for extreme in (np.fmin, np.fmax):
         at = np.flatnonzero(v == np.repeat(extreme.reduceat(v, edges[:-1]), sizes))
         chosen.append(at[np.unique(bin_of[at], return_index=True)[1]])
@@ -85,7 +85,8 @@ def truncated_mean(values: Floats, lowest: float = 0.1, highest: float = 0.0) ->
     if lowest < 0.0 or highest < 0.0 or lowest + highest >= 1.0:
         raise ValueError(f"shares of {lowest:g} and {highest:g} leave nothing: both at least 0, together below 1")
     kept = np.sort(floats(values)[~np.isnan(values)])
-    # 0.1 · 30 is a little above 3 in binary, 0.1 · 70 a little above 7: a hair's breadth is no value.
+    # 0.1 · 30 is slightly above 3 in binary, 0.1 · 70 slightly above 7: such a rounding error must not count as a
+    # value.
     low, high = int(lowest * len(kept) + 1e-9), int(highest * len(kept) + 1e-9)
     kept = kept[low : len(kept) - high]
     return float(np.mean(kept)) if len(kept) else float("nan")
@@ -93,7 +94,7 @@ def truncated_mean(values: Floats, lowest: float = 0.1, highest: float = 0.0) ->
 
 @metric(title="Interquartile range", unit="as given", source="linear interpolation between order statistics")
 def interquartile_range(values: Floats) -> float:
-    """Third quartile less the first, of the (non-missing) values."""
+    """Third quartile minus the first, of the (non-missing) values."""
     kept = floats(values)[~np.isnan(values)]
     if len(kept) == 0:
         return float("nan")

@@ -1,16 +1,15 @@
-"""Congestion epochs, found by algorithm.
+"""Finds congestion epochs by algorithm.
 
 An epoch is the time between two congestion events in steady state (CAIA-TR-080818A section VI). A congestion event
 is the entry into recovery or CWR, or a timeout. Three rules make this robust:
 
-1. Merging. An entry belongs to the event before if that one's recovery has not been left yet. It also belongs to it if
-   it comes within `merge_rtts` loaded round trips of that event's first entry. A loaded round trip is the propagation
-   delay plus a full queue at the bottleneck. A burst of losses which takes a timeout to repair is one event.
-2. Steady state begins at the second event: the first ends slow start, and the epoch after it starts from
-   whatever slow start left behind.
-3. Typical epochs: the `count` consecutive steady epochs nearest to the middle of the run, each between half and twice
-   the median duration. If there is no such window, the one nearest to the middle; if there are fewer epochs, all of
-   them. If there is none, it is the time from the first event (or the start) to the end, marked as not complete.
+1. Merging. An entry belongs to the previous event if that event's recovery has not ended. It also belongs to it if it
+comes within `merge_rtts` loaded round trips of that event's first entry. A loaded round trip is the propagation delay
+plus a full queue at the bottleneck. A burst of losses which takes a timeout to repair is one event. 2. Steady state
+begins at the second event: the first ends slow start, and the epoch after it starts from whatever slow start left
+behind. 3. Typical epochs: the `count` consecutive steady epochs nearest to the middle of the run, each between half and
+twice the median duration. If there is no such window, the one nearest to the middle; if there are fewer epochs, all of
+them. If there is none, it is the time from the first event (or the start) to the end, marked as not complete.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Events:
     t_s: Floats
     """When the sender reacted: first entry of the event."""
     left_s: Floats
-    """When it was through with it; NaN if the run ended before."""
+    """When the sender left recovery; NaN if the run ended before."""
     cwnd_before: Floats
     """Congestion window just before the first entry, bytes."""
     ssthresh: Floats
@@ -69,7 +68,7 @@ class Epochs:
     start_s: Floats
     end_s: Floats
     cwnd_start: Floats
-    """Window the event at the start reduced to (ssthresh), bytes."""
+    """Window after the reduction at the epoch's start (ssthresh), bytes."""
     cwnd_end: Floats
     """Window just before the event at the end, bytes."""
     first_event_s: float
@@ -97,13 +96,14 @@ class Window:
     """Index of the first epoch in it."""
     count: int
     complete: bool
-    """Does it consist of as many whole epochs as asked for?"""
+    """Whether it consists of as many whole epochs as requested."""
 
 
 def loaded_rtt_s(result: Any, flow: int | str, link: int | str | None = None) -> float:
-    """Propagation delay there and back plus the time that the full queue at the flow's bottleneck takes to drain.
+    """Round-trip propagation delay plus the time to drain the full queue at the flow's bottleneck.
 
-    A link with a medium drains at the rate it carried. Of a capture, which knows no link, the mean round trip measured.
+    A link with a medium drains at the rate that it carried. For a capture, which has no links, the mean measured round
+    trip.
     """
     rows = Rows.of(result)
     if Provenance.of(rows.meta).is_captured:
@@ -111,7 +111,7 @@ def loaded_rtt_s(result: Any, flow: int | str, link: int | str | None = None) ->
     index = rows.bottleneck_of(flow) if link is None else rows.link(link)
     limit, rate = rows.limit_bytes(index), rows.carried_bps(index)
     waiting = 8.0 * limit / rate if np.isfinite(limit) else 0.0
-    # A queue smaller than a packet still holds the one being sent.
+    # Even a queue smaller than a packet holds the packet in transmission.
     sending = 8.0 * 1500.0 / rate
     return rows.base_rtt_s(flow) + max(waiting, sending)
 
@@ -146,8 +146,8 @@ def congestion_events(result: Any, flow: int | str, merge_rtts: float = MERGE_RT
             continue
         if kind not in (RECOVERY_ENTERED, TIMEOUT, CWR_ENTERED):
             continue
-        # A timeout leaves no "left" row on every stack, so an event also counts as over once its window has passed
-        # and the entry that follows is not itself a timeout.
+        # On some stacks a timeout has no "left" row, so an event also counts as over once its window has passed and the
+        # next entry is not a timeout.
         unfinished = bool(t) and np.isnan(left[-1]) and kind == TIMEOUT
         if t and (float(times[i]) - t[-1] <= window or unfinished):
             entries[-1] += 1
@@ -229,7 +229,7 @@ def typical_window(found: Epochs, duration_s: float, count: int = 3) -> Window:
 
 @metric(title="Epoch statistics", unit="s", source="definition")
 def epoch_statistics(result: Any, flow: int | str) -> dict[str, float]:
-    """Number, median, mean, standard deviation, extremes of epoch durations, and how long the unfinished one lasted."""
+    """Number, median, mean, standard deviation and extremes of durations, and the length of the unfinished epoch."""
     rows = Rows.of(result)
     found = epochs(rows, flow)
     d = found.duration_s
@@ -249,7 +249,7 @@ def epoch_statistics(result: Any, flow: int | str) -> dict[str, float]:
 def reaction_times(result: Any, flow: int | str, link: int | str | None = None) -> Floats:
     """For each steady congestion event: from the first packet of the flow that the queue dropped to the reaction.
 
-    Drops up to one merging window after the event before belong to that one. NaN where no drop was logged.
+    Drops up to one merging window after the previous event belong to that event. NaN if no drop was logged.
     """
     rows = Rows.of(result)
     index = rows.bottleneck_of(flow) if link is None else rows.link(link)
@@ -280,6 +280,6 @@ def epoch_minimum_backlog(result: Any, flow: int | str, link: int | str | None =
 
 @metric(title="Multiplicative decrease", unit="1", source="CAIA-TR-080818A equation (2)")
 def backoff_factors(result: Any, flow: int | str) -> Floats:
-    """Ssthresh over the window before, at each steady congestion event: the β the algorithm really used."""
+    """Ssthresh divided by the previous window, at each steady congestion event: the algorithm's actual β."""
     events = congestion_events(result, flow)
     return events.ssthresh[1:] / events.cwnd_before[1:]

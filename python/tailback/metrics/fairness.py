@@ -1,4 +1,4 @@
-"""How evenly flows share."""
+"""Fairness between flows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def jain(shares: Sequence[float]) -> float:
 
 @metric(title="Share against a competitor", unit="1", source="Murray and Ong, friendliness")
 def friendliness(rate: float, competitor: float) -> float:
-    """X / (x + y): one half is an even split."""
+    """X / (x + y); one half is an even split."""
     return rate / (rate + competitor) if rate + competitor > 0.0 else float("nan")
 
 
@@ -30,7 +30,7 @@ def friendliness(rate: float, competitor: float) -> float:
 def jain_series(result: Any, flows: Sequence[int | str], bin_s: float = 1.0) -> tuple[Floats, Floats]:
     """Jain's index of the flows' throughputs in each bin of `bin_s`: the bins' starts and the index.
 
-    NaN in a bin in which none of them delivered anything.
+    NaN in bins in which no flow delivered anything.
     """
     rows = Rows.of(result)
     series = [throughput_series(rows, flow, bin_s) for flow in flows]
@@ -53,8 +53,8 @@ def convergence_time(
 ) -> float:
     """From the last flow's start until every flow has at least (1 − δ) of an equal share; NaN if that never happens.
 
-    Throughput is the mean of the last `smooth_bins` bins of `bin_s`, so that one epoch's swing is no convergence; the
-    time is the end of the first such span that lies after the last start.
+    Throughput is averaged over the last `smooth_bins` bins of `bin_s`, so that the swing of one epoch is not taken as
+    convergence. The time is the end of the first such span after the last start.
     """
     rows = Rows.of(result)
     table = rows.table("flows")

@@ -1,4 +1,4 @@
-"""Numbers that operators know: RPM, bufferbloat grades, loaded latency."""
+"""Network operators' metrics: RPM, bufferbloat grades, loaded latency."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def responsiveness(
     start_s: float | None = None,
     end_s: float | None = None,
 ) -> float:
-    """`probes` is a flow of application `rpm-probe`, `loaded` are the flows that carry the load."""
+    """`probes` is a flow of application `rpm-probe`; `loaded` are the flows of the load."""
     rows = Rows.of(result)
     tcp_f, tls_f, http_f = (probe_times(rows, probes, kind, start_s, end_s) for kind in ("handshake", "tls", "probe"))
     return _core.measure("responsiveness", [tcp_f, tls_f, http_f, loaded_rtts(rows, loaded, start_s, end_s)])
@@ -32,7 +32,7 @@ def responsiveness(
 def probe_times(
     result: Any, probes: int | str, kind: str, start_s: float | None = None, end_s: float | None = None
 ) -> Floats:
-    """Times of a probe flow's exchanges of this kind that began in a window and were answered, in seconds."""
+    """Seconds of a probe flow's answered exchanges of this kind that began in a window."""
     requests = Rows.of(result).of_flow("requests", probes)
     asked, took = floats(requests["t_s"]), floats(requests["response_time_s"])
     answered = (np.asarray(requests["fate"]) == ANSWERED) & between(asked, start_s, end_s)
@@ -43,7 +43,7 @@ def probe_times(
 def loaded_rtts(
     result: Any, flows: Sequence[int | str], start_s: float | None = None, end_s: float | None = None
 ) -> Floats:
-    """Polled RTT samples of these flows while something of theirs was acknowledged, in seconds."""
+    """Polled RTT samples of these flows, in seconds, while their data were being acknowledged."""
     rows, found = Rows.of(result), []
     for flow in flows:
         polls = rows.of_flow("polls", flow)
@@ -53,7 +53,7 @@ def loaded_rtts(
 
 
 def round_trips(result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None) -> Floats:
-    """Round trips of a flow of echoes, or of requests and responses, that began in a window; in seconds."""
+    """Round trips in seconds, of a flow of echoes or of requests and responses, that began in a window."""
     rows = Rows.of(result)
     if rows.flow_spec(flow).get("tcp") is None:
         return echo_rtts(rows, flow, start_s, end_s)[1]
@@ -62,17 +62,17 @@ def round_trips(result: Any, flow: int | str, start_s: float | None = None, end_
 
 @measure
 def loaded_latency(result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None) -> float:
-    """`flow` is one of echoes, or of requests and responses."""
+    """`flow` is a flow of echoes, or of requests and responses."""
     return _core.measure("loaded_latency", [round_trips(result, flow, start_s, end_s)])
 
 
 @measure
 def bufferbloat_grade(idle_s: float, download_s: float, upload_s: float) -> str | None:
-    """Mean round trips in seconds; None where one is not known."""
+    """Mean round trips in seconds; None if one is unknown."""
     return _core.bufferbloat_grade(idle_s, download_s, upload_s)
 
 
 @measure
 def libreqos_grade(idle_s: float, download_s: float, upload_s: float, both_s: float) -> str | None:
-    """Round trips in seconds: the 25 % quantile while idle, and means under load; None where one is not known."""
+    """Round trips in seconds: the 25 % quantile while idle, and means under load; None if one is unknown."""
     return _core.libreqos_grade(idle_s, download_s, upload_s, both_s)

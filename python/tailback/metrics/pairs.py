@@ -11,11 +11,11 @@ from .rows import RECEIVED, Column, Floats, Rows, between, floats
 
 
 def pair_up(out_ref: Floats, out_mon: Floats, in_ref: Floats, in_mon: Floats) -> tuple[Floats, Floats]:
-    """Instants (at the reference point) and RTTs of the pairs that SPP forms, each clock being its own.
+    """Instants (at the reference point) and RTTs of SPP's packet pairs; the two clocks may differ.
 
     `out_*` are the instants at which packets leaving the reference point were seen there and at the monitor point,
-    `in_*` those of packets towards the reference point. An inbound packet is paired with the latest outbound one
-    that the monitor saw no later; an outbound packet is used once.
+    `in_*` those of packets towards the reference point. An inbound packet is paired with the latest outbound packet
+    that the monitor saw no later than it; an outbound packet is used once.
     """
     order = np.argsort(out_mon, kind="stable")
     out_ref, out_mon = floats(out_ref)[order], floats(out_mon)[order]
@@ -32,13 +32,13 @@ def pair_up(out_ref: Floats, out_mon: Floats, in_ref: Floats, in_mon: Floats) ->
 def synthetic_packet_pairs(
     result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None
 ) -> tuple[Floats, Floats]:
-    """Instants and RTTs at a flow's sender, as SPP finds them from captures at its two hosts.
+    """Instants and RTTs at a flow's sender, computed by SPP from captures at its two hosts.
 
-    Every ACK the receiver sends is paired with the latest packet it had got by then. The RTT is the time between the
-    two at the sender less that at the receiver, so that no delayed ACK is in it. The sample's instant is their middle
-    at the sender. Packets are those of the packet log. ACKs are recognised in the SIFTR rows of both ends by their
-    number, and equal ones by their order; where some of several equal ones were lost, all of these are left out. Give
-    an interval that holds one connection.
+    Every ACK is paired with the latest packet that the receiver had got. The RTT is the time between the two at the
+    sender minus that at the receiver, which excludes ACK delay. The sample's instant is their midpoint at the sender.
+    Packets are those of the packet log. ACKs are matched in the SIFTR rows of both ends by number, and equal ones by
+    order; if some of several equal ones were lost, all of these are left out. The interval must contain only one
+    connection.
     """
     rows = Rows.of(result)
     packets = rows.of_flow("packets", flow)
@@ -54,7 +54,7 @@ def synthetic_packet_pairs(
 
 
 def _seen_twice(left: Column, left_t: Floats, came: Column, came_t: Floats) -> tuple[Floats, Floats]:
-    """When packets with equal numbers left and came; numbers seen more often at one end are left out."""
+    """Departure and arrival times of packets with equal numbers; numbers seen more often at one end are left out."""
     numbers, sent = np.unique(left, return_counts=True)
     arrived, received = np.unique(came, return_counts=True)
     both, at_left, at_came = np.intersect1d(numbers, arrived, assume_unique=True, return_indices=True)

@@ -1,4 +1,4 @@
-"""What a player, a viewer and a reader notice: late updates, a film that stands still or changes, and slow pages."""
+"""User experience of a player, a viewer and a reader: late updates, stalls and bitrate changes, slow pages."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def late_share(
 
 @dataclass(frozen=True)
 class Film:
-    """A film, as seen."""
+    """What a viewer sees of a film."""
 
-    #: From the first request until the picture moves, seconds; NaN if it never did.
+    #: Seconds from the first request until playback starts; NaN if it never starts.
     startup_s: float
-    #: Time it stood still after that, seconds.
+    #: Seconds of stalls after the start.
     stalled_s: float
-    #: How often it stood still.
+    #: Number of stalls.
     stalls: int
-    #: Changes of the bitrate.
+    #: Number of bitrate changes.
     switches: int
     #: Mean bitrate of the segments that arrived, bit/s.
     bitrate_bps: float
@@ -44,7 +44,7 @@ class Film:
 
 @measure
 def film(result: Any, flow: int | str) -> Film:
-    """`flow` is one of application `video`."""
+    """`flow` is a flow of application `video`."""
     rows = Rows.of(result)
     requests = rows.of_flow("requests", flow)
     answered = np.asarray(requests["fate"]) == ANSWERED
@@ -59,7 +59,7 @@ def film(result: Any, flow: int | str) -> Film:
 
 @metric(title="Bitrate of a film over time", unit="s, bit/s", source="requests table")
 def film_series(result: Any, flow: int | str) -> tuple[Floats, Floats]:
-    """When each segment of a film was there, and its bitrate: 8·bytes of the answer over the segment's length."""
+    """When each segment of a film had arrived, and its bitrate: 8·bytes of the response over the segment's length."""
     rows = Rows.of(result)
     requests = rows.of_flow("requests", flow)
     answered = np.asarray(requests["fate"]) == ANSWERED
@@ -71,9 +71,9 @@ def film_series(result: Any, flow: int | str) -> tuple[Floats, Floats]:
 class PageLoad:
     """One load of a page."""
 
-    #: When it began, s.
+    #: Start time, s.
     begins_s: float
-    #: Until all its objects were there, s; NaN if they never were.
+    #: Time until all its objects had arrived, s; NaN if they never did.
     load_time_s: float
     #: ∫(1 − share of the bytes of arrived objects) dt, s; NaN likewise.
     speed_index_s: float
@@ -83,7 +83,7 @@ class PageLoad:
 def page_loads(
     result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None
 ) -> list[PageLoad]:
-    """`flow` is one of application `page`; its loads in their order."""
+    """`flow` is a flow of application `page`; its loads are in order."""
     requests = Rows.of(result).of_flow("requests", flow)
     kinds = np.asarray(requests["kind"])
     asked, took, sizes = (floats(requests[name]) for name in ("t_s", "response_time_s", "bytes"))

@@ -18,7 +18,7 @@ from .rows import Floats, Rows, between, floats
 def backlog_series(
     result: Any, link: int | str | None = None, start_s: float | None = None, end_s: float | None = None
 ) -> tuple[Floats, Floats]:
-    """Instants and the queue's backlog in bytes: after each event if those were logged, else as polled.
+    """Instants and the queue's backlog in bytes: after each event if events were logged, else as polled.
 
     Between two instants the backlog keeps the earlier value.
     """
@@ -54,7 +54,7 @@ def queue_delay_quantiles(
     start_s: float | None = None,
     end_s: float | None = None,
 ) -> Floats:
-    """`quantiles` are shares of the time, 0 … 1; the link is the bottleneck by default."""
+    """`quantiles` are shares of time, 0 … 1; the link is the bottleneck by default."""
     rows = Rows.of(result)
     index = rows.bottleneck if link is None else rows.link(link)
     times, backlog = backlog_series(rows, index, start_s, end_s)
@@ -89,7 +89,7 @@ def delay_against_backlog(
     start_s: float | None = None,
     end_s: float | None = None,
 ) -> tuple[Floats, Floats, Floats]:
-    """For each packet that arrived: when it was sent, the backlog it met at the link, its one-way delay.
+    """For each packet that arrived: when it was sent, the backlog it met at the link, and its one-way delay.
 
     The link is one that the flow crosses, by default its bottleneck.
 

@@ -15,7 +15,7 @@ from .rows import DROPPED, IN_TRANSIT, LOST, Floats, MissingRows, Rows, between,
 
 @measure
 def goodput(result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None) -> float:
-    """Without an interval: over all the time the flow was on. With one: from its polls; over UDP, its packets."""
+    """Without an interval, over all the time the flow was on; with one, from its polls, or packets for UDP."""
     rows = Rows.of(result)
     index = rows.flow(flow)
     if start_s is None and end_s is None:
@@ -39,7 +39,7 @@ def throughput_series(result: Any, flow: int | str, bin_s: float = 1.0) -> tuple
     """8·ΣL/T in consecutive bins of T seconds: the bins' starts and the rate in each.
 
     L is what reached the receiver: payload for TCP (polls), in order or not, each byte counted once; IP bytes for UDP
-    (packets). A retransmission that fills a gap counts as itself, not as all that waited behind the gap.
+    (packets). A retransmission that fills a gap counts its own bytes, not those that waited behind the gap.
     """
     rows = Rows.of(result)
     index = rows.flow(flow)
@@ -53,7 +53,7 @@ def throughput_series(result: Any, flow: int | str, bin_s: float = 1.0) -> tuple
     polls = rows.of_flow("polls", index)
     if not len(polls["t_s"]):
         raise MissingRows("polls", f"instruments.polls for {rows.flow_names[index]}")
-    # Results of 0.1 say only what arrived in order.
+    # Results of 0.1 have only bytes that arrived in order.
     arrived = polls["bytes_arrived" if "bytes_arrived" in polls else "bytes_received"]
     at = np.interp(edges, floats(polls["t_s"]), floats(arrived), left=0.0)
     return edges[:-1], 8.0 * np.diff(at) / bin_s
@@ -65,7 +65,7 @@ def throughput_series(result: Any, flow: int | str, bin_s: float = 1.0) -> tuple
     source="“Effects of high-speed congestion control” (2007) section 4.1.1; RFC 5166 section 2.1.1",
 )
 def utilisation(result: Any, link: int | str | None = None) -> float:
-    """Share of the run in which a link was sending. Of a medium, whose rate is its own affair: NaN."""
+    """Share of the run in which a link was sending; NaN for a medium, which determines its own rate."""
     rows = Rows.of(result)
     index = rows.bottleneck if link is None else rows.link(link)
     if np.isnan(rows.rate_bps(index)):
@@ -75,7 +75,7 @@ def utilisation(result: Any, link: int | str | None = None) -> float:
 
 @measure
 def drop_share_at_link(result: Any, link: int | str | None = None) -> float:
-    """Of the whole run; the link is the bottleneck by default."""
+    """Computed over the whole run; the link is the bottleneck by default."""
     rows = Rows.of(result)
     index = rows.bottleneck if link is None else rows.link(link)
     table = rows.of_link("links", index)
@@ -100,7 +100,7 @@ def flow_loss_rate(result: Any, flow: int | str, start_s: float | None = None, e
 
 @measure
 def completion_time(result: Any, flow: int | str) -> float:
-    """Of requests and repeated transfers, `response_times` has one time each."""
+    """For requests and repeated transfers, `response_times` has one time each."""
     rows = Rows.of(result)
     rows.table("flows")
     return totals.completion_s(rows, rows.tables, rows.flow(flow))
@@ -108,7 +108,7 @@ def completion_time(result: Any, flow: int | str) -> float:
 
 @metric(title="Retransmissions of a flow", unit="segments", source="definition: RFC 4898, SegsRetrans, of both ends")
 def retransmitted(result: Any, flow: int | str) -> int:
-    """TCP segments that were sent again, by either end: the answers to a reader of web pages count too."""
+    """TCP segments retransmitted by either end, so responses to a reader of web pages count too."""
     rows = Rows.of(result)
     rows.table("flows")
     return totals.retransmitted(rows.tables, rows.flow(flow))
@@ -116,7 +116,7 @@ def retransmitted(result: Any, flow: int | str) -> int:
 
 @metric(title="Drop instants", unit="s", source="dummynet log of CAIA-TR-080818A section III-B")
 def drop_times(result: Any, link: int | str | None = None, flow: int | str | None = None) -> Floats:
-    """When a link's queue dropped a packet, of one flow or of any."""
+    """Times at which a link's queue dropped a packet, of one flow or of any."""
     rows = Rows.of(result)
     if "queue" not in rows.tables or not rows.has("queue"):
         return np.zeros(0)
@@ -133,7 +133,7 @@ def tcpstat_series(
 ) -> tuple[Floats, Floats]:
     """8·ΣL/T of every packet that arrived, headers and repetitions included, in each whole bin of `bin_s` seconds.
 
-    tcpstat's own interval is 5 s. Bins begin at `start_s`; what does not fill one is left out.
+    tcpstat's default interval is 5 s. Bins begin at `start_s`; an incomplete last bin is left out.
     """
     rows = Rows.of(result)
     packets = rows.of_flow("packets", flow)
@@ -148,7 +148,7 @@ def rate_in_bins(received_s: Floats, size: Floats, bin_s: float, start_s: float,
     edges = np.arange(start_s, end_s + 1e-9, bin_s)
     if len(edges) < 2:
         return np.zeros(0), np.zeros(0)
-    # The last edge belongs to the bin after it, as every other one does; `histogram` would close it.
+    # The last edge belongs to the next bin, like every other edge; `histogram` would include it in the last bin.
     inside = received_s < edges[-1]
     total, _ = np.histogram(received_s[inside], bins=edges, weights=size[inside])
     return edges[:-1], 8.0 * total.astype(np.float64) / bin_s

@@ -1,7 +1,7 @@
-"""The list of metrics, from which `tailback list metrics` and the docs are printed.
+"""The list of metrics, from which `tailback list metrics` and the documentation are generated.
 
-Measures that the explorer or a Rust program computes too have their row and their arithmetic in the crate
-`tailback-measures`: `measure` registers their functions. `metric` registers a function that only Python has.
+Measures that the explorer or a Rust program also computes have their row and arithmetic in the crate
+`tailback-measures`; `measure` registers their functions. `metric` registers a function that only Python has.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """What a metric measures, in which unit, by which definition and after whom."""
+    """A metric: what it measures, its unit, definition and source."""
 
     name: str
     title: str
     unit: str
     source: str
     function: Callable[..., Any]
-    #: The definition as a formula. It and what follows are empty for a metric that has no row in `tailback-measures`.
+    #: The definition as a formula. This and the following fields are empty for a metric without a row in
+    #: `tailback-measures`.
     formula: str = ""
-    #: Tables it is computed from; `a | b` is either.
+    #: Tables it is computed from; `a | b` means either.
     tables: tuple[str, ...] = ()
-    #: Which rows belong to a window of time.
+    #: Which rows belong to a time window.
     window: str = ""
-    #: How the values of several seeds become one.
+    #: How the values of several seeds are combined.
     over_seeds: str = ""
-    #: "higher" or "lower".
+    #: Whether "higher" or "lower" is better.
     better: str = ""
 
     @property
     def definition(self) -> str:
-        """The function's own words: its docstring."""
+        """The function's docstring."""
         return inspect.cleandoc(self.function.__doc__ or "")
 
     @property
@@ -51,7 +52,7 @@ class MetricInfo:
 
 
 class UnknownMetric(TailbackError, ValueError):
-    """A name that is in no registry row."""
+    """An unknown name of a metric."""
 
 
 _METRICS: dict[str, MetricInfo] = {}
@@ -63,10 +64,10 @@ class RunMeasure:
     """A measure of a whole run or of a window, by the last part of the names that sweeps and `[expect]` use."""
 
     name: str
-    #: What it is called at an axis.
+    #: Label for an axis.
     title: str
     unit: str
-    #: "higher", "lower", or None where neither is better.
+    #: "higher" or "lower", whichever is better; None if neither is.
     better: str | None
 
 
@@ -75,7 +76,7 @@ RUN_MEASURES = {row["name"]: RunMeasure(**row) for row in json.loads(_core.run_m
 
 
 def metric(*, title: str, unit: str, source: str) -> Callable[[F], F]:
-    """Registers a function under its own name; the docstring is the definition."""
+    """Decorator: registers a function under its own name; the docstring is the definition."""
 
     def register(function: F) -> F:
         return _register(MetricInfo(function.__name__, title, unit, source, function), function)
@@ -84,9 +85,10 @@ def metric(*, title: str, unit: str, source: str) -> Callable[[F], F]:
 
 
 def measure(function: F) -> F:
-    """Registers a function by the row of its name in `tailback-measures`.
+    """Decorator: registers a function by the row of its name in `tailback-measures`.
 
-    The row defines the measure; the function's docstring says what its arguments do, and is appended to the row's.
+    The row defines the measure; the function's docstring describes its arguments and is appended to the row's
+    definition.
     """
     row = dict(_ROWS[function.__name__])
     function.__doc__ = row.pop("definition") + "\n\n" + inspect.cleandoc(function.__doc__ or "")
@@ -122,7 +124,7 @@ def catalogue() -> list[MetricInfo]:
 
 
 def markdown() -> str:
-    """`docs/metrics.md`, made from the registry so that it cannot go stale."""
+    """The page `docs/metrics.md`, generated from the registry."""
     lines = [
         "# Metrics",
         "",

@@ -1,4 +1,4 @@
-"""What every metric reads: labelled columns and the resolved scenario they came from, nothing else.
+"""The input of every metric: labelled columns and the resolved scenario of their run.
 
 `Rows` is a thin view. It is made from a result (`Rows.of(result)`) or, in tests, from plain dictionaries.
 """
@@ -23,7 +23,7 @@ Flags = npt.NDArray[np.bool_]
 Column = npt.NDArray[Any]
 Table = Mapping[str, Column]
 
-# Codes of the tables, as the engine writes them.
+# Codes in the engine's tables.
 RECOVERY_ENTERED, RECOVERY_LEFT, TIMEOUT, CWR_ENTERED, UNDO, CWR_LEFT = (
     schema.code("congestion", "kind", word)
     for word in ("recovery-entered", "recovery-left", "timeout", "cwr-entered", "undo", "cwr-left")
@@ -40,7 +40,7 @@ PHASE_OPEN, PHASE_DISORDER, PHASE_CWR, PHASE_RECOVERY, PHASE_LOSS = (
 
 
 class MissingRows(TailbackError, ValueError):
-    """What a metric or figure needs and the run did not record."""
+    """A metric or figure needs rows that the run did not record."""
 
     def __init__(self, table: str, instrument: str | None = None) -> None:
         self.table = table
@@ -51,7 +51,7 @@ class MissingRows(TailbackError, ValueError):
 
 
 class NothingToMeasure(MissingRows):
-    """What a metric or figure is about does not occur in the scenario."""
+    """The scenario has nothing for a metric or figure to measure."""
 
     def __init__(self, text: str) -> None:
         Exception.__init__(self, text)
@@ -59,14 +59,14 @@ class NothingToMeasure(MissingRows):
 
 @dataclass(frozen=True)
 class Rows(Described):
-    """Tables of one run with the resolved scenario (exact units) that produced them."""
+    """Tables of one run, and the resolved scenario (exact units) that produced them."""
 
     tables: Mapping[str, Table]
     scenario: Mapping[str, Any]
     meta: Mapping[str, Any] = field(default_factory=dict)
     internals_names: tuple[str, ...] = ()
     chosen: frozenset[int] | None = None
-    """The flows that a figure is to show; None for all."""
+    """The flows that a figure shows; None for all."""
 
     @staticmethod
     def of(source: Any) -> Rows:
@@ -80,9 +80,9 @@ class Rows(Described):
         return Rows(tables, source.resolved, source.meta, names)
 
     def has(self, table: str) -> bool:
-        """Was anything recorded in this table?"""
+        """Whether anything was recorded in this table."""
         if isinstance(self.tables, TablesOf):
-            # Without reading it: a table may be larger than the memory.
+            # Does not read the table, which may be larger than memory.
             return self.tables.count(table) > 0
         columns = self.tables.get(table, {})
         return bool(columns) and len(next(iter(columns.values()))) > 0
@@ -114,7 +114,7 @@ class Rows(Described):
 
     @property
     def description(self) -> Mapping[str, Any]:
-        """The scenario in the engine's form."""
+        """The resolved scenario."""
         return self.scenario
 
     #: Index of a flow, and of a link, given by name or number.
@@ -123,11 +123,11 @@ class Rows(Described):
 
     @property
     def bottleneck(self) -> int:
-        """See `bottleneck_index`; `NothingToMeasure` if no queue can form on the first flow's way."""
+        """The bottleneck (`bottleneck_index`); `NothingToMeasure` if no queue can form on the first flow's path."""
         return self.bottleneck_of(0)
 
     def bottleneck_of(self, flow: int | str) -> int:
-        """The bottleneck on a flow's own way; `NothingToMeasure` if no queue can form on it."""
+        """The bottleneck on a flow's path; `NothingToMeasure` if no queue can form on it."""
         dropped = np.asarray(self.tables["links"]["dropped"]) if self.has("links") else None
         found = self.bottleneck_index(dropped, flow)
         if found is None:
@@ -136,7 +136,7 @@ class Rows(Described):
         return found
 
     def crossed(self, flow: int | str, link: int | str | None) -> int:
-        """A link that a flow's packets cross, its bottleneck if None; `NothingToMeasure` if they do not cross it."""
+        """A link on a flow's path, by default its bottleneck; `NothingToMeasure` if the flow does not cross it."""
         index = self.bottleneck_of(flow) if link is None else self.link(link)
         if index not in self.route(flow):
             name = self.flow_names[self.flow(flow)]
@@ -145,31 +145,31 @@ class Rows(Described):
         return index
 
     def on_s(self, flow: int | str) -> list[tuple[float, float]]:
-        """From when until when a flow was on, in seconds and in order."""
+        """Start and end of each period in which a flow was on, in seconds and in order."""
         totals = self.of_flow("flows", flow)
         return self.periods_s(flow, float(totals["started_s"][0]), float(totals["finished_s"][0]))
 
     @property
     def tcp_flows(self) -> list[int]:
-        """Flows over TCP, of those chosen."""
+        """The chosen flows that use TCP."""
         return [flow for flow in super().tcp_flows if self.shows(flow)]
 
     @property
     def udp_flows(self) -> list[int]:
-        """Flows not over TCP, of those chosen."""
+        """The chosen flows that do not use TCP."""
         return [flow for flow in super().udp_flows if self.shows(flow)]
 
     def shows(self, flow: int | str) -> bool:
-        """Is a flow among those chosen?"""
+        """Whether a flow is among the chosen ones."""
         return self.chosen is None or self.flow(flow) in self.chosen
 
     def smallest_rtt_s(self) -> float:
-        """The smallest round trip that any flow over TCP measured; NaN if none did."""
+        """The smallest round trip that any TCP flow measured; NaN if none did."""
         seen = np.asarray(self.tables["flows"]["rtt_min_s"], dtype=float) if self.has("flows") else np.array([np.nan])
         return float(np.nanmin(seen)) if np.isfinite(seen).any() else float("nan")
 
     def carried_bps(self, link: int | str) -> float:
-        """Rate of a link; of a medium, a trace or framing what it carried while it was sending, NaN if nothing."""
+        """Rate of a link; for a medium, trace or framing, the rate carried while it was sending, NaN if none."""
         rate, is_framed = self.rate_bps(link), bool(self.link_spec(link).get("framing"))
         if not self.has("links") or not (np.isnan(rate) or is_framed):
             return self.ip_rate_bps(link)
@@ -178,7 +178,7 @@ class Rows(Described):
         return carried / busy if busy else carried / self.duration_s or float("nan")
 
     def mss(self, flow: int | str) -> float:
-        """Payload of a full segment: MTU less 40 bytes of headers, less 12 if timestamps were negotiated."""
+        """Payload of a full segment: MTU minus 40 bytes of headers, minus 12 if timestamps were negotiated."""
         index = self.flow(flow)
         if self.has("segments"):
             sizes = self.of_flow("segments", index)["mss"]
@@ -191,7 +191,7 @@ class Rows(Described):
 
 
 def _instrument(table: str) -> str:
-    """What to switch on, in words."""
+    """The instrument to switch on, in words."""
     instruments = schema.instruments(table)
     if not instruments:
         return table
@@ -204,7 +204,7 @@ def floats(column: Column) -> Floats:
 
 
 def between(times: Floats, start_s: float | None, end_s: float | None) -> Flags:
-    """Which instants lie in [start, end)."""
+    """Which instants are in [start, end)."""
     chosen = np.ones(times.shape, dtype=np.bool_)
     if start_s is not None:
         chosen &= times >= start_s

@@ -1,4 +1,4 @@
-"""What a caller hears: the E-model of ITU-T G.107 over a playout buffer."""
+"""Voice quality of calls: the E-model of ITU-T G.107 over a playout buffer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .rows import LOST, RECEIVED, Rows, between, floats
 NOT_RATED = (
     "R supposes the best constant playout delay in every ten seconds: it does not rate how far the delay swings."
 )
-"""What a reader of R or MOS must know: a call that swings between 15 and 215 ms is rated as one of 215 ms."""
+"""Caveat for R and MOS: a call whose delay swings between 15 and 215 ms is rated as one of 215 ms."""
 
 
 @measure
@@ -47,7 +47,7 @@ def burst_ratio(lost: Any) -> float:
 
 @dataclass(frozen=True)
 class VoiceQuality:
-    """A call, as heard."""
+    """The quality of a call for its listener."""
 
     #: Transmission rating, 0 … 93.2: above 80 "satisfied", below 50 "not recommended" (G.107 Annex B).
     rating: float
@@ -59,11 +59,11 @@ class VoiceQuality:
     jitter_s: float
     #: `flow_loss_rate`: share of packets the network lost.
     loss: float
-    #: Share of packets that came too late to be played.
+    #: Share of packets that arrived too late for playout.
     late: float
-    #: R of every window that had packets, mean over the calls, in order.
+    #: R of every window with packets, averaged over the calls, in order.
     ratings: tuple[float, ...] = ()
-    #: When each of them began, seconds.
+    #: Start of each of these windows, seconds.
     windows_s: tuple[float, ...] = ()
 
 

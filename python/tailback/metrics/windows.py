@@ -1,4 +1,4 @@
-"""The congestion window over time: what SIFTR and Web100 would have shown."""
+"""The congestion window over time, as SIFTR and Web100 report it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def siftr_series(
     *,
     at_receiver: bool = False,
 ) -> tuple[Floats, Floats]:
-    """One variable of the TCP state at every segment the chosen host sent or received."""
+    """One variable of the TCP state at every segment that the chosen host sent or received."""
     table = Rows.of(result).of_flow("segments", flow)
     times = floats(table["t_s"])
     kept = between(times, start_s, end_s) & (np.asarray(table["at_receiver"]) == at_receiver)
@@ -52,7 +52,7 @@ def web100_series(
 def cwnd_series(
     result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None
 ) -> tuple[Floats, Floats]:
-    """The sender's window: at every segment if the log was on, else as polled."""
+    """The sender's window at every segment if the log was on, else as polled."""
     rows = Rows.of(result)
     if rows.has("segments") and len(rows.of_flow("segments", flow)["t_s"]):
         return siftr_series(rows, flow, "cwnd", start_s, end_s)
@@ -70,8 +70,8 @@ def window_queue_correlation(
 ) -> float:
     """Pearson's correlation of congestion window and backlog of a link the flow crosses, sampled every `step_s`.
 
-    The link is the flow's bottleneck by default.
-    Recovery and two loaded round trips after it are left out: there cwnd counts retransmissions, not growth.
+    The link is the flow's bottleneck by default. Recovery and the two loaded round trips after it are left out, because
+    cwnd then reflects retransmissions, not growth.
     """
     rows = Rows.of(result)
     t_w, window = cwnd_series(rows, flow, start_s, end_s)
@@ -102,7 +102,7 @@ def dominant_period(times: Floats, values: Floats, step_s: float = 0.02) -> floa
     size = 1 << int(np.ceil(np.log2(2 * len(v))))
     spectrum = np.abs(np.fft.rfft(v, size)) ** 2
     correlation = np.fft.irfft(spectrum, size)[: len(v) // 2]
-    # Normalise by overlap so that long lags are not punished.
+    # Normalise by overlap, so that long lags are not penalised.
     correlation = correlation / (len(v) - np.arange(len(correlation)))
     inner = correlation[1:-1]
     peaks = np.flatnonzero((inner > correlation[:-2]) & (inner >= correlation[2:]) & (inner > 0)) + 1
@@ -116,7 +116,7 @@ def dominant_period(times: Floats, values: Floats, step_s: float = 0.02) -> floa
 def growth_per_rtt(
     result: Any, flow: int | str, start_s: float, end_s: float, step_s: float = 0.5
 ) -> tuple[Floats, Floats]:
-    """Increase of the window in segments per smoothed round trip, over steps of `step_s`; falls are left out (NaN)."""
+    """Increase of the window in segments per smoothed round trip, over steps of `step_s`; NaN for decreases."""
     rows = Rows.of(result)
     polls = rows.of_flow("polls", flow)
     times = floats(polls["t_s"])
@@ -134,15 +134,15 @@ def growth_per_rtt(
 def slowdowns_per_epoch(
     result: Any, flow: int | str, fast: float = 4.0, slow: float = 2.0, step_s: float = 0.5
 ) -> Floats:
-    """How often, inside each epoch, growth fell from above `fast` to below `slow` segments a round trip.
+    """How often, in each epoch, growth fell from above `fast` to below `slow` segments per round trip.
 
     Counted from the end of recovery and two loaded round trips more, when the window has climbed back to its
-    threshold. A reduction of the window ends the epoch, so from there on only the increase α can have fallen back.
+    threshold. A window reduction ends the epoch, so within it only the increase α can have fallen.
     """
     rows = Rows.of(result)
     events = congestion_events(rows, flow)
     found = epochs_of(events)
-    # The epochs open with the last events but one.
+    # The epochs begin with the last events except the final one.
     settled = _settled_s(rows, flow)[len(events) - 1 - len(found) : len(events) - 1]
     counts = np.zeros(len(found))
     for k in range(len(found)):
@@ -160,7 +160,7 @@ def slowdowns_per_epoch(
 
 
 def _settled_s(rows: Rows, flow: int | str) -> Floats:
-    """When each event's reduction is over: two loaded round trips after recovery was left."""
+    """When each event's reduction is over: two loaded round trips after the end of recovery."""
     events = congestion_events(rows, flow)
     left = np.where(np.isnan(events.left_s), events.t_s, events.left_s)
     return left + 2.0 * loaded_rtt_s(rows, flow)
