@@ -16,7 +16,7 @@ from .registry import Recipe, UnknownFigure, catalogue, drawable, get, labelled,
 from .style import UnknownFormat, house_style, save
 
 default = "overview"
-"""What is drawn when nothing is asked for."""
+"""The default figure."""
 
 __all__ = [
     "MissingRows",

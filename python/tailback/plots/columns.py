@@ -1,4 +1,4 @@
-"""Columns of a store of runs: what a sweep varied, what was measured, their titles, and expressions over them."""
+"""Columns of a store of runs: the varied values, the metrics, their titles, and expressions over them."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from ..units import Bytes, Duration, Rate
 
 __all__ = ["Axis", "NoSuchColumn", "axes_of", "is_expression", "metric_column", "metric_title", "with_metric"]
 
-#: Where the values that a sweep varied have their roots in a scenario.
+#: Top-level keys of a scenario whose values a sweep may vary.
 _ROOTS = ("dumbbell", "flow", "link", "duration", "randomness", "instruments", "warmup")
 
 
 class NoSuchColumn(TailbackError, ValueError):
-    """A column the store does not have, or one that is of no use for the figure."""
+    """A column that the store does not have, or that the figure cannot use."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What a sweep varied: the column, and its levels in order."""
+    """A value that a sweep varied: the column, and its levels in order."""
 
     column: str
     levels: list[Any]
     numbers: Floats | None
-    """The levels as numbers in `unit`, if all are quantities of one kind; None for categories."""
+    """The levels as numbers in `unit` if all are quantities of one kind; None for categories."""
     unit: str = ""
-    """Unit of the numbers, as it stands at an axis; empty for plain numbers and categories."""
+    """Unit of the numbers, as printed at an axis; empty for plain numbers and categories."""
 
     @property
     def title(self) -> str:
-        """Name and unit, as they stand at an axis."""
+        """Name and unit for the axis."""
         return f"{name_of(self.column)} ({self.unit})" if self.unit else name_of(self.column)
 
     def text(self, position: int) -> str:
-        """A level as it stands at a tick: the number where the axis says the unit, else as the sweep has it."""
+        """A level's tick label: the number if the axis has the unit, else the sweep's text."""
         return (
             f"{self.numbers[position]:g}"
             if self.unit and self.numbers is not None
@@ -51,18 +51,18 @@ class Axis:
 
 
 def axes_of(frame: pl.DataFrame) -> list[Axis]:
-    """The scenario's values that differ between runs, in the order of their columns."""
+    """The scenario values that differ between runs, in the order of their columns."""
     out = []
     for name in frame.columns:
         root = name.split(".")[0].split("[")[0]
         if root not in _ROOTS or name in ("duration_s",) or frame[name].n_unique() < 2:
             continue
         if name.endswith(".si") and name.removesuffix(".si") in frame.columns:
-            # The same values once more, as numbers in base units.
+            # Copies of the values as numbers in base units.
             continue
         levels = frame[name].drop_nulls().unique(maintain_order=True).to_list()
         found = [quantity(level) for level in levels]
-        # Sizes in bytes, packets and multiples of the BDP cannot stand on one scale, nor a discipline beside them.
+        # Sizes in bytes, in packets and in multiples of the BDP have no common scale, nor do disciplines.
         known = [each for each in found if each is not None]
         if len(known) == len(found) and len({unit for _, unit in known}) == 1:
             order = np.argsort([number for number, _ in known], kind="stable")
@@ -74,12 +74,12 @@ def axes_of(frame: pl.DataFrame) -> list[Axis]:
 
 
 def level_text(level: Any) -> str:
-    """A level as the sweep has it; a store may keep whole numbers as fractions."""
+    """A level in the sweep's spelling; a store may keep whole numbers as floats."""
     return f"{level:g}" if isinstance(level, float) else str(level)
 
 
 def quantity(level: Any) -> tuple[float, str] | None:
-    """A level as a number and the unit that stands at an axis; None if it is a word."""
+    """A level as a number with the axis' unit; None for a word."""
     if isinstance(level, bool):
         return None
     if isinstance(level, int | float):
@@ -99,7 +99,7 @@ def quantity(level: Any) -> tuple[float, str] | None:
     return None
 
 
-#: What the values of a scenario that sweeps vary most are called at an axis, by the last parts of their columns.
+#: Axis names of often varied values of a scenario, by the last parts of their columns.
 _NAMES = {
     "dumbbell.rate": "bottleneck rate",
     "dumbbell.back_rate": "rate of the way back",
@@ -110,12 +110,12 @@ _NAMES = {
     "duration": "duration",
 }
 _FIELDS = {"cc": "congestion control", "stack": "stack", "count": "number of flows", "app": "application"}
-#: Units that the names of metrics end with which have no row: a sweep's own functions.
+#: Units, by the suffix of metrics without a registry row, such as a sweep's own functions.
 _UNITS = {"ms": "ms", "s": "s", "us": "µs", "mbps": "Mbit/s", "bps": "bit/s", "bytes": "B", "share": "share"}
 
 
 def name_of(column: str) -> str:
-    """What a varied value is called at an axis; a column that is not listed keeps its name."""
+    """Axis name of a varied value; an unlisted column keeps its name."""
     if column in _NAMES:
         return _NAMES[column]
     first, _, rest = column.partition(".")
@@ -124,7 +124,7 @@ def name_of(column: str) -> str:
 
 
 def metric_title(column: str) -> str:
-    """What a metric is called at an axis: of what, its name and its unit.
+    """Axis title of a metric: flow or link, name, and unit.
 
     >>> metric_title("call.delay_p95_ms")
     'call: one-way delay, 95 % (ms)'
@@ -142,7 +142,7 @@ def metric_title(column: str) -> str:
 
 
 def metric_column(frame: pl.DataFrame, metric: str) -> str:
-    """The column of that name, which must hold numbers; `NoSuchColumn` names the nearest."""
+    """The column of that name, which must be numeric; `NoSuchColumn` suggests the nearest name."""
     numeric = [name for name in frame.columns if frame[name].dtype.is_numeric()]
     if metric in numeric:
         return metric
@@ -152,23 +152,23 @@ def metric_column(frame: pl.DataFrame, metric: str) -> str:
     raise NoSuchColumn(f'the store has no numbers in a column "{metric}".{hint} {kept}. See: tailback results query')
 
 
-#: A name in an expression: bare, or in quotes where it has other letters.
+#: A name in an expression: bare, or in quotes if it has other characters.
 _NAME = re.compile(r'"([^"]+)"|([A-Za-z_]\w*(?:\.\w+)*)(?!\s*\()')
-#: Goodput of all flows over TCP together.
+#: Total goodput of all TCP flows.
 _TOTAL = "total"
 
 
 def is_expression(metric: str) -> bool:
-    """Whether a metric is reckoned from columns: it has an operator between spaces, a parenthesis or a quote."""
+    """Whether a metric is an expression over columns: it has an operator between spaces, a parenthesis or a quote."""
     return bool(re.search(r'\s[-+*/]\s|[()"]|[*/]', metric))
 
 
 def with_metric(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
-    """The frame with a column of that name: one that it has, or an expression such as `bbr.goodput / total`.
+    """The frame with a column of that name: an existing one, or an expression such as `bbr.goodput / total`.
 
-    In an expression stand names of columns, numbers, `+ - * /`, parentheses and functions of SQL. A unit at the end of
-    a name may be left out, a name with other letters stands in quotes, and `total` is the goodput of all flows.
-    `NoSuchColumn` for a name that no column has.
+    An expression may have column names, numbers, `+ - * /`, parentheses and SQL functions. A name's unit suffix may be
+    left out, names with other characters need quotes, and `total` is the goodput of all flows. Raises `NoSuchColumn`
+    for an unknown name.
     """
     if metric in frame.columns or not is_expression(metric):
         return frame
@@ -191,7 +191,7 @@ def with_metric(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
 
 
 def _of_expression(frame: pl.DataFrame, name: str) -> str:
-    """The column that a name in an expression means; its unit may be left out."""
+    """The column for a name in an expression, which may lack its unit suffix."""
     wanted = "goodput" if name == _TOTAL else name
     for each in (wanted, *(f"{wanted}_{unit}" for unit in _UNITS)):
         if each in frame.columns and frame[each].dtype.is_numeric():

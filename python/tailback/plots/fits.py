@@ -1,4 +1,4 @@
-"""To which results a figure applies: by the scenario and by counts of rows, so that listing figures reads no table."""
+"""Which figures apply to a result, decided by its scenario and by counts of rows, without reading tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from . import flows as who
 
 
 def recorded(rows: Rows, instrument: str, table: str | None = None) -> set[int]:
-    """The flows that an instrument recorded; all of them if there are rows and the scenario does not say of which."""
+    """The flows that an instrument recorded; all flows if there are rows and the scenario does not name them."""
     if not rows.has(table or instrument):
         return set()
     named = rows.scenario.get("instruments", {}).get(instrument)
@@ -28,67 +28,67 @@ def _calls(rows: Rows) -> set[int]:
 
 
 def tcp(rows: Rows) -> bool:
-    """Is there a flow over TCP?"""
+    """Whether there is a TCP flow."""
     return bool(rows.tcp_flows)
 
 
 def loss(rows: Rows) -> bool:
-    """Can packets be lost at a queue?"""
+    """Whether packets can be dropped at a queue."""
     return rows.has_bottleneck
 
 
 def anything(rows: Rows) -> bool:
-    """Was anything recorded over time, or is there a goodput to show?"""
+    """Whether anything was recorded over time, or there is a goodput to show."""
     return tcp(rows) or rows.has("packets") or bool(who.watched_links(rows))
 
 
 def datagrams(rows: Rows) -> bool:
-    """Were packets of a flow over UDP recorded?"""
+    """Whether packets of a UDP flow were recorded."""
     return bool(_calls(rows))
 
 
 def voice(rows: Rows) -> bool:
-    """Were packets of a voice call recorded?"""
+    """Whether packets of a voice call were recorded."""
     return any(registry.application(rows.flow_spec(flow)).datagrams == "voice" for flow in _calls(rows))
 
 
 def requests(rows: Rows) -> bool:
-    """Were requests recorded?"""
+    """Whether requests were recorded."""
     return rows.has("requests")
 
 
 def round_trips(rows: Rows) -> bool:
-    """Were echoes, or the segments or polls of the first flow over TCP?"""
+    """Whether echoes were recorded, or segments or polls of the first TCP flow."""
     return rows.has("echoes") or (tcp(rows) and rows.tcp_flows[0] in _windows(rows))
 
 
 def window_and_queue(rows: Rows) -> bool:
-    """The window of the first flow over TCP, and the bottleneck's queue."""
+    """Whether the window of the first TCP flow and the bottleneck's queue were recorded."""
     return tcp(rows) and rows.tcp_flows[0] in _windows(rows) and _watched(rows)
 
 
 def call_beside_tcp(rows: Rows) -> bool:
-    """A recorded call beside a flow over TCP, at a bottleneck."""
+    """Whether a call beside a TCP flow was recorded, at a bottleneck."""
     return tcp(rows) and datagrams(rows) and rows.has_bottleneck
 
 
 def call_and_queue(rows: Rows) -> bool:
-    """The same, with the bottleneck's queue."""
+    """Whether such a call was recorded, and the bottleneck's queue."""
     return call_beside_tcp(rows) and _watched(rows)
 
 
 def over_time(rows: Rows) -> bool:
-    """Throughput or delay over time."""
+    """Whether throughput or delay over time was recorded."""
     return bool(recorded(rows, "polls") & set(rows.tcp_flows)) or datagrams(rows) or rows.has("echoes")
 
 
 def htcp(rows: Rows) -> bool:
-    """A polled flow with H-TCP."""
+    """Whether a flow with H-TCP was polled."""
     return any(who.algorithm(rows, flow) == "htcp" for flow in recorded(rows, "polls") & set(rows.tcp_flows))
 
 
 def sharing(rows: Rows) -> bool:
-    """Two polled flows or more that share the first flow's bottleneck."""
+    """Whether two or more polled flows share the first flow's bottleneck."""
     if not rows.has_bottleneck:
         return False
     polled = recorded(rows, "polls") & set(rows.tcp_flows)

@@ -1,4 +1,4 @@
-"""What recipes ask of a run before drawing: which flow is the download, which the call, what they are called."""
+"""Properties of a run that recipes need: which flow is the download, which the call, and their names."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .. import registry
 from ..metrics import NothingToMeasure, Rows
 from .style import BLUE, CYCLE, GREEN, ORANGE, PURPLE, SKY, SOFT, VERMILION, algorithm_of, colour_of
 
-#: Line styles that distinguish what shares a colour.
+#: Line styles that distinguish curves of the same colour.
 STYLES = (
     "-", "--", ":", "-.", (0, (6, 2, 1, 2, 1, 2)), (0, (8, 2)), (0, (1, 3)), (0, (3, 1, 1, 1)),
 )  # fmt: skip
 
-#: Flows over UDP take the palette in this order, without the colours that flows over TCP have. Ink is the queue's.
+#: Order of palette colours for UDP flows, without the colours of TCP flows. Ink is for the queue.
 _UDP_CYCLE = (PURPLE, ORANGE, SKY, GREEN, BLUE, VERMILION, SOFT)
 
 
@@ -27,7 +27,7 @@ def first_tcp(rows: Rows) -> int:
 
 
 def first_udp(rows: Rows) -> int:
-    """The first flow over UDP whose packets were recorded, else the first: the call."""
+    """The first UDP flow with recorded packets, else the first UDP flow: the call."""
     if not rows.udp_flows:
         raise NothingToMeasure("this figure needs a flow over UDP (such as voip), and the scenario has none")
     recorded = set(rows.column("packets", "flow").tolist()) if rows.has("packets") else set()
@@ -35,13 +35,13 @@ def first_udp(rows: Rows) -> int:
 
 
 def algorithm(rows: Rows, flow: int) -> str:
-    """Registry name of a flow's congestion control, or of its application over UDP."""
+    """Registry name of a flow's congestion control or, for UDP, of its application."""
     spec = rows.flow_spec(flow)
     return str(spec["tcp"]["cc"]) if spec.get("tcp") else str(spec["app"]["kind"])
 
 
 def title_of(rows: Rows, flow: int) -> str:
-    """Stack and algorithm as papers write them: “FreeBSD H-TCP”."""
+    """Stack and algorithm in papers' spelling: “FreeBSD H-TCP”."""
     spec = rows.flow_spec(flow)
     if not spec.get("tcp"):
         return str(spec["name"])
@@ -66,7 +66,7 @@ def path_of(rows: Rows) -> str:
     index = rows.bottleneck
     limit = rows.limit_bytes(index)
     queue = f", queue {limit / 1e3:,.0f} kB" if limit < float("inf") else ""
-    # What a medium adds to the round trip depends on its state: the smallest that was seen says it.
+    # A medium's contribution to the round trip depends on its state, so use the smallest round trip seen.
     base = "" if rows.has_media(0) else f", RTT {rows.base_rtt_s(0) * 1e3:.0f} ms"
     seen = rows.smallest_rtt_s()
     smallest = f", smallest RTT {seen * 1e3:.3g} ms" if not base and seen == seen else ""
@@ -74,13 +74,13 @@ def path_of(rows: Rows) -> str:
 
 
 def paths_of(results: Mapping[str, Rows]) -> str:
-    """The path of several results in words: what they share, and by what they differ, path or queue."""
+    """The paths of several results in words: the common part, and the differences in path or queue."""
     every = list(results.values())
     if len({path_of(rows) for rows in every}) == 1:
         return path_of(every[0])
     if not all(rows.has_bottleneck for rows in every):
         return "several paths"
-    # The smallest round trip seen is a measurement: it differs between runs over one path.
+    # The smallest round trip seen is a measurement, so it differs between runs over the same path.
     ways = {
         f"{carrier(rows, rows.bottleneck)}" + ("" if rows.has_media(0) else f", RTT {rows.base_rtt_s(0) * 1e3:.0f} ms")
         for rows in every
@@ -94,7 +94,7 @@ def paths_of(results: Mapping[str, Rows]) -> str:
 
 
 def carrier(rows: Rows, link: int) -> str:
-    """What carries a link's packets: its rate, or its medium's name."""
+    """The rate of a link, or the name of its medium."""
     spec = rows.link_spec(link)
     if spec.get("rate_bps") is not None:
         return speed(rows.rate_bps(link))
@@ -102,7 +102,7 @@ def carrier(rows: Rows, link: int) -> str:
 
 
 def watched_links(rows: Rows) -> list[int]:
-    """Links whose queue was watched, polled or logged, in the scenario's order; the bottleneck first."""
+    """Links whose queue was polled or logged, in the scenario's order; the bottleneck first."""
     instruments = rows.scenario.get("instruments", {})
     polled = instruments.get("queue_polls") or []
     logged = instruments.get("queues") or []
@@ -113,7 +113,7 @@ def watched_links(rows: Rows) -> list[int]:
 
 
 def shared_bottleneck(rows: Rows, flows: Iterable[int]) -> int | None:
-    """The bottleneck of all these flows; None if they have several, or one that no queue can form at."""
+    """The common bottleneck of these flows; None if they have several, or none at which a queue can form."""
     try:
         found = {rows.bottleneck_of(flow) for flow in flows}
     except NothingToMeasure:
@@ -122,7 +122,7 @@ def shared_bottleneck(rows: Rows, flows: Iterable[int]) -> int | None:
 
 
 def speed(rate_bps: float) -> str:
-    """A rate with a readable prefix."""
+    """A rate with a suitable prefix."""
     for scale, unit in ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):
         if rate_bps >= scale:
             return f"{rate_bps / scale:g} {unit}"
@@ -130,31 +130,30 @@ def speed(rate_bps: float) -> str:
 
 
 def nth_colour(position: int) -> str:
-    """The palette's colours in turn, for flows of the same kind."""
+    """Colours of the palette in turn, for flows of the same kind."""
     return CYCLE[position % len(CYCLE)]
 
 
 @dataclass(frozen=True)
 class LineStyle:
-    """How a flow is drawn."""
+    """Colour and line style of a flow."""
 
     colour: str
     style: str | tuple[float, tuple[float, ...]]
 
 
 def line_styles(results: Mapping[str, Rows]) -> dict[tuple[str, int], LineStyle]:
-    """The line of every flow (label, index), the same in every figure of these results.
+    """The line style of every flow (label, index), the same in all figures of these results.
 
-    One result: a colour and a line style a flow, and no two flows have both in common. Several: a
-    colour a result, so that results which differ in anything, be it the algorithm or the queue, are distinguished; the
-    flows of a result differ by their line style.
+    With one result, each flow has a different combination of colour and line style. With several, each result has its
+    own colour, so that results which differ in anything are distinguished, and a result's flows differ by line style.
     """
     if len(results) == 1:
         ((label, rows),) = results.items()
         return {(label, flow): look for flow, look in _alone(rows).items()}
     out = {}
     for position, (label, rows) in enumerate(results.items()):
-        # Beyond the palette, a second round of colours has another style.
+        # After the last colour of the palette, colours repeat with another style.
         shift = position // len(CYCLE)
         for group in (rows.tcp_flows, rows.udp_flows):
             for number, flow in enumerate(group):
@@ -163,9 +162,9 @@ def line_styles(results: Mapping[str, Rows]) -> dict[tuple[str, int], LineStyle]
 
 
 def _alone(rows: Rows) -> dict[int, LineStyle]:
-    """Every flow of one result with a look of its own, as long as colours times styles last.
+    """A distinct style for every flow of one result, while combinations of colour and style last.
 
-    Neighbours differ in colour and in style: lines that lie over one another, or in print, are distinguished too.
+    Neighbours differ in both colour and style, which distinguishes overlapping lines, also in print.
     """
     tcp, udp = rows.tcp_flows, rows.udp_flows
     only = [colour(rows, tcp[0])] if len(tcp) == 1 else None
@@ -186,13 +185,13 @@ def _alone(rows: Rows) -> dict[int, LineStyle]:
 
 
 def _free_look(hues: Sequence[str], taken: set[tuple[str, object]]) -> tuple[str, Any]:
-    """A colour and a style that no flow has; the first of all if there is none."""
+    """A combination of colour and style that no flow has; the first one if all are taken."""
     every = [(hue, style) for style in STYLES for hue in hues]
     return next((each for each in every if each not in taken), every[0])
 
 
 def named(results: Mapping[str, Rows], label: str, flow: int, of: Iterable[int]) -> str:
-    """What a curve is called: the flow if there is one result, the result if one flow is drawn of it, else both."""
+    """Label of a curve: the flow for one result, the result if one of its flows is drawn, else both."""
     name = results[label].flow_names[flow]
     if len(results) == 1:
         return name
@@ -200,7 +199,7 @@ def named(results: Mapping[str, Rows], label: str, flow: int, of: Iterable[int])
 
 
 def window_of(results: Mapping[str, Rows], start: float | None, end: float | None) -> str:
-    """The part of the run a figure is about, in words."""
+    """The time window of a figure, in words."""
     if start is None and end is None:
         return "whole run"
     last = max(rows.duration_s for rows in results.values()) if end is None else end

@@ -1,4 +1,4 @@
-"""Figures of studies: what they have in common, so that a study says only what is drawn."""
+"""The common parts of studies' figures, so that a study contains only the drawing code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def plot(
     interactive: Callable[[Data], dict[str, Any] | None] | None = None,
     **options: Any,
 ) -> Callable[[Draw], Plot]:
-    """Make a study's figure of a function that draws into its panels; `width` is a share of the page's."""
+    """Wrap a function that draws into panels as a study's figure; `width` is a share of the page's width."""
 
     def made(draw: Draw) -> Plot:
         def drawn(data: Data) -> Figure:
@@ -45,22 +45,22 @@ def plot(
 
 
 def legend_below(figure: Figure, columns: int | None = None) -> None:
-    """One legend for all panels, that of the first, beneath them."""
+    """One legend below all panels, with the entries of the first panel."""
     lines, names = figure.axes[0].get_legend_handles_labels()
     if lines:
         figure.legend(lines, names, loc="outside lower center", ncols=columns or len(names))
 
 
 def middle(each: Floats) -> Floats:
-    """Median over seeds (the first axis) of what exists."""
+    """Median of the finite values over seeds (the first axis)."""
     found: Floats = np.apply_along_axis(median, 0, each)
     return found
 
 
 def band(axes: Axes, x: Sequence[float], each: Floats, style: str = "-", *, colour: str, **options: Any) -> None:
-    """Median over seeds (the first axis) as a line, with a band from the least to the largest.
+    """Median over seeds (the first axis) as a line, with a band from smallest to largest value.
 
-    Where no seed has a value nothing is drawn.
+    Points without a value in any seed are not drawn.
     """
     there = ~np.isnan(each).all(axis=0)
     if not there.any():

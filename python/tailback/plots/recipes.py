@@ -29,12 +29,12 @@ from .style import (
 )
 
 POINTS = 4000
-"""More points than this a figure of a page's width cannot show."""
+"""Maximum points that a page-wide figure can show."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A line with its look."""
+    """A curve with its colour and style."""
 
     label: str
     x: Floats
@@ -151,7 +151,7 @@ def delay_vs_occupancy(results: Mapping[str, Rows], *, count: int = 3) -> Figure
         left.set_xlim(0, end - start)
         rate = rows.carried_bps(rows.bottleneck)
         floor = metrics.base_delay(rows, call)
-        # Both axes show the same thing when one is the other times 8/C: chosen so, the two curves must coincide.
+        # The two y axes are scaled by 8/C, so that the two curves coincide if the law holds.
         top = max(float(np.max(q)) if len(q) else 0.0, float(np.max(met)) if len(met) else 0.0, 1.0) * 1.12
         left.set_ylim(0, top / 1e3)
         second = left.twinx()
@@ -190,7 +190,7 @@ def draw_cdfs(ax: Axes, curves: Sequence[Curve], *, labels: bool = True) -> None
     for position, curve in enumerate(curves):
         ax.plot(curve.x, curve.y, color=curve.colour, ls=curve.style, lw=1.4, label=curve.label)
         if labels and len(curve.x):
-            # Staggered so that neighbouring labels do not meet.
+            # Staggered so that neighbouring labels do not overlap.
             height = (position + 0.7) / (len(curves) + 0.4)
             at = float(np.interp(height, curve.y, curve.x))
             label_at(ax, at, height, " " + curve.label, curve.colour)
@@ -228,7 +228,7 @@ def delay_cdf(
 
 
 def _recorded_udp(rows: Rows) -> list[int]:
-    """The flows over UDP whose packets were recorded; the complaint names the instrument."""
+    """UDP flows with recorded packets; the error names the instrument."""
     who.first_udp(rows)
     recorded = set(np.unique(rows.column("packets", "flow")).tolist())
     return [flow for flow in rows.udp_flows if flow in recorded]
@@ -350,7 +350,7 @@ def draw_growth(top: Axes, bottom: Axes, t: Floats, w: Floats, tg: Floats, growt
 
 
 def bin_s(rows: Rows) -> float:
-    """Bins of a throughput curve: 1/180 of the run, 0.1 s at least."""
+    """Bin width of a throughput curve: 1/180 of the run, at least 0.1 s."""
     return max(rows.duration_s / 180.0, 0.1)
 
 
@@ -428,7 +428,7 @@ def loss(results: Mapping[str, Rows], *, bin_s: float = 1.0) -> Figure:
     for (ax,), (label, rows) in zip(axes, results.items(), strict=True):
         edges = np.arange(0.0, rows.duration_s + bin_s, bin_s)
         under = np.zeros(len(edges) - 1)
-        # A panel a result: within it, a colour a flow.
+        # One panel per result, with one colour per flow.
         mine = who.line_styles({label: rows})
         for flow in range(len(rows.flow_names)):
             count, _ = np.histogram(metrics.drop_times(rows, None, flow), edges)

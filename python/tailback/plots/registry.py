@@ -20,7 +20,7 @@ Applies = Callable[[Rows], bool]
 
 
 class UnknownFigure(TailbackError, ValueError):
-    """A name that no recipe has."""
+    """An unknown name of a figure."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Recipe:
     title: str
     draw: Draw
     applies: Applies
-    """Whether a result is of what the figure shows and has its rows, by scenario and counts of rows alone."""
+    """Whether a result has what the figure shows, decided by scenario and row counts alone."""
 
     @property
     def doc(self) -> str:
-        """What it shows, in the function's own words."""
+        """The function's docstring, which describes the figure."""
         return inspect.cleandoc(self.draw.__doc__ or "")
 
     @property
@@ -45,7 +45,7 @@ class Recipe:
 
     @property
     def takes_window(self) -> bool:
-        """Can it be drawn of a part of the run (`start`, `end` in seconds)?"""
+        """Whether it can be drawn for a part of the run (`start`, `end` in seconds)."""
         return {"start", "end"} <= set(inspect.signature(self.draw).parameters)
 
     def __call__(self, results: Any, **options: Any) -> Figure:
@@ -58,7 +58,7 @@ _RECIPES: dict[str, Recipe] = {}
 
 
 def recipe(name: str, title: str, *, applies: Applies) -> Callable[[Draw], Draw]:
-    """Register a function that draws from `dict[label, Rows]`; `applies` says of which results."""
+    """Decorator: registers a function that draws from `dict[label, Rows]`; `applies` selects the results."""
 
     def register(draw: Draw) -> Draw:
         if name in _RECIPES:
@@ -80,9 +80,9 @@ def labelled(results: Any) -> dict[str, Rows]:
 
 
 def only(results: Any, *flows: str) -> dict[str, Rows]:
-    """The same results with these flows alone; a flow that a result lacks is left out of it.
+    """The results restricted to these flows; a flow that a result lacks is skipped there.
 
-    `UnknownName` proposes the nearest if none of the results has one of them.
+    Raises `UnknownName`, with the nearest name, for a flow that no result has.
     """
     views = labelled(results)
     for flow in flows:
@@ -95,7 +95,7 @@ def only(results: Any, *flows: str) -> dict[str, Rows]:
 
 
 def titled(figure: Figure, title: str) -> Figure:
-    """The same figure under another title."""
+    """The figure with another title."""
     with house_style():
         first = figure.axes[0]
         if first.get_title(loc="left"):
@@ -126,6 +126,6 @@ def catalogue() -> list[Recipe]:
 
 
 def drawable(results: Any) -> list[Recipe]:
-    """The recipes that apply to all of these results, in alphabetical order. None is drawn, and no table is read."""
+    """The recipes that apply to all of these results, in alphabetical order. Reads no table."""
     views = labelled(results).values()
     return [recipe for recipe in catalogue() if all(recipe.applies(rows) for rows in views)]

@@ -23,7 +23,7 @@ from tailback import registry
 from tailback.errors import TailbackError
 from tailback.files import whole_file
 
-# Okabe and Ito's palette (2008), the usual colour-blind safe eight.
+# Okabe and Ito's palette (2008): eight colour-blind safe colours.
 BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 SKY, PURPLE, YELLOW, BLACK = "#56B4E9", "#CC79A7", "#F0E442", "#000000"
 INK, SOFT, FAINT = "#222222", "#767676", "#DDDDDD"
@@ -35,14 +35,14 @@ ALGORITHM_COLOURS = {"reno": BLUE, "newreno": BLUE, "htcp": VERMILION, "cubic": 
 COLUMN_WIDTH, FULL_WIDTH = 3.5, 7.2
 """Inches: one column and the full page of the usual two-column paper."""
 
-# First one that is installed; matplotlib ships the last.
+# The first one that is installed is used; matplotlib ships the last.
 _FONTS = ("Source Sans 3", "Source Sans Pro", "Helvetica Neue", "Helvetica", "Arial", "Liberation Sans", "DejaVu Sans")
 
 
 @cache
 def font() -> str:
     """The best sans-serif that is installed."""
-    # Matplotlib's list is a cache: a font in it may be gone, and each text drawn would then warn.
+    # Matplotlib's list is a cache: with a font that is gone, each text would give a warning.
     installed = {entry.name for entry in font_manager.fontManager.ttflist if Path(entry.fname).exists()}
     return next((name for name in _FONTS if name in installed), "DejaVu Sans")
 
@@ -90,9 +90,9 @@ def parameters() -> dict[str, Any]:
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Within this, everything is drawn in the house style, whatever a matplotlibrc says.
+    """A context in which all drawing has the house style, regardless of any matplotlibrc.
 
-    matplotlib reads one in the working folder: it could have every text set by LaTeX.
+    matplotlib reads one in the working folder, which could have every text set by LaTeX.
     """
     with mpl.rc_context():
         mpl.rcdefaults()
@@ -108,7 +108,7 @@ def new_figure(
     height: float = 3.2,
     **options: Any,
 ) -> tuple[Figure, list[list[Axes]]]:
-    """A figure and its panels, always as rows of columns."""
+    """A figure and its panels, always as a list of rows."""
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, **options)
@@ -116,18 +116,18 @@ def new_figure(
 
 
 def algorithm_of(cc: str) -> str:
-    """An algorithm's name as papers write it."""
+    """An algorithm's name in papers' spelling."""
     known = {row.name: row.title for row in registry.load().algorithms}
     return known.get(cc, cc)
 
 
 def colour_of(cc: str, position: int = 0) -> str:
-    """An algorithm's colour: fixed for the well-known, else by position."""
+    """An algorithm's colour: fixed for well-known ones, else by position."""
     return ALGORITHM_COLOURS.get(cc, CYCLE[position % len(CYCLE)])
 
 
 def halo(text: Any) -> None:
-    """Put a white rim around a text so that lines beneath do not hurt it."""
+    """Put a white outline around a text, so that lines behind it do not make it illegible."""
     text.set_path_effects([patheffects.withStroke(linewidth=2.4, foreground="white")])
 
 
@@ -138,9 +138,9 @@ def label_at(ax: Axes, x: float, y: float, text: str, colour: str, **options: An
 
 
 def label_ends(ax: Axes, lines: Sequence[tuple[float, float, str, str]], gap: float = 0.055) -> None:
-    """Label lines at their right ends, moved apart vertically where they would overlap.
+    """Label lines at their right ends; labels that would overlap are moved apart vertically.
 
-    Each line is (x, y, text, colour); `gap` is the least distance as a share of the axis.
+    Each line is (x, y, text, colour); `gap` is the minimum distance as a share of the axis.
     """
     low, high = ax.get_ylim()
     least = gap * (high - low)
@@ -163,7 +163,7 @@ def label_ends(ax: Axes, lines: Sequence[tuple[float, float, str, str]], gap: fl
 
 
 class UnknownFormat(TailbackError, ValueError):
-    """An ending that names a format in which figures are not written."""
+    """A file suffix for which figures cannot be written."""
 
 
 def save(figure: Figure, path: str | Path, *, width: float | None = None) -> list[Path]:
@@ -185,23 +185,23 @@ def save(figure: Figure, path: str | Path, *, width: float | None = None) -> lis
     cut: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 0.05} if width is None else {}
     for each in targets:
         kind = each.suffix[1:]
-        # Without a date the same rows give the same bytes.
+        # Without a date, so that the same rows give the same bytes.
         metadata: dict[str, Any] = {"CreationDate": None} if kind == "pdf" else {"Date": None} if kind == "svg" else {}
         with whole_file(each) as temporary, house_style():
             figure.savefig(temporary, format=kind, metadata=metadata or None, **cut)
     return targets
 
 
-#: A letter of a title is about so wide, in inches.
+#: Approximate width of a title's letter, in inches.
 _LETTER = 0.068
-#: What a figure has beside its title at least, in inches.
+#: Minimum margin beside a title, in inches.
 _BESIDE = 0.7
-#: In inches; a narrower figure has its legend beneath, not beside.
+#: Width in inches below which the legend is placed below the figure, not beside it.
 _NARROW = 5.0
 
 
 def _fit(figure: Figure, width: float) -> None:
-    """Make a figure this wide: titles get the lines they need, and a legend beside a narrow one goes beneath it."""
+    """Set a figure's width: wraps titles, and moves the legend of a narrow figure below it."""
     height = figure.get_figheight()
     if width < _NARROW:
         for legend in list(figure.legends):

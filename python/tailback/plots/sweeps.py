@@ -1,6 +1,6 @@
 """Figures of a store of runs: a metric over an axis with its intervals, a heat map, throughput against delay.
 
-Each takes the store's frame (`Store.frame()`, one row a run) and names of its columns; none reads a result's tables.
+Each takes the store's frame (`Store.frame()`, one row per run) and names of its columns; none reads a result's tables.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ __all__ = [
 
 MARKERS = "osD^vP*X"
 
-#: Of a full packet's 1500 bytes, with time stamps.
+#: Payload share of a 1500-byte packet with timestamps.
 _PAYLOAD = 1448 / 1500
 
 
@@ -78,7 +78,7 @@ def _default_metric(frame: pl.DataFrame) -> str:
 
 
 def _delay(frame: pl.DataFrame) -> str:
-    """The delay that a store has: of packets, of echoes, or at least the last round trip that a sender saw."""
+    """The store's delay column: of packets, of echoes, or else the last round trip that a sender saw."""
     for end in (".delay_p95_ms", ".experience_p95_ms", ".srtt_ms"):
         for name in frame.columns:
             if name.endswith(end):
@@ -88,7 +88,7 @@ def _delay(frame: pl.DataFrame) -> str:
 
 
 def _split(frame: pl.DataFrame, axis: str | None, by: str | None) -> tuple[Axis, Axis | None]:
-    """The axis to draw along and the one shown by colour; chosen when not given."""
+    """The axis to draw along and the axis shown by colour; chosen by default."""
     found = axes_of(frame)
     if not found:
         raise NoSuchColumn("all runs of the store are of one scenario: there is no axis to draw along. Sweep a value")
@@ -96,15 +96,15 @@ def _split(frame: pl.DataFrame, axis: str | None, by: str | None) -> tuple[Axis,
     rest = [each for each in found if each.column != along.column]
     if by:
         return along, _axis(frame, by)
-    # The algorithm first: that is what people compare.
+    # The algorithm first, as it is compared most often.
     rest.sort(key=lambda each: not each.column.endswith(".cc"))
     return along, rest[0] if rest else None
 
 
 def _apart(frame: pl.DataFrame, first: set[str] | frozenset[str] = frozenset()) -> list[Axis]:
-    """The axes without those that another one decides, as of a zip.
+    """The axes without those that another axis determines, as in a zip.
 
-    What stands in `first` is kept before others, and what is of the way there before what is of the way back.
+    Axes in `first` are preferred over others, and those of the forward direction over the reverse one.
     """
     out: list[Axis] = []
     for axis in sorted(axes_of(frame), key=lambda each: (each.column not in first, ".back_" in each.column)):
@@ -132,10 +132,10 @@ def metric_over_axis(
     statistic: str = "median",
     confidence: float = 0.95,
 ) -> Figure:
-    """The `statistic` of `metric` over the values of `axis`, a line a level of `by`, with its confidence interval.
+    """The `statistic` of `metric` over the values of `axis`, one line per level of `by`, with confidence intervals.
 
-    The interval is over all runs that share both levels: the seeds, and whatever else the sweep varied. Left open,
-    `axis` is the first quantity the runs differ in and `by` the algorithm. `NoSuchColumn` for an unknown column.
+    The interval is over all runs that share both levels: the seeds, and whatever else the sweep varied. By default,
+    `axis` is the first quantity in which the runs differ and `by` the algorithm. `NoSuchColumn` for an unknown column.
     """
     name, along, lines = _lines(frame, metric, axis, by)
     columns = [along.column] + ([lines.column] if lines else [])
@@ -159,7 +159,7 @@ def metric_over_axis(
         look: dict[str, Any] = {"marker": MARKERS[position % len(MARKERS)], "ms": 4, "color": colour}
         label = None if level is None else level_text(level)
         if x is None:
-            # Categories have no order: nothing lies between two of them.
+            # Categories have no order, so they are not joined by lines.
             beside = at[there] + 0.6 * (position - (len(levels) - 1) / 2) / max(len(levels), 1)
             ax.vlines(beside, low, high, color=colour, lw=1.4)
             ax.plot(beside, middle, ls="none", label=label, **look)
@@ -172,7 +172,7 @@ def metric_over_axis(
     ax.set_ylabel(metric_title(name))
     bottom, top = ax.get_ylim()
     bottom = min(0.0, bottom)
-    # Lines that are all near the top are not cut by the picture's edge.
+    # Leave room above lines that are all near the top.
     ax.set_ylim(bottom, top + 0.03 * (top - bottom))
     if lines:
         _legend(figure, ax, lines.title)
@@ -226,7 +226,7 @@ def _spread(
     shows: str,
     shape: Callable[[Axes, list[Floats], Floats, float, str], None],
 ) -> Figure:
-    """At every value of the axis a shape a level, and a dot a run."""
+    """One shape per level at every value of the axis, and one dot per run."""
     name, along, groups = _lines(frame, metric, axis, by)
     levels = list(groups.levels if groups else [None])
     width = 0.8 / len(levels)
@@ -253,7 +253,7 @@ def _spread(
     ax.set_xlabel(along.title)
     ax.set_ylabel(metric_title(name))
     low, high = ax.get_ylim()
-    # Values that lie near one another, far from zero, would show no spread beside it.
+    # Values close together and far from zero would show no spread if the axis included zero.
     if low < 0.5 * high:
         ax.set_ylim(bottom=min(0.0, low))
     if groups:
@@ -269,14 +269,14 @@ _MANY_FLOWS = f"Of runs with more than {MOST} flows, metrics of single flows are
 
 
 def _pooled(frame: pl.DataFrame, *shown: Axis | None) -> str:
-    """Which other values the runs behind a point differ in: their spread is not that of seeds alone."""
+    """Other values in which the runs behind a point differ, since their spread is then not that of seeds alone."""
     drawn = {axis.column for axis in shown if axis}
     rest = [name_of(axis.column) for axis in _apart(frame, drawn) if axis.column not in drawn]
     return f",\nover every {', '.join(rest)}" if rest else ""
 
 
 def _missing(figure: Figure, levels: list[str], values: list[str]) -> None:
-    """Say which levels have nothing to draw, and why: a legend entry without a line would not."""
+    """Note on the levels without a value, which would otherwise be legend entries without a line."""
     absent = list(dict.fromkeys([*levels, *values]))
     if absent:
         figure.supxlabel(f"No value: {', '.join(absent)}. {_MANY_FLOWS}", fontsize=7, color=SOFT)
@@ -296,7 +296,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _positions(along: Axis) -> tuple[Floats | None, Floats]:
-    """Where the levels stand: by their numbers, or None and one after the other for categories."""
+    """Positions of the levels: their numbers, or None and consecutive places for categories."""
     if along.numbers is not None and np.all(np.diff(along.numbers) > 0):
         return along.numbers, along.numbers
     return None, np.arange(len(along.levels), dtype=float)
@@ -312,7 +312,7 @@ def _along(ax: Axes, along: Axis, x: Floats | None, at: Floats) -> None:
 
 
 def _legend(figure: Figure, ax: Axes, title: str | None) -> None:
-    """Beside the picture: wherever it stood within, it could cover a line of some store."""
+    """A legend beside the picture: inside, it could cover a line."""
     figure.legend(*ax.get_legend_handles_labels(), title=title, loc="outside right upper")
 
 
@@ -323,7 +323,7 @@ def _runs(frame: pl.DataFrame) -> str:
 def _cells(
     frame: pl.DataFrame, metric: str | None = None, axis: str | None = None, by: str | None = None
 ) -> tuple[str, Axis, Axis]:
-    """What a heat map shows, across and down; `NoSuchColumn` if the runs have not two axes."""
+    """Values of a heat map, across and down; `NoSuchColumn` if the runs have fewer than two axes."""
     name = metric_column(frame, metric or _default_metric(frame))
     across, down = _split(frame, axis, by)
     if down is None:
@@ -384,7 +384,7 @@ def _pairs(frame: pl.DataFrame, axis: str | None = None, by: str | None = None) 
 
 def _mbps(rate: Any) -> float:
     found = quantity(rate)
-    # A number without a unit is in bit/s.
+    # A plain number is in bit/s.
     return float("nan") if found is None else found[0] if found[1] else found[0] / 1e6
 
 
@@ -467,7 +467,7 @@ def throughput_delay(
 
 
 def _cloud(ax: Axes, frame: pl.DataFrame, x_name: str, y_name: str, colour: str) -> tuple[float, float]:
-    """The runs of one setting and their ellipse; the mean of both."""
+    """The runs of one setting with their ellipse; returns both means."""
     x, y = (frame[column].cast(pl.Float64).to_numpy() for column in (x_name, y_name))
     kept = np.isfinite(x) & np.isfinite(y)
     x, y = x[kept], y[kept]
@@ -483,14 +483,14 @@ def _cloud(ax: Axes, frame: pl.DataFrame, x_name: str, y_name: str, colour: str)
     return middle
 
 
-#: Algorithms that the figure of people names by a colour of their own, where it has more than it has colours.
+#: Algorithms with a colour of their own in the figure of people, if there are more levels than colours.
 _WELL_KNOWN = ("cubic", "reno", "bbr", "bbr3", "vegas", "ledbat")
-#: Most panels, one above another, and most of them side by side.
+#: Maximum number of panels, vertically and side by side.
 _PANELS, _BESIDE = 12, 4
 
 
 def _noticed(frame: pl.DataFrame, flows: Sequence[str] = ()) -> list[str]:
-    """What people notice of each flow, or of those named; of a transfer its goodput."""
+    """Metrics of each flow's (or of these flows') user experience; for a transfer, its goodput."""
     end = ".goodput_mbps"
     every = sorted(name.removesuffix(end) for name in frame.columns if name.endswith(end))
     out: list[str] = []
@@ -522,7 +522,7 @@ def _people(
     by: str | None = None,
     flows: Sequence[str] = (),
 ) -> tuple[list[str], Axis, Axis | None, Axis | None]:
-    """What is drawn, along which axis, what distinguishes the dots, and what stands side by side."""
+    """Metrics to draw, the axis along which, what distinguishes the dots, and what is shown side by side."""
     names = [metric_column(frame, metric) for metric in metrics] or _noticed(frame, flows)
     if not names:
         raise NoSuchColumn("the store has no flow: there is nothing that people notice. Give a metric")
@@ -560,7 +560,7 @@ def people(
     """
     names, along, dots, beside = _people(frame, metrics, axis, by, flows)
     keys = [each.column for each in (along, dots, beside) if each]
-    # Of many levels some are named; all stand on the grey line from the least to the largest.
+    # With many levels only some are labelled; the grey line spans all, from smallest to largest.
     levels = dots.levels if dots else [None]
     known = [level for level in _WELL_KNOWN if level in levels] or levels[: len(_WELL_KNOWN)]
     named = levels if len(levels) <= len(_WELL_KNOWN) else known
@@ -606,7 +606,7 @@ def people(
 
 
 def _scale(ax: Axes, metric: str) -> None:
-    """From zero on, but a mean opinion score from 1 to 4.5."""
+    """Start the scale at zero; for a mean opinion score, from 1 to 4.5."""
     if metric.endswith("_mos"):
         ax.set_ylim(1.0, 4.6)
     else:
@@ -619,7 +619,7 @@ def _scale(ax: Axes, metric: str) -> None:
     ax.yaxis.set_major_locator(MaxNLocator(3))
 
 
-#: Figures of a store by name: title, function, and what finds the columns it needs or raises `NoSuchColumn`.
+#: Figures of a store by name: title, function, and a function that finds its columns or raises `NoSuchColumn`.
 FIGURES: dict[str, tuple[str, Callable[..., Figure], Callable[[pl.DataFrame], object]]] = {
     "lines": ("A metric over an axis, with intervals", metric_over_axis, _lines),
     "box": ("A metric over an axis, a box over the seeds", box, _lines),
@@ -631,18 +631,18 @@ FIGURES: dict[str, tuple[str, Callable[..., Figure], Callable[[pl.DataFrame], ob
 }
 
 
-#: From this many quantities that people notice on, the figure of people is drawn when none is named.
+#: From this many quantities of user experience on, the figure of people is the default.
 _CROWD = 3
 
 
 def usual(frame: pl.DataFrame, metrics: Sequence[str] = (), flows: Sequence[str] = ()) -> str:
-    """The figure drawn when none is named: `people` for several metrics or flows, or where many people are."""
+    """The default figure: `people` for several metrics or flows, or if there are many people."""
     noticed = [] if metrics or flows else [name for name in _noticed(_done(frame)) if not name.endswith("goodput_mbps")]
     return "people" if len(metrics) > 1 or len(flows) > 1 or len(noticed) >= _CROWD else "lines"
 
 
 def offered(frame: pl.DataFrame) -> dict[str, str]:
-    """The figures that can be drawn of these runs, by name, with their titles."""
+    """Titles of the figures that can be drawn of these runs, by name."""
     done, out = _done(frame), {}
     for name, (title, _, needs) in FIGURES.items():
         with contextlib.suppress(NoSuchColumn):
@@ -652,7 +652,7 @@ def offered(frame: pl.DataFrame) -> dict[str, str]:
 
 
 def captioned(name: str, frame: pl.DataFrame, metric: str | None = None) -> tuple[str, str]:
-    """What the figure of that name shows of these runs, as `draw` chooses its axes: a title and a caption."""
+    """Title and caption of the figure of that name, with the axes that `draw` chooses."""
     if name == "throughput-delay":
         colours = next((axis.column for axis in axes_of(frame) if axis.column.endswith(".cc")), None)
         by = f", a colour for each {name_of(colours)}" if colours else ""
@@ -711,10 +711,10 @@ def draw(
     labels: Mapping[str, str] | None = None,
     title: str | None = None,
 ) -> Figure:
-    """The figure of that name in the house style; runs that failed are left out.
+    """Draw the figure of that name in the house style, without failed runs.
 
-    `flow` chooses that flow's metric: of `metric` without a flow's name, or of the default. `people` takes several
-    metrics and flows. `labels` are other names for levels, in legend and ticks, and `title` stands above.
+    `flow` selects the flow if `metric` has no flow's name, or if it is the default. `people` takes several metrics and
+    flows. `labels` rename levels in legend and ticks; `title` is the figure's title.
     """
     done = _done(frame)
     metrics, flows = ([each] if isinstance(each, str) else list(each or ()) for each in (metric, flow))
@@ -753,7 +753,7 @@ def draw(
 
 
 def _one_metric(name: str, metrics: Sequence[str], flows: Sequence[str]) -> str | None:
-    """The metric of a figure that shows one."""
+    """The metric of a figure that shows a single one."""
     if name == "pair-shares" and (metrics or flows):
         raise NoSuchColumn(
             f'metric "{[*metrics, *flows][0]}": this figure is of goodput. Use by and axis to choose the two flows'
@@ -767,7 +767,7 @@ def _one_metric(name: str, metrics: Sequence[str], flows: Sequence[str]) -> str 
 
 
 def _of_flow(frame: pl.DataFrame, flow: str, metric: str | None) -> str:
-    """The column of a flow's metric; without one named, its delay where there is one, else its goodput."""
+    """The column of a flow's metric; by default its delay if it has one, else its goodput."""
     if metric is not None:
         return metric_column(frame, metric if metric.startswith(f"{flow}.") else f"{flow}.{metric}")
     usual = [f"{flow}.{name}" for name in ("delay_p95_ms", "experience_p95_ms", "goodput_mbps")]
@@ -775,7 +775,7 @@ def _of_flow(frame: pl.DataFrame, flow: str, metric: str | None) -> str:
 
 
 def _rename(figure: Figure, frame: pl.DataFrame, labels: Mapping[str, str]) -> None:
-    """Put other names in the place of levels; `NoSuchColumn` for a level that no axis has."""
+    """Rename levels; `NoSuchColumn` for a level that no axis has."""
     if not labels:
         return
     known = {level_text(level) for axis in axes_of(frame) for level in axis.levels}

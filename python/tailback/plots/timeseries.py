@@ -1,4 +1,4 @@
-"""Everything recorded, over time: of one run in panels, of several over one another."""
+"""Everything recorded, over time: one run in panels, or several runs on common axes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .recipes import POINTS, Curve, bin_s, draw_drops, rate_line, throughput
 from .registry import recipe
 from .style import CYCLE, FULL_WIDTH, INK, SKY, SOFT, label_ends, new_figure
 
-#: From this many curves on in one panel, names stand in one legend: at the ends of the lines they would overlap.
+#: From this many curves per panel on, a legend is used, as labels at the lines' ends would overlap.
 _MANY = 6
-#: Watched queues that get a panel each; more of them share one.
+#: Up to this many watched queues have their own panels; more share one.
 _QUEUES = 4
 
 
@@ -59,7 +59,7 @@ def overview(results: Mapping[str, Rows], *, start: float | None = None, end: fl
 
 
 def caption(rows: Rows) -> str:
-    """What the overview of one result shows, panel by panel."""
+    """Description of one result's overview, panel by panel."""
     titles = [panel.title for panel in single(rows, None, None)]
     if not titles:
         return "What was counted: nothing was recorded over time."
@@ -189,7 +189,7 @@ def _loads(rows: Rows) -> list[tuple[int, Floats, Floats]]:
 
 
 def _asking(rows: Rows, trait: str) -> list[int]:
-    """Flows whose requests were recorded, and whose application has a trait."""
+    """Flows with recorded requests whose application has a trait."""
     asked = [int(flow) for flow in np.unique(rows.column("requests", "flow"))] if rows.has("requests") else []
     return [flow for flow in asked if rows.shows(flow) and getattr(registry.application(rows.flow_spec(flow)), trait)]
 
@@ -200,17 +200,17 @@ def _scaled(series: tuple[Floats, Floats], scale: float) -> tuple[Floats, Floats
 
 @dataclass(frozen=True)
 class Panel:
-    """One quantity of all results over time: its name, its unit, and the curves."""
+    """One quantity of all results over time: name, unit, and curves."""
 
     title: str
     unit: str
     curves: list[Curve]
     limit: float | None = None
-    """What the curves cannot exceed for long, in the panel's unit: a queue's limit, the bottleneck's rate."""
+    """Value that the curves cannot exceed for long, in the panel's unit: a queue's limit or the bottleneck's rate."""
     limit_name: str = ""
-    """What the limit is, in words."""
+    """Name of the limit."""
     drops: Floats = field(default_factory=lambda: np.zeros(0))
-    """When the queue dropped a packet."""
+    """Times at which the queue dropped a packet."""
 
 
 _Series = Callable[[Rows], list[tuple[int, Floats, Floats]]]
@@ -301,14 +301,14 @@ def _backlog(link: str) -> _Series:
         if link not in [rows.link_names[each] for each in who.watched_links(rows)]:
             return []
         times, values = _thin(metrics.backlog_series(rows, link), 1e-3)
-        # The queue belongs to no flow.
+        # A queue belongs to no flow.
         return [(-1, times, values)] if len(times) else []
 
     return of_result
 
 
 def _throughput(rows: Rows) -> list[tuple[int, Floats, Floats]]:
-    # Some sixty bins, none so short that single round trips show.
+    # About sixty bins, each longer than a round trip.
     width = min(1.0, max(0.1, rows.duration_s / 60))
 
     def series(flow: int) -> tuple[Floats, Floats]:
@@ -319,12 +319,12 @@ def _throughput(rows: Rows) -> list[tuple[int, Floats, Floats]]:
 
 
 def _delays(rows: Rows) -> list[tuple[int, Floats, Floats]]:
-    # Of datagrams only: a transfer's own packets would hide them.
+    # Only datagrams: the packets of transfers would hide them.
     return _each(rows, rows.udp_flows, lambda flow: _thin(metrics.one_way_delay(rows, flow), 1e3))
 
 
 def _unit(name: str) -> str:
-    """An internal's unit, which its name ends with unless it is a number or segments."""
+    """An internal quantity's unit: the suffix of its name, unless it is a number or in segments."""
     _, _, ending = name.rpartition("_")
     return {"s": "s", "ms": "ms", "bps": "bit/s"}.get(ending, "")
 

@@ -22,7 +22,7 @@ _Key = tuple[str, int]
 
 
 def _delays(results: Mapping[str, Rows]) -> tuple[dict[_Key, tuple[Floats, Floats]], str]:
-    """Times and delays in ms of the flows over UDP with packets; where there are none, the echoes' round trips."""
+    """Times and delays in ms of UDP flows with recorded packets; without such flows, the echoes' round trips."""
     out: dict[_Key, tuple[Floats, Floats]] = {}
     for label, rows in results.items():
         recorded = set(np.unique(rows.column("packets", "flow")).tolist()) if rows.has("packets") else set()
@@ -42,7 +42,7 @@ def _delays(results: Mapping[str, Rows]) -> tuple[dict[_Key, tuple[Floats, Float
 def _throughputs(
     results: Mapping[str, Rows], width_s: float | None = None, *, while_on: bool = False
 ) -> dict[_Key, tuple[Floats, Floats]]:
-    """Times and throughput in Mbit/s of the polled flows; `while_on` keeps bins throughout which the flow was on."""
+    """Times and Mbit/s of the polled flows; with `while_on`, only bins in which the flow was on throughout."""
     out = {}
     for label, rows in results.items():
         for flow in rows.tcp_flows if rows.has("polls") else []:
@@ -143,7 +143,7 @@ def box(results: Mapping[str, Rows]) -> Figure:
             medianprops={"color": "white", "lw": 1.2},
         )
         for key, patch in zip(series, drawn["boxes"], strict=True):
-            # So wide an edge that a box of hardly any width is still seen beside its median.
+            # An edge wide enough that a very narrow box is visible beside its median.
             patch.set(facecolor=look[key].colour, edgecolor=look[key].colour, linewidth=2.5)
         ax.set_yticks(np.arange(1, len(series) + 1), [names[key] for key in series])
         ax.invert_yaxis()

@@ -1,4 +1,4 @@
-"""Figures of what people on the link experience, and of how evenly flows share it."""
+"""Figures of user experience on the link, and of fairness between flows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .style import FULL_WIDTH, INK, SOFT, label_at, new_figure
 
 #: User satisfaction by R, G.107 Annex B: from this rating upwards.
 SATISFACTION = ((80.0, "satisfied"), (70.0, "some dissatisfied"), (60.0, "many dissatisfied"), (50.0, "nearly all"))
-#: The same in words that stand behind "users are", with the class above.
+#: The classes as words after "users are".
 CLASSES = (
     (90.0, "very satisfied"),
     (80.0, "satisfied"),
@@ -35,14 +35,14 @@ def _of(rows: Rows, table: str) -> list[str]:
 
 
 def _calls(rows: Rows) -> list[str]:
-    """Flows of voice among those whose packets were recorded: the E-model rates nothing else."""
+    """Voice flows with recorded packets, as the E-model rates only voice."""
     return [flow for flow in _of(rows, "packets") if registry.application(rows.flow_spec(flow)).datagrams == "voice"]
 
 
 def _each(
     results: Mapping[str, Rows], table: str, chosen: Callable[[Rows], list[str]] | None = None
 ) -> Iterator[tuple[str, Rows, str, who.LineStyle]]:
-    """Label, rows, flow and look of every flow that is measured from `table`, or of those `chosen` among them."""
+    """Label, rows, flow and style of every flow measured from `table`, or of the `chosen` ones among them."""
     of = {label: (chosen(rows) if chosen else _of(rows, table)) for label, rows in results.items() if rows.has(table)}
     found = [(label, results[label], flow) for label, flows in of.items() for flow in flows]
     if not found:
@@ -81,7 +81,7 @@ def response_times(results: Mapping[str, Rows]) -> Figure:
         _cdf(left, times, label + (f" ({lost:.1%} unanswered)" if lost > 0 else ""), look)
         each = np.unique(sizes)
         if len(each) > 32:
-            # Sizes drawn at random: bins a factor of two wide.
+            # For random sizes, bins a factor of two wide.
             sizes = 2 ** np.floor(np.log2(np.maximum(sizes, 1))).astype(np.int64)
             each = np.unique(sizes)
         quartiles = np.array([metrics.quantiles_of(times[sizes == size], (0.25, 0.5, 0.75)) for size in each])
@@ -132,7 +132,7 @@ def voice_quality(results: Mapping[str, Rows]) -> Figure:
     bottom.set_ylabel("rating R (0 … 93)")
     bottom.set_xlabel("time (s)")
     named = [str(text) for text in bottom.get_legend_handles_labels()[1]]
-    # Two columns of long names would leave the axes no room.
+    # Two columns of long names would leave no room for the axes.
     bottom.legend(loc="lower left", ncols=2 if max(map(len, named), default=0) < 50 else 1, fontsize=7)
     figure.supxlabel(metrics.NOT_RATED, fontsize=7, color=SOFT)
     return figure

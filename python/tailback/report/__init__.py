@@ -1,6 +1,7 @@
-"""Reports: one self-contained HTML file that loads nothing from anywhere.
+"""Reports: one self-contained HTML file without external resources.
 
-`write` serves a single result and a study; a study's report is written by `Study.run`, with its figures beside it.
+`write` writes the report of a result, a store or a study. A study's report is first written by `Study.run`, with its
+figures beside it.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
     from ..experiment.outcome import ClaimResult
     from ..experiment.study import Data, Study
 
-#: Transfers that have a tile; the table of flows has all.
+#: Maximum number of transfers with a tile; the table of flows has all.
 _TRANSFERS = 6
-#: Links that have tiles.
+#: Maximum number of links with tiles.
 _LINKS = 2
 
 __all__ = ["answered", "claims_html", "page_of_figure", "single", "write", "write_study"]
@@ -45,7 +46,7 @@ __all__ = ["answered", "claims_html", "page_of_figure", "single", "write", "writ
 def write(what: Any, path: str | Path) -> Path:
     """Write the report of a result, of a store of runs, or of a study that was run, as one HTML file.
 
-    The file appears whole or not at all.
+    The file is written atomically.
     """
     target = Path(path)
     if isinstance(what, StudyResult):
@@ -60,7 +61,7 @@ def write(what: Any, path: str | Path) -> Path:
 
 
 def answered(what: Any) -> list[Statement]:
-    """The sentences that the report of this begins with; none for a study, whose claims come first."""
+    """The sentences at the top of the report; none for a study, which begins with its claims."""
     if isinstance(what, StudyResult):
         return []
     return list((answer_of_runs(what.frame()) if isinstance(what, Store) else answer(what)).statements)
@@ -139,7 +140,7 @@ def _fitting(rows: Rows) -> list[tuple[str, str]]:
 
 
 def _overview_spec(rows: Rows) -> dict[str, Any] | None:
-    """The overview to zoom into: the panels of the picture, on one time axis."""
+    """The zoomable overview: the panels of the picture on one time axis."""
     drawn = timeseries.single(rows)
     stack = [
         interactive.Stacked(panel.title, panel.unit, panel.curves, panel.limit, panel.limit_name or "limit")
@@ -153,7 +154,7 @@ def _tile(value: str, name: str, kind: str = "") -> dict[str, str]:
 
 
 def _tiles(rows: Rows, found: Answer) -> list[dict[str, str]]:
-    """A tile for each person, each transfer, and the bottleneck."""
+    """Tiles for each person, each transfer, and the bottleneck."""
     tiles = [_person_tile(person) for person in found.people]
     for rate in found.transfers[:_TRANSFERS]:
         took = metrics.completion_time(rows, rate.of)
@@ -168,7 +169,7 @@ def _tiles(rows: Rows, found: Answer) -> list[dict[str, str]]:
 
 
 def _narrow_links(rows: Rows) -> list[int]:
-    """The first flow's bottleneck and every link that dropped a packet, the one that dropped most first."""
+    """The first flow's bottleneck and every link that dropped a packet, most drops first."""
     dropped = rows.tables["links"]["dropped"]
     chosen = [link for link in range(len(rows.link_names)) if rows.holds_queue(link) and dropped[link]]
     if rows.has_bottleneck and rows.bottleneck not in chosen:
@@ -179,7 +180,7 @@ def _narrow_links(rows: Rows) -> list[int]:
 def _link_tiles(rows: Rows, link: int) -> list[dict[str, str]]:
     name, used = rows.link_names[link], metrics.utilisation(rows, link)
     lost = _tile(f"{written(100 * metrics.drop_share_at_link(rows, link), 2)} %", f"{name}: packets dropped")
-    # A medium's rate is its own affair, and so is what it could have carried.
+    # A medium determines its own rate, so its capacity is unknown.
     return [lost] if math.isnan(used) else [_tile(f"{written(100 * used, 3)} %", f"{name}: utilisation"), lost]
 
 
@@ -190,7 +191,7 @@ def _person_tile(person: Person) -> dict[str, str]:
 
 
 def lines(found: Answer) -> list[dict[str, str]]:
-    """The sentences of an answer as the template takes them."""
+    """The sentences of an answer in the template's form."""
     return [{"kind": each.kind, "text": each.text} for each in found.statements]
 
 
@@ -225,7 +226,7 @@ def _flow_table(rows: Rows) -> dict[str, Any]:
 
 
 def _experience_table(rows: Rows) -> list[dict[str, Any]]:
-    """What callers, readers and pings experienced; no table if nothing of it was recorded."""
+    """User experience of callers, readers and pings; no table if none was recorded."""
     counted = [
         [
             row["flow"],
@@ -255,7 +256,7 @@ def _experience_table(rows: Rows) -> list[dict[str, Any]]:
 
 
 def _program_tables(result: Any) -> list[dict[str, Any]]:
-    """How the programs of a live run ended, and what they measured; nothing if there were none."""
+    """Exit status and measurements of a live run's programs; empty if there were none."""
     ends = [
         [row["flow"], row["program"], row["end"], "–" if row["status"] is None else str(row["status"]),
          f"{row['started_s']:.3f}", f"{row['ended_s']:.3f}"]
@@ -323,7 +324,7 @@ def _link_table(rows: Rows) -> dict[str, Any]:
 def write_study(study: Study, data: Data, result: StudyResult, clock: Callable[[], float]) -> Path:
     """Draw a study's figures (PNG and PDF into `figures/`) and write its report.
 
-    Fills in `result.figures`, and `result.wall_s` by the clock, in seconds since the study began.
+    Fills in `result.figures`, and `result.wall_s` in wall-clock seconds since the study began.
     """
     folder = result.folder / "figures"
     entries, specs = [], {}
@@ -370,7 +371,7 @@ def _study_tiles(result: StudyResult) -> list[dict[str, str]]:
         tiles.append({"value": str(sum(aside.values())), "name": f"not counted: {', '.join(aside)}", "kind": ""})
     tiles.append({"value": f"{result.cells_run + result.cells_reused}", "name": "runs", "kind": ""})
     tiles.append({"value": f"{result.simulated_s / 3600:.1f} h", "name": "simulated", "kind": ""})
-    # The duration of a reused run is not known.
+    # The duration of reused runs is unknown.
     if result.cells_run and not result.cells_reused:
         tiles.append({"value": result.took(), "name": f"on {result.meta['cores']} cores", "kind": ""})
     return tiles

@@ -1,4 +1,4 @@
-"""A search for the kernel that changed something, from its question to what is printed of its two ends."""
+"""A search for the kernel that changed something: the question, and the printed comparison of its two ends."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tailback.vm.kernels import Kernel, archive
 __all__ = ["Question", "commits", "differences", "patches", "releases", "sentences"]
 
 Say = Callable[[str], object]
-#: Of what two kernels measured and counted otherwise, as much as fits a screen.
+#: Maximum differences between two kernels to print, to fit a screen.
 _MOST_DIFFERENCES, _MOST_SENTENCES = 10, 3
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is run on each kernel, and what holds on a good one."""
+    """The run for each kernel, and the condition that holds on a good one."""
 
     scenario: Scenario
     condition: str
@@ -32,13 +32,13 @@ class Question:
     def attempt(
         self, kernel_of: Callable[[str], Kernel] | None = None, title: Callable[[str], str] = str
     ) -> Callable[[str], Seen | str]:
-        """What a search calls for each kernel; the condition is read at once."""
+        """The `attempt` argument of a search; parses the condition at once."""
         code = self.allow_code
         return bisected.tried_on(self.scenario, self.condition, allow_code=code, kernel_of=kernel_of, title=title)
 
 
 def releases(question: Question, good: str, bad: str, say: Say = lambda _: None) -> Bisected:
-    """Search Debian's kernels, which are fetched as they are needed."""
+    """Search Debian's kernels, fetching them as needed."""
     attempt = question.attempt()
     names = bisected.between(good, bad, archive().images())
     say(f"{len(names)} kernels from {names[0]} to {names[-1]}: at most {len(names).bit_length() + 2} runs")
@@ -59,7 +59,7 @@ def patches(question: Question, good: str, bad: str, given: Path, on: str, say: 
 
 
 def differences(found: Bisected) -> list[dict[str, Any]]:
-    """The condition's metrics, then what else differs most of the two results and of the kernels' own counters."""
+    """The condition's metrics, then the largest other differences in results and kernel counters."""
     good, bad = found.good, found.bad
     out: list[dict[str, Any]] = [
         {"name": name, "good": value, "bad": bad.values[name]} for name, value in good.values.items()
@@ -79,7 +79,7 @@ def differences(found: Bisected) -> list[dict[str, Any]]:
 
 
 def sentences(found: Bisected) -> list[str]:
-    """What the rows of one end say and those of the other do not."""
+    """Sentences that explain the rows of one end and do not hold for the other."""
     ends = {"good": found.good.result, "bad": found.bad.result}
     said = {name: [row.text for row in explain(result)] if result else [] for name, result in ends.items()}
     other = {"good": said["bad"], "bad": said["good"]}

@@ -1,4 +1,4 @@
-"""The report of several results: over one another in time, metric by metric, and how far live ones can be trusted."""
+"""The report of several results: common axes, metric by metric, and the punctuality of live runs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["comparison", "write_comparison"]
 
 #: Metrics that get a tile when all results have them.
 _TILES = ("goodput", "delay, median", "epoch duration, median")
-#: Figures shown beneath the time series, where the results have rows for them.
+#: Figures below the time series, if the results have rows for them.
 _FIGURES = ("delay-cdf", "rtt-cdf", "response-times", "box")
 
 
 def write_comparison(results: Mapping[str, Result], path: str | Path, *, baseline: str | None = None) -> Path:
-    """Write the report of results by label as one HTML file, which appears whole or not at all."""
+    """Write the report of results by label as one HTML file, atomically."""
     target = Path(path)
     write_text(target, comparison(results, baseline=baseline))
     return target
@@ -117,7 +117,7 @@ def _punctuality_table(punctual: Mapping[str, Result]) -> dict[str, Any]:
     for label, result in punctual.items():
         row = {name: column[0] for name, column in result.numpy("emulator").items()}
         late = [f"{1e6 * float(row[f'late_{name}_s']):,.0f}" for name in ("median", "p99", "max", "limit")]
-        # Older results have no rows about their applications.
+        # Older results have no rows on their applications' punctuality.
         apps = [float(row.get(f"app_{name}_s", math.nan)) * 1e3 for name in ("late_p99", "waited_p99", "limit")]
         verdict = "fit" if row["fit"] else "unfit"
         values = [*late, *(written(value) for value in apps), f"{int(row['device_drops'])}"]

@@ -1,4 +1,4 @@
-"""Interactive counterparts of figures: plain plotly descriptions (data and layout), drawn in the reader's browser."""
+"""Interactive figures as plotly descriptions (data and layout), drawn in the reader's browser."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GRID = "#ECECEC"
 
 
 def _numbers(values: Any, digits: int = 4) -> list[float | None]:
-    """Rounded numbers for JSON; what is not a number becomes a gap."""
+    """Rounded numbers for JSON; values that are not finite become gaps."""
     rounded = np.round(np.asarray(values, dtype=np.float64), digits)
     return [None if np.isnan(v) else float(v) for v in rounded]
 
@@ -57,7 +57,7 @@ def _trace(curve: Curve, axes: str = "", **more: Any) -> Spec:
 
 
 def _dash(style: Any) -> str:
-    """A line style in plotly's words; one made of lengths keeps them, in pixels."""
+    """A line style in plotly's form; a list of lengths is converted to pixels."""
     if isinstance(style, tuple):
         return ",".join(f"{1.5 * length:g}px" for length in style[1])
     return _DASH[str(style)]
@@ -78,7 +78,7 @@ def _heading(text: str, x: float, y: float) -> Spec:
 
 
 def panels(rows: Sequence[tuple[str, str, Sequence[Curve]]], x_title: str, height: int = 210) -> Spec:
-    """Panels above one another, each (heading, axis title, curves), each zoomable for itself along its own time."""
+    """Panels stacked vertically, each (heading, axis title, curves), with separate zoom along time."""
     gap = 0.28 / max(len(rows), 1)
     each = (1.0 - gap * (len(rows) - 1)) / len(rows)
     layout = _layout(height * len(rows) + 60, showlegend=any(len(curves) > 1 for _, _, curves in rows))
@@ -106,7 +106,7 @@ class Stacked:
 
 
 def stacked(rows: Sequence[Stacked], x_title: str = "time (s)", height: int = 190) -> Spec:
-    """Panels above one another that share the time axis; what all have in common is named once, in a legend on top.
+    """Panels stacked vertically with a common time axis and a common legend on top.
 
     A panel of one curve that its heading names has no entry in the legend.
     """
@@ -141,7 +141,7 @@ def stacked(rows: Sequence[Stacked], x_title: str = "time (s)", height: int = 19
 
 
 def _one_legend(traces: list[Spec]) -> list[Spec]:
-    """Each name once in the legend; a click on it hides its curves in every panel."""
+    """Each name appears once in the legend; clicking it hides its curves in every panel."""
     seen: set[str] = set()
     for trace in traces:
         is_shown = trace.get("showlegend", True) and trace["name"] not in seen
@@ -152,7 +152,7 @@ def _one_legend(traces: list[Spec]) -> list[Spec]:
 
 
 def cells(summaries: Mapping[str, Mapping[str, Any] | None], colours: Mapping[str, str]) -> Spec | None:
-    """Window and queue of several cells side by side, from their thin series, as long as the longest of them."""
+    """Window and queue of several cells side by side, from their decimated series, all as long as the longest."""
     known = {label: s for label, s in summaries.items() if s and s.get("series")}
     if not known:
         return None
@@ -217,7 +217,7 @@ def distributions(groups: Sequence[tuple[str, Sequence[Curve]]]) -> Spec:
 
 
 EXPLORED_POINTS = 240
-"""Of a series in the chooser: every run of a study is there, and three epochs need no more."""
+"""Maximum points of a series in the chooser, which has every run of a study; three epochs need no more."""
 
 
 def _thin(x: Sequence[float], y: Sequence[float]) -> list[list[float | None]]:

@@ -1,4 +1,4 @@
-"""The page that every report is: its template, its figures as pictures, plotly.js where one can be zoomed into."""
+"""The HTML page of every report: its template, its figures as pictures, and plotly.js for zoomable ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _template() -> Any:
 def _plotlyjs() -> str:
     """plotly.js's basic bundle as gzip in base64, which the reader's browser unpacks: a third of its size."""
     script = files(__package__).joinpath("plotly-basic.min.js").read_bytes()
-    # Without a time in its header the same page has the same bytes.
+    # Without a time in the gzip header, so that the same page has the same bytes.
     return base64.b64encode(gzip.compress(script, 9, mtime=0)).decode("ascii")
 
 
@@ -50,7 +50,7 @@ def _png(figure: Figure) -> str:
 
 
 def _thrifty(drawn: io.BytesIO | Path) -> str:
-    """A PNG in base64, its colours from a palette: a figure has few, and a third of the bytes suffices."""
+    """A PNG with palette colours in base64, a third of the size, since figures have few colours."""
     out = io.BytesIO()
     with Image.open(drawn) as image:
         image.convert("RGB").quantize(128, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(
@@ -60,7 +60,7 @@ def _thrifty(drawn: io.BytesIO | Path) -> str:
 
 
 def page(**parts: Any) -> str:
-    """A whole page as HTML from its parts; what is not given stays empty."""
+    """A whole HTML page from its parts; missing parts stay empty."""
     defaults: dict[str, Any] = {
         "subtitle": "",
         "answer": [],
@@ -83,7 +83,7 @@ def page(**parts: Any) -> str:
 
 
 def page_of_figure(title: str, caption: str, figure: Figure, spec: dict[str, Any]) -> str:
-    """A page with one figure to zoom into, as HTML; `spec` is plotly's data and layout, `figure` the still picture."""
+    """An HTML page with one zoomable figure; `spec` is plotly's data and layout, `figure` the still picture."""
     entry = plot_entry("figure", title, caption, figure, live=True, live_first=True)
     return page(title=title, plots=[entry], specs={"figures": {"figure": spec}})
 
@@ -98,8 +98,8 @@ def plot_entry(
     live_first: bool = False,
     saved: Sequence[Path] = (),
 ) -> dict[str, Any]:
-    """A figure as the template takes it."""
-    # What was drawn for the folder serves the page as well.
+    """A figure in the template's form."""
+    # Reuse the picture that was drawn for the folder.
     drawn = [path for path in saved if path.suffix == ".png"]
     return {
         "name": name,

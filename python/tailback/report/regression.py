@@ -1,4 +1,4 @@
-"""The page of two kernels compared by suites: what changed, by how much, since when, and the command that shows it."""
+"""The page of two kernels compared by suites: the changes, their size, first kernel, and command."""
 
 from __future__ import annotations
 
