@@ -26,7 +26,7 @@ __all__ = [
 
 LEVEL = 0.05
 """The false discovery rate allowed in a dossier."""
-#: The share of the error left by the interval of ratios: `RATIO_ERROR` of verdict.rs. A test compares p with `side`.
+#: Share of the error for the interval of ratios, as `RATIO_ERROR` in verdict.rs. A test compares p with `side`.
 RATIO_ERROR = 0.2
 
 

@@ -1,9 +1,9 @@
-"""What a run measured: labelled tables, the scenario they belong to, and what is needed to run it again.
+"""The result of a run: labelled tables, their scenario, and everything needed to run it again.
 
-In a folder a result is one Parquet file a table. Beside them are `scenario.toml` (as written), `normal.toml` (the
-scenario that was run, where its text differs), `resolved.json` (as run), and the sources of algorithms of your own.
-`meta.json` names the program that filled it and the digest of each file. A folder appears complete or not at all, and
-replaces an earlier one only when complete.
+A stored result is a folder with one Parquet file per table. Beside them are `scenario.toml` (as written), `normal.toml`
+(the scenario that was run, if its text differs), `resolved.json` (as run), and the sources of your own algorithms.
+`meta.json` has the program that produced it and the digest of each file. A folder is written atomically, and replaces
+an earlier one only when complete.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ PHASES = schema.words("polls", "phase")
 FATES = schema.words("packets", "fate")
 #: What kind of exchange a row of `requests` is, by code.
 EXCHANGES = schema.words("requests", "kind")
-#: How it ended, by code.
+#: How the exchange ended, by code.
 ANSWERS = schema.words("requests", "fate")
 
 
@@ -91,27 +91,28 @@ class Result(Described):
         files: Mapping[str, bytes] | None = None,
         algorithms: Mapping[str, Source] | None = None,
     ) -> None:
-        #: The scenario in the engine's form: exact units, nothing left open.
+        #: The resolved scenario: exact units, no defaults left open.
         self.resolved = dict(resolved)
         #: The scenario that was run, in its normal form.
         self.toml = toml
-        #: The scenario as its file was written, before any change on the command line.
+        #: The scenario file's text, before changes from the command line.
         self.written = toml if written is None else written
         names = tables.get("_names", {})
         self._tables: dict[str, Columns] = {}
         for name, columns in tables.items():
-            # The engine leaves an empty table where an instrument was off: not recorded is not the same as nothing.
+            # The engine returns an empty table if an instrument was off. Remove it: "not recorded" differs from "no
+            # events".
             if name != "_names" and (_length(columns) or not schema.why_missing(name, self.resolved)):
                 self._tables[name] = columns if isinstance(columns, _Columns) else _Columns(name, columns)
         self._folder: Path | None = None
         self._files = dict(files or {})
         self._algorithms = dict(algorithms or {})
-        #: The digest of each file in the folder; None where it was kept without.
+        #: Digest of each file in the folder; None if it was stored without digests.
         self._digests: Mapping[str, str] | None = None
         self._rows = {name: _length(columns) for name, columns in self._tables.items()}
-        #: Version, engine, seed and the like: by what and how this was made.
+        #: Version, engine, seed and similar: how this result was made.
         self.meta: dict[str, Any] = dict(meta or _meta(self.resolved))
-        #: What the run allowed although it was probably not meant, such as load above capacity.
+        #: Warnings on probably unintended settings, such as load above capacity.
         self.meta["warnings"] = [str(warning) for warning in names.get("warnings", self.meta.get("warnings", []))]
         self.meta["internals_names"] = [str(name) for name in names.get("internals_names", [])]
         if self._algorithms:
@@ -122,7 +123,7 @@ class Result(Described):
         """The same as `open_result`."""
         return open_result(folder)
 
-    # -- what was run
+    # -- scenario
 
     @property
     def scenario(self) -> Scenario:
@@ -131,24 +132,24 @@ class Result(Described):
 
     @property
     def description(self) -> Mapping[str, Any]:
-        """The scenario in the engine's form: the same as `resolved`."""
+        """The resolved scenario: the same as `resolved`."""
         return self.resolved
 
     @property
     def internals_names(self) -> list[str]:
-        """The words that the column `name` of table `internals` counts in."""
+        """The words that the column `name` of table `internals` indexes."""
         return list(self.meta.get("internals_names", []))
 
     @property
     def faults(self) -> list[str]:
-        """What transports did in the run that none may, in words."""
+        """Violations by transports during the run, in words."""
         return list(self.meta["warnings"]) if "stack_faults" in self._rows else []
 
     @property
     def bottleneck(self) -> str:
-        """The link on the first flow's way that dropped most; if none did, the slowest: see `bottleneck_index`.
+        """The link on the first flow's path that dropped most; if none did, the slowest: see `bottleneck_index`.
 
-        The first link if no queue can form on that way.
+        The first link if no queue can form on that path.
         """
         return self.link_names[self.bottleneck_index(self.numpy("links")["dropped"]) or 0]
 
@@ -156,14 +157,14 @@ class Result(Described):
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of the tables there are: totals always, the rest by the scenario's instruments."""
+        """Names of the tables: totals always, others depending on the scenario's instruments."""
         return tuple(self._rows)
 
     def __contains__(self, table: object) -> bool:
         return table in self._rows
 
     def rows(self, table: str) -> int:
-        """How many rows a table has."""
+        """Number of rows of a table."""
         self._demand(table)
         return self._rows[table]
 
@@ -183,7 +184,10 @@ class Result(Described):
         return self.numpy(table)[column]
 
     def arrow(self, table: str, *, labels: bool = False) -> Any:
-        """A `pyarrow.Table` over the same memory (flags are copied, Arrow packs them). What is missing is null.
+        """A `pyarrow.Table` over the same memory (flags are copied, as Arrow packs them). Missing values are null.
+
+        With `labels`, flows and links become dictionary columns of names, and codes become words. Units are in the
+        fields' metadata.
 
         With `labels`, flows and links become dictionary columns of names, and codes become words. Units are in the
         metadata of the fields.
@@ -221,7 +225,7 @@ class Result(Described):
         return {name: column[mask] for name, column in self.numpy(table).items()}
 
     def names(self, what: str) -> Sequence[str]:
-        """The names that columns count in: "flows", "links" and the others of `schema.Column.names`."""
+        """The names that columns index: "flows", "links" and the others of `schema.Column.names`."""
         return layout.names_of(self.resolved, self.meta)(what)
 
     def _demand(self, table: str) -> None:
@@ -232,7 +236,7 @@ class Result(Described):
         raise ResultError(f"there is no table {table}. {choices(table, self.tables)}")
 
     def differing(self, other: Result) -> list[str]:
-        """The tables in which `other` has not the very same rows."""
+        """The tables whose rows differ from those of `other`."""
 
         def same(table: str) -> bool:
             mine, theirs = self.numpy(table), other.numpy(table)
@@ -246,26 +250,26 @@ class Result(Described):
     # -- looking at it
 
     def flow_summary(self) -> list[dict[str, Any]]:
-        """One row a flow: what it is and the totals people ask for first.
+        """One row per flow: its properties and the most important totals.
 
         Goodput counts payload delivered at either end (for UDP, IP bytes) over the time the flow was active.
         """
         return summaries.flows(self)
 
     def link_summary(self) -> list[dict[str, Any]]:
-        """One row a link in which a queue can form; of a medium, rate and utilisation are None."""
+        """One row per link with a queue; for a medium, rate and utilisation are None."""
         return summaries.links(self)
 
     def program_summary(self) -> list[dict[str, Any]]:
-        """One row a program that ran (`exec`): how it ended, and when. `status` is None if a signal ended it."""
+        """One row per program (`exec`): exit status and time. `status` is None if a signal ended it."""
         return summaries.programs(self)
 
     def program_metrics(self) -> list[dict[str, Any]]:
-        """What programs measured themselves, one row a figure; its unit ends its name."""
+        """Measurements by programs themselves, one row per number; its name ends with the unit."""
         return summaries.program_figures(self)
 
     def counters(self) -> list[dict[str, Any]]:
-        """What the kernels of a guest's hosts counted, one row a counter that moved, as `nstat` names it."""
+        """Kernel counters of a guest's hosts, one row per counter that changed, with `nstat`'s names."""
         return summaries.counters(self)
 
     def experience_summary(self) -> list[dict[str, Any]]:
@@ -275,21 +279,21 @@ class Result(Described):
 
     @property
     def files(self) -> dict[str, bytes]:
-        """What the programs of a live run wrote, by names such as "download/client.out"."""
+        """Output of a live run's programs, by names such as "download/client.out"."""
         if not self._files and self._folder is not None:
             self._files = layout.programs(self._folder, self._digests)
         return dict(self._files)
 
     @property
     def algorithms(self) -> dict[str, Source]:
-        """The source of each algorithm of your own that ran, by its name in the scenario."""
+        """Sources of your own algorithms that ran, by name in the scenario."""
         if not self._algorithms and self._folder is not None:
             self._algorithms = layout.algorithms(self._folder, self.meta, self._digests)
         return dict(self._algorithms)
 
     @property
     def provenance(self) -> Provenance:
-        """Which engine of which version filled the rows."""
+        """The engine and version that produced the rows."""
         return Provenance.of(self.meta)
 
     @property
@@ -314,7 +318,7 @@ class Result(Described):
     # -- looking at it
 
     def plot(self, figure: str = "overview", **options: Any) -> Figure:
-        """A figure of this result by name, as `tailback plot` draws it; a notebook shows it.
+        """A figure of this result by name, as drawn by `tailback plot`; notebooks display it.
 
         `options` are the figure's own, such as `start` and `end` in seconds. Raises `plots.UnknownFigure`, and
         `MissingRows` naming the instrument to switch on.
@@ -327,17 +331,17 @@ class Result(Described):
         return [each.text for each in view("result.answer")(self).statements]
 
     def report(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report of this result to `path`, one whole HTML file that loads nothing from anywhere."""
+        """Write the report of this result to `path`, one HTML file without external resources."""
         written: Path = view("result.report")(self, Path(path))
         return written
 
-    # -- writing it down
+    # -- saving
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = True) -> Path:
-        """Write the result to `folder`, which appears complete or not at all, and return its path.
+        """Write the result to `folder` atomically, and return its path.
 
-        An earlier result there is replaced in one step (`overwrite`), anything else is left alone. Raises
-        `ResultError` if it cannot be written; whatever was there is then untouched.
+        An earlier result there is replaced in one step (`overwrite`); anything else is left alone. Raises `ResultError`
+        if it cannot be written; the folder is then unchanged.
         """
         target = Path(folder).absolute()
         demand_writable(target, overwrite=overwrite)
@@ -346,7 +350,7 @@ class Result(Described):
         return target
 
     def to_csv(self, folder: str | os.PathLike[str], tables: Iterable[str] | None = None) -> list[Path]:
-        """Write each table (all unless `tables` names some) to `folder/<table>.csv`, names and words spelt out."""
+        """Write each table (or those in `tables`) to `folder/<table>.csv`, with names and words instead of codes."""
         import pyarrow as pa
         import pyarrow.csv as pa_csv
 
@@ -387,9 +391,9 @@ def write_while(
     work: Callable[[layout.Sink], Mapping[str, Columns]],
     command: str,
 ) -> Result:
-    """Do `work`, which hands rows to a sink as they come and returns the rest, of which `made` makes the result.
+    """Do `work`, which passes rows to a sink during the run and returns the rest, from which `made` builds the result.
 
-    The folder appears complete or not at all, as by `Result.save`, and has the same bytes.
+    The folder is written atomically and has the same bytes as with `Result.save`.
     """
     target = Path(folder).absolute()
     demand_writable(target)
@@ -405,9 +409,9 @@ def write_while(
 
 
 def open_result(folder: str | os.PathLike[str]) -> Result:
-    """Open a result that `Result.save` wrote. Tables are read when they are asked for.
+    """Open a result that `Result.save` wrote. Tables are read on demand.
 
-    Raises `ResultError` if the folder is missing, no result, damaged, or from another version of the layout.
+    Raises `ResultError` if the folder is missing, not a result, damaged, or from another layout version.
     """
     path = Path(folder)
     kept = layout.read(path)
@@ -427,7 +431,7 @@ def open_result(folder: str | os.PathLike[str]) -> Result:
 
 
 def _meta(resolved: Mapping[str, Any]) -> dict[str, Any]:
-    # No host, user, path or date: a result says how to make it again, and the same run writes the same bytes.
+    # No host, user, path or date, so that the same run writes the same bytes.
     return {
         "format": FORMAT,
         "version": _core.version(),
@@ -446,11 +450,11 @@ def _platform() -> str:
 
 
 class MissingColumn(UnknownName):
-    """A table that lacks a column: it is of another version, or was edited."""
+    """A table lacks a column: it is from another version, or was edited."""
 
 
 class _Columns(dict[str, Array]):
-    """A table's columns, read-only, which say what there is where one is missing."""
+    """A table's columns, read-only; a missing column's error lists the existing ones."""
 
     def __init__(self, table: str, columns: Columns) -> None:
         super().__init__((key, _read_only(column)) for key, column in columns.items())
@@ -458,7 +462,7 @@ class _Columns(dict[str, Array]):
 
     @classmethod
     def frozen(cls, table: str, columns: Columns) -> _Columns:
-        """The very arrays, made read-only."""
+        """The original arrays, made read-only."""
         out = cls(table, {})
         for key, column in columns.items():
             column.flags.writeable = False
@@ -476,7 +480,7 @@ def _read_only(column: Array) -> Array:
 
 
 def frozen(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """The engine's tables made read-only in place, without views: no other code holds their columns."""
+    """The engine's tables, made read-only in place without views, since no other code holds their columns."""
     return {name: columns if name == "_names" else _Columns.frozen(name, columns) for name, columns in tables.items()}
 
 

@@ -1,7 +1,7 @@
-"""A table's columns as Arrow and back: what is missing is null, codes are names, fields have their units.
+"""Converts a table's columns to Arrow and back: missing values are null, codes are names, fields have units.
 
-Arrays are made from buffers and read as buffers: `pyarrow.array` and `to_numpy` import pandas where there is one, and
-pyarrow's compute functions, which takes longer than a short run.
+Arrays are converted through buffers: `pyarrow.array` and `to_numpy` would import pandas if installed, and pyarrow's
+compute functions, which takes longer than a short run.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ with lazy():
     import pyarrow as pa
 
 Array = npt.NDArray[Any]
-#: The names that a column counts in, by the list that its schema says.
+#: The names that columns index, by the list in their schema.
 Names = Callable[[str], Sequence[str]]
 
 
 def table(name: str, columns: Mapping[str, Array], names: Names | None = None) -> Any:
-    """A `pyarrow.Table` over the columns' own memory; with `names`, codes are dictionary columns of words."""
+    """A `pyarrow.Table` over the columns' memory; with `names`, codes become dictionary columns of words."""
     return _table(name, columns, names, _labelled)
 
 
 def stored(name: str, columns: Mapping[str, Array], names: Names) -> Any:
-    """The same as files have it: dictionaries hold only words that occur, so that no part depends on the rest."""
+    """The table in the form of files: dictionaries hold only the words that occur, so that parts are independent."""
     return _table(name, columns, names, _compact)
 
 
 def columns(name: str, loaded: Any, names: Names) -> dict[str, Array]:
-    """A table's columns from what `stored` made: words are codes again."""
+    """A table's columns from the form of `stored`: words become codes again."""
     out = {}
     for key in loaded.column_names:
         column, stated = loaded[key], schema.known(name, key)
@@ -50,7 +50,7 @@ def columns(name: str, loaded: Any, names: Names) -> dict[str, Array]:
 
 
 def _values(array: Any, none: int | None) -> Array:
-    """An array's values, what is missing as NaN or as `none`."""
+    """An array's values, with NaN or `none` for missing ones."""
     kind, count, at = array.type, len(array), int(array.offset)
     is_float = pa.types.is_floating(kind)
     is_plain = is_float or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
@@ -74,7 +74,7 @@ def _bits(buffer: Any, at: int, count: int) -> Array:
 
 
 def _array(values: Array, mask: Array | None = None) -> Any:
-    """Numbers or flags as an array over the same memory; missing where `mask` says so."""
+    """Numbers or flags as an array over the same memory; `mask` marks missing ones."""
     if values.dtype.kind == "f" and mask is None:
         mask = np.isnan(values)
     valid, nulls = None, 0
@@ -150,7 +150,7 @@ def _codes(column: Any, stated: schema.Column, labels: Sequence[str]) -> Array:
     for chunk in column.chunks:
         codes = np.array([code[word] for word in chunk.dictionary.to_pylist()] or [0], dtype=stated.type)
         indices = chunk.indices
-        # A missing one stands for whatever is behind it: -1, the last, which is then replaced.
+        # A missing code indexes -1, the last word; it is replaced afterwards.
         places = _values(indices, -1)
         part = codes[places]
         if indices.null_count:

@@ -1,4 +1,4 @@
-"""What a resolved scenario says of its flows and links: names, routes, base delays and bottleneck, in one place."""
+"""Properties of a resolved scenario's flows and links: names, routes, base delays and bottleneck."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from tailback import _core
 from tailback.errors import ResultError, nearest
 
 PS_PER_S = 1e12
-#: IP bytes of a full packet, unless a flow's MTU says otherwise.
+#: IP bytes of a full packet, unless a flow sets its MTU.
 FULL_PACKET = 1500
 
 
 class UnknownName(ResultError, KeyError):
-    """A flow, link or column that there is not."""
+    """An unknown flow, link or column."""
 
-    # As of any error here; a KeyError would put its text into quotes.
+    # The plain text; KeyError would print it in quotes.
     __str__ = Exception.__str__
 
 
 class Described:
-    """A resolved scenario, read by `Result` and by the metrics' `Rows` alike."""
+    """A resolved scenario, the common base of `Result` and of the metrics' `Rows`."""
 
     @property
     def description(self) -> Mapping[str, Any]:
-        """The scenario in the engine's form: exact units, nothing left open."""
+        """The resolved scenario: exact units, no defaults left open."""
         raise NotImplementedError
 
     @property
@@ -48,12 +48,12 @@ class Described:
 
     @property
     def flow_names(self) -> list[str]:
-        """The flows' names; the column `flow` counts in this list."""
+        """Names of the flows; the column `flow` indexes this list."""
         return [str(flow["name"]) for flow in self.description["flows"]]
 
     @property
     def link_names(self) -> list[str]:
-        """The links' names; the column `link` counts in this list."""
+        """Names of the links; the column `link` indexes this list."""
         return [str(link["name"]) for link in self.description["links"]]
 
     def flow_index(self, flow: str | int) -> int:
@@ -65,19 +65,19 @@ class Described:
         return _index(link, self.description["links"], "link")
 
     def flow_spec(self, flow: str | int) -> dict[str, Any]:
-        """What the resolved scenario says of a flow."""
+        """A flow in the resolved scenario."""
         return dict(self.description["flows"][self.flow_index(flow)])
 
     def active_s(self, flow: str | int, started_s: float, finished_s: float) -> float:
-        """How long a flow was on, of all the times at which it should be; NaN if it never began.
+        """Seconds in which a flow was on, within its scheduled times; NaN if it never started.
 
-        `started_s` and `finished_s` are the table `flows`' own. What was on its way when it should stop belongs to it:
-        a flow that finished was on until then.
+        `started_s` and `finished_s` are columns of the table `flows`. Data in flight at the scheduled stop still count:
+        a finished flow was on until it finished.
         """
         return _core.active_s(self.periods_s(flow, started_s, finished_s), started_s)
 
     def periods_s(self, flow: str | int, started_s: float, finished_s: float) -> list[tuple[float, float]]:
-        """From when until when a flow was on, in seconds and in order; see `active_s`. Empty if it never began."""
+        """Start and end of each period in which a flow was on (`active_s`), in seconds; empty if it never started."""
         spec = self.flow_spec(flow)
         periods = []
         for period in (spec, *spec.get("again", ())):
@@ -86,7 +86,7 @@ class Described:
         return _core.active_periods_s(periods, started_s, finished_s, self.duration_s)
 
     def link_spec(self, link: str | int) -> dict[str, Any]:
-        """What the resolved scenario says of a link: `rate_bps`, `delay_ps`, `queue`, …."""
+        """A link in the resolved scenario: `rate_bps`, `delay_ps`, `queue`, …."""
         return dict(self.description["links"][self.link_index(link)])
 
     @property
@@ -102,7 +102,7 @@ class Described:
     # -- routes
 
     def route(self, flow: int | str) -> list[int]:
-        """Links from a flow's sender to its receiver: as given, or fewest hops with the first listed on ties."""
+        """Links from a flow's sender to its receiver: as given, or with fewest hops; ties go to the first listed."""
         return self._route(flow, "route", "from", "to")
 
     def back_route(self, flow: int | str) -> list[int]:
@@ -113,7 +113,7 @@ class Described:
         spec = self.flow_spec(flow)
         if spec.get(key):
             return [self.link_index(str(name)) for name in spec[key]]
-        # Results of 0.1 may leave the route open.
+        # Results of 0.1 may lack the route.
         links = [(str(link["from"]), str(link["to"])) for link in self.description["links"]]
         return _core.fewest_hops(links, str(spec[start]), str(spec[end]))
 
@@ -124,11 +124,11 @@ class Described:
         return self._propagation_s(self.route(flow))
 
     def base_rtt_s(self, flow: str | int) -> float:
-        """Propagation delay there and back in seconds, without serialisation."""
+        """Round-trip propagation delay in seconds, without serialisation."""
         return self._propagation_s([*self.route(flow), *self.back_route(flow)])
 
     def base_delay_s(self, flow: int | str, packet_bytes: float) -> float:
-        """Propagation plus serialisation of a packet on the way out, with empty queues."""
+        """Propagation plus serialisation of a packet in the forward direction, with empty queues."""
         total = 0.0
         for index in self.route(flow):
             link = self.link_spec(index)
@@ -143,19 +143,21 @@ class Described:
     # -- queues
 
     def holds_queue(self, link: int | str) -> bool:
-        """Can a queue form there? See `holds_queue`."""
+        """Whether a queue can form at the link: see `holds_queue`."""
         return holds_queue(self.link_spec(link))
 
     @property
     def has_bottleneck(self) -> bool:
-        """Can a queue form on the first flow's way?"""
+        """Whether a queue can form on the first flow's path."""
         return any(self.holds_queue(link) for link in self.route(0))
 
     def bottleneck_index(self, dropped: npt.NDArray[Any] | None, flow: int | str = 0) -> int | None:
-        """The link on a flow's way, the first's by default, that dropped most; if none did, the slowest with a rate.
+        """The link on a flow's path that dropped most; if none dropped, the slowest with a rate.
 
-        A link with a medium or a trace has no rate of its own, and counts as slower than any that has. None if no
-        queue can form on that way. `dropped` are the links' packets dropped; None if that is not known.
+        The path is the first flow's by default.
+
+        A link with a medium or a trace has no rate, and counts as slower than any link with a rate. None if no queue
+        can form on the path. `dropped` is the number of dropped packets by link; None if unknown.
         """
         ways = [link for link in self.route(flow) if self.holds_queue(link)]
         lost = np.zeros(len(self.link_names)) if dropped is None else np.asarray(dropped)
@@ -166,19 +168,19 @@ class Described:
         )
 
     def has_media(self, flow: int | str) -> bool:
-        """Does a link on a flow's way there or back transmit by a medium or a trace, with a delay of its own?"""
+        """Whether a link on a flow's path, in either direction, has a medium or a trace with its own delay."""
         ways = [*self.route(flow), *self.back_route(flow)]
         return any(self.link_spec(link).get(key) is not None for link in ways for key in ("medium", "trace"))
 
     def rate_bps(self, link: int | str) -> float:
-        """Rate of a link; NaN if its medium or trace decides."""
+        """Rate of a link; NaN if its medium or trace determines it."""
         rate = self.link_spec(link).get("rate_bps")
         return float("nan") if rate is None else float(rate)
 
     def ip_rate_bps(self, link: int | str) -> float:
-        """What full IP packets get of a link's rate: less than it where the link adds framing."""
+        """Rate available to full IP packets: less than the link's rate if the link adds framing."""
         on_line = _on_line(self.link_spec(link), FULL_PACKET)
-        # A plain link's rate stays as it is, to the last bit.
+        # Without framing the rate is returned exactly.
         return self.rate_bps(link) if on_line == FULL_PACKET else self.rate_bps(link) * FULL_PACKET // on_line
 
     def limit_bytes(self, link: int | str) -> float:
@@ -195,13 +197,13 @@ class Described:
 
 
 def _on_line(link: Mapping[str, Any], packet_bytes: float) -> float:
-    """Bytes that a packet occupies on a link: its IP bytes, and the link's framing."""
+    """Bytes that a packet occupies on a link: its IP bytes and the link's framing."""
     framing = link.get("framing")
     return float(_core.framed_bytes(int(packet_bytes), **framing)) if framing else packet_bytes
 
 
 def holds_queue(link: Mapping[str, Any]) -> bool:
-    """Can a queue form at a link so described: has it a rate, a medium or a trace?"""
+    """Whether a queue can form at a link with these fields: it has a rate, a medium or a trace."""
     return any(link.get(key) is not None for key in ("rate_bps", "medium", "trace"))
 
 
@@ -217,7 +219,7 @@ def _index(which: str | int, rows: list[Mapping[str, Any]], what: str) -> int:
 
 
 def choices(name: str, known: Iterable[str]) -> str:
-    """What there is, the nearest to `name` first."""
+    """The existing names, starting with the one most similar to `name`."""
     known = list(known)
     close = nearest(name, known)
     return (f'Did you mean "{close}"? ' if close else "") + f"There are: {', '.join(known)}."

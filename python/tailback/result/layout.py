@@ -1,4 +1,4 @@
-"""A result as a folder: one Parquet file a table, the scenario as written and as run, and by what it was made."""
+"""A result as a folder: one Parquet file per table, the scenario as written and as run, and metadata."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 FORMAT = 3
 _UNCHECKED = 1
 _READ = (_UNCHECKED, 2, FORMAT)
-#: In layouts 1 and 2, an ssthresh from here on was none.
+#: In layouts 1 and 2, an ssthresh from this value on means that it was not set.
 _UNLIMITED = 2**61
-#: Of a result that is written file by file it comes last.
+#: Written last, so that it completes a result that is written file by file.
 META = "meta.json"
-#: Rows written at once: what the engine hands over of a table at a time.
+#: Rows per write: as many as the engine delivers of a table at a time.
 ROWS_A_GROUP = _core.ROWS_A_GROUP
-#: The folder in it for what programs wrote.
+#: Subfolder for the output of programs.
 _PROGRAMS = "programs"
-#: And that for the sources of algorithms of the user's own.
+#: Subfolder for the sources of the user's algorithms.
 _ALGORITHMS = "algorithms"
 _SCENARIO, _NORMAL = "scenario.toml", "normal.toml"
 _TABLE = re.compile(r"[a-z][a-z0-9_]*")
@@ -54,30 +54,30 @@ _TABLE = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True)
 class Kept:
-    """What a folder says of its result, without the tables."""
+    """The contents of a result folder, without its tables."""
 
     resolved: dict[str, Any]
-    #: In its normal form.
+    #: The scenario in its normal form.
     toml: str
-    #: As its file was.
+    #: The scenario file's text.
     written: str
     meta: dict[str, Any]
-    #: How many rows each table has.
+    #: Number of rows of each table.
     rows: dict[str, int]
     internals_names: list[str]
-    #: The digest of each file; None if it was kept without.
+    #: Digest of each file; None if it was stored without digests.
     files: dict[str, str] | None
 
 
 def _unreadable() -> tuple[type[Exception], ...]:
-    """What a damaged Parquet file makes its reader say."""
+    """Exceptions from reading a damaged Parquet file."""
     return (OSError, pa.ArrowException, ValueError, KeyError, IndexError, OverflowError)
 
 
 class Sink:
-    """Takes rows of a run while it goes on and writes them to a folder, so that memory holds a few groups of them.
+    """Writes rows to a folder during the run, so that only a few row groups are in memory.
 
-    What it writes has the same bytes as what `write` makes of the whole table.
+    The files have the same bytes as those that `write` makes from whole tables.
     """
 
     def __init__(self, folder: Path, names: arrow.Names) -> None:
@@ -108,7 +108,7 @@ class Sink:
         return self._internals if what == "internals" else self._names(what)
 
     def finish(self, tables: Mapping[str, Mapping[str, Any]]) -> None:
-        """Add the last rows of the tables it has begun."""
+        """Write the remaining rows of the tables that it has begun."""
         internals = tables["_names"]["internals_names"]
         for name in self._writers:
             if len(next(iter(tables[name].values()))):
@@ -116,7 +116,7 @@ class Sink:
 
 
 def names_of(resolved: Mapping[str, Any], meta: Mapping[str, Any]) -> arrow.Names:
-    """The names that columns count in, by the list that a column's schema says."""
+    """The names that columns index, by the list in the column's schema."""
 
     def names(what: str) -> list[str]:
         match what:
@@ -158,7 +158,7 @@ def write(result: Result, folder: Path, written: Container[str] = ()) -> None:
         "tables": {name: result.rows(name) for name in result.tables},
         "files": {path.relative_to(folder).as_posix(): digest_of_file(path) for path in _files(folder)},
     }
-    # As it will be read: the digest is of that.
+    # In the form in which it will be read, of which the digest is taken.
     meta = json.loads(json.dumps(result.meta | more))
     (folder / META).write_text(json.dumps(meta | {"sha256": seal(meta)}, indent=1) + "\n", encoding="utf-8")
 
@@ -172,14 +172,14 @@ class _BadName(ResultError, ValueError):
 
 
 def _checked_table(name: str) -> str:
-    """The name of a table, which becomes a file's: no other path."""
+    """A table's name, checked for use as a file name."""
     if not _TABLE.fullmatch(name):
         raise _BadName(f"{name!r} is no name of a table: lower-case letters, digits and _")
     return name
 
 
 def _checked_file(name: str) -> str:
-    """The path of a file below a result's folder: it leads nowhere else."""
+    """A file's path below a result's folder, checked not to leave it."""
     path = PurePosixPath(name)
     if not path.parts or path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
         raise _BadName(f"{name!r} is no name of a file in a result: a path below its folder, with /")
@@ -187,9 +187,9 @@ def _checked_file(name: str) -> str:
 
 
 def read(path: Path) -> Kept:
-    """What `write` wrote; `ResultError` if it is missing, no result, damaged, or of another version."""
+    """Read what `write` wrote; `ResultError` if it is missing, not a result, damaged, or from another version."""
     if path.suffix == ".toml" and path.is_file():
-        # Advice that names `--out` with this path would have the scenario written over.
+        # Advice with `--out` and this path would overwrite the scenario.
         fix = f"Run it first: tailback run {path} --out results/{path.stem}"
         raise ResultError(f"{path} is a file, not a result folder. {fix}")
     if path.exists() and not path.is_dir():
@@ -223,7 +223,7 @@ def read(path: Path) -> Kept:
 
 
 def _demand_rows(path: Path, rows: Mapping[str, int]) -> None:
-    """Every table is there, with as many rows as it should have."""
+    """Check that every table exists with the right number of rows."""
     for name, count in rows.items():
         file = path / f"{name}.parquet"
         try:
@@ -236,21 +236,21 @@ def _demand_rows(path: Path, rows: Mapping[str, int]) -> None:
 
 
 def warn_if_unchecked(path: Path, kept: Kept) -> None:
-    """Say so where damage to a table would not be noticed."""
+    """Warn if damage to a table would not be noticed."""
     if kept.files is None:
         text = f"{path} was kept by tailback 0.1, without checksums: damage may not be noticed. Save it again"
         warnings.warn(text, KeptWarning, stacklevel=3)
 
 
 def _meta(path: Path) -> dict[str, Any]:
-    """`meta.json`, compared with its own digest."""
+    """The contents of `meta.json`, verified by its own digest."""
     meta = json.loads(read_plain(path / META).decode("utf-8"))
     if meta["format"] not in _READ:
         raise ResultError(
             f"{path} has layout {meta['format']}, written by tailback {meta.get('version', 'unknown')}; this "
             f"version reads layout {FORMAT}. Run it again: tailback run {path / 'scenario.toml'}"
         )
-    # Layout 1 had no checksums: a number that became 1 by damage does not turn them off.
+    # Layout 1 had no checksums; a layout number damaged to 1 must not disable them.
     unchecked = meta["format"] == _UNCHECKED and not {"sha256", "files"} & meta.keys()
     if not unchecked and meta.pop("sha256", None) != seal(meta):
         raise ResultError(f"{path / META} is damaged: it differs from its checksum. Run its scenario again.")
@@ -276,7 +276,7 @@ def _differs(file: Path) -> ResultError:
 
 
 def _demand_shape(resolved: Any) -> None:
-    """What every reader goes by: an edited file shall not fail in the middle of a figure."""
+    """Check the fields that all readers use, so that an edited file does not fail in the middle of a figure."""
 
     def demand(row: Any, place: str, **kinds: type) -> None:
         for key, kind in kinds.items():
@@ -299,16 +299,16 @@ def _demand_shape(resolved: Any) -> None:
 
 
 def damaged(path: Path, error: Exception) -> ResultError:
-    """The error for a folder whose texts make no result."""
+    """The error for a folder whose text files do not form a result."""
     what = f"it lacks {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
     return ResultError(f"{path} is damaged: {what}. Run its scenario again.")
 
 
 def table(folder: Path, name: str, files: Mapping[str, str] | None, names: arrow.Names) -> dict[str, Any]:
-    """A table's columns, from its file, which is compared with its digest."""
+    """A table's columns, read from its file, which is verified by its digest."""
     path = folder / f"{_checked_table(name)}.parquet"
     try:
-        # The very bytes that were compared are those that are read.
+        # The verified bytes are the ones that are parsed.
         with open_plain(path), pa.memory_map(str(path)) as mapped:
             data = mapped.read_buffer()
         if files is not None and digest(data) != files[path.name]:
@@ -328,7 +328,7 @@ def _of_old(ssthresh: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def programs(folder: Path, files: Mapping[str, str] | None) -> dict[str, bytes]:
-    """What the programs of a live run wrote, by names such as "download/client.out"."""
+    """Output of a live run's programs, by names such as "download/client.out"."""
     below = folder / _PROGRAMS
     if files is None:
         paths = _files(below) if below.is_dir() else iter(())
@@ -347,8 +347,8 @@ def programs(folder: Path, files: Mapping[str, str] | None) -> dict[str, bytes]:
 
 
 def described(name: str, source: Source) -> dict[str, Any]:
-    """What `meta.json` says of an algorithm of the user's own."""
-    # A name may be that of a file in another folder.
+    """The entry of a user's algorithm in `meta.json`."""
+    # An algorithm's name may be a path in another folder.
     stem = re.sub(r"[^\w.+-]+", ".", re.sub("^(python|bpf|rust):", "", name)).strip(".")
     ending = ".py" if source.attribute else ""
     file = None if source.text is None else f"{_ALGORITHMS}/{stem}{ending}"
@@ -356,7 +356,7 @@ def described(name: str, source: Source) -> dict[str, Any]:
 
 
 def algorithms(folder: Path, meta: Mapping[str, Any], files: Mapping[str, str] | None) -> dict[str, Source]:
-    """The sources that are kept, compared with their digests."""
+    """The stored sources, verified by their digests."""
     try:
         rows = [(str(row["name"]), str(row["class"]), row["file"]) for row in meta.get("algorithms", ())]
         return {
@@ -370,7 +370,7 @@ def algorithms(folder: Path, meta: Mapping[str, Any], files: Mapping[str, str] |
 
 
 def verify(path: Path, expected: str | None = None) -> Verified:
-    """Compare every file with its digest, and `meta.json` with the digest `expected` of it, if that is known."""
+    """Verify every file by its digest, and `meta.json` by the digest `expected`, if that is given."""
     out = Verified()
     try:
         kept = read(path)
@@ -406,7 +406,7 @@ def verify(path: Path, expected: str | None = None) -> Verified:
 
 
 def digests_of(path: Path) -> dict[str, str]:
-    """The other files of a result, of which `meta.json` may be there alone, with the digest of each."""
+    """Digests of a result's other files; only `meta.json` need be present."""
     try:
         return _digests(_meta(path))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -414,7 +414,7 @@ def digests_of(path: Path) -> dict[str, str]:
 
 
 def copy(path: Path, target: Path) -> None:
-    """Copy a result's files into an empty folder; `ResultError` if there is no result."""
+    """Copy a result's files into an empty folder; `ResultError` if the source is not a result."""
     read(path)
     for file in _files(path):
         place = target / file.relative_to(path)
@@ -423,12 +423,12 @@ def copy(path: Path, target: Path) -> None:
 
 
 def seal_of(path: Path) -> str:
-    """The digest of a whole result: that of its `meta.json`, which holds all others."""
+    """Digest of a whole result: that of its `meta.json`, which holds all others."""
     return seal(_meta(path))
 
 
 def objection(path: Path) -> str | None:
-    """Why the folder `path` may not be replaced or removed, or None if it is a result of tailback's and nothing else.
+    """Why the folder `path` may not be replaced or removed; None if it holds a tailback result and nothing else.
 
     Its `meta.json` must be sealed, and every file in it must be one that `meta.json` names.
     """
@@ -451,7 +451,7 @@ def objection(path: Path) -> str | None:
 
 
 def _files_of_old(path: Path, meta: Mapping[str, Any]) -> set[str]:
-    """The files of a result of tailback 0.1, whose `meta.json` does not list them."""
+    """Files of a result of tailback 0.1, whose `meta.json` does not list them."""
     if not str(meta["version"]).startswith("0.1"):
         raise ValueError(meta["version"])
     below = {file.relative_to(path).as_posix() for name in (_PROGRAMS, _ALGORITHMS) for file in _files(path / name)}
@@ -459,7 +459,7 @@ def _files_of_old(path: Path, meta: Mapping[str, Any]) -> set[str]:
 
 
 def demand_writable(folder: str | os.PathLike[str], *, overwrite: bool = True) -> None:
-    """Raise `ResultError` if `Result.save` would refuse `folder`: better before a long run than after it."""
+    """Raise `ResultError` if `Result.save` would refuse `folder`; called before a long run."""
     target = Path(folder).absolute()
     try:
         demand_replaceable(target, objection)

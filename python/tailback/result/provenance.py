@@ -1,4 +1,4 @@
-"""How a result came about, read from what its `meta.json` says: `Provenance`, so that no reader compares names."""
+"""The origin of a result, read from its `meta.json`, so that no reader compares engine names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _WAYS = {"live": "on a real kernel", "vm": "on a kernel in a virtual machine", "
 
 @dataclass(frozen=True)
 class Provenance:
-    """What filled the rows of a result."""
+    """The program that produced the rows of a result."""
 
-    #: "sim", "live", "vm", "capture" or another tool's name; empty where a result does not say.
+    #: "sim", "live", "vm", "capture" or another tool's name; empty if the result does not state it.
     engine: str
     version: str
-    #: Of a guest's kernel, such as "6.1.0-56-cloud-amd64"; empty otherwise.
+    #: Release of a guest's kernel, such as "6.1.0-56-cloud-amd64"; else empty.
     release: str = ""
 
     @classmethod
@@ -34,12 +34,12 @@ class Provenance:
 
     @property
     def is_captured(self) -> bool:
-        """Packets of a network that no scenario describes; nothing is known of its links and queues."""
+        """Whether the packets were captured on a network without a scenario, whose links and queues are unknown."""
         return self.engine == "capture"
 
     @property
     def way(self) -> str:
-        """To stand behind a duration: "60 s simulated"."""
+        """Words for use after a duration: "60 s simulated"."""
         if self.release:
             return f"on Linux {self.release} in a virtual machine"
         return _WAYS.get(self.engine, "simulated")

@@ -1,4 +1,4 @@
-"""Tables, columns, units and codes, as the engine states them in `crates/tailback-core/src/probe/rows.rs`.
+"""Tables, columns, units and codes, as the engine defines them in `crates/tailback-core/src/probe/rows.rs`.
 
 >>> from tailback.result import schema
 >>> schema.table("queue").instruments
@@ -28,42 +28,42 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Column:
-    """A column as stated."""
+    """A column as the engine defines it."""
 
     name: str
-    #: NumPy's name of its type.
+    #: NumPy name of its type.
     type: str
     #: Unit; empty for counts, codes, numbers and switches.
     unit: str
-    #: What it says.
+    #: Its meaning.
     doc: str
-    #: What its codes stand for, in their order.
+    #: Words for its codes, in order.
     words: tuple[str, ...]
-    #: What each word means.
+    #: Meaning of each word.
     meanings: tuple[str, ...]
-    #: The list of names that it counts in: a key of `_LISTS`.
+    #: The list of names that it indexes: a key of `_LISTS`.
     names: str | None
-    #: The number that means missing; in a column of float64 that is NaN.
+    #: The number for a missing value; in a float64 column it is NaN.
     none: int | None
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table as stated."""
+    """A table as the engine defines it."""
 
     name: str
     #: What a row is.
     doc: str
-    #: The instruments that fill it, any of them; none: it is filled without.
+    #: Instruments that fill it, any of them; empty if it is always filled.
     instruments: tuple[str, ...]
-    #: The stacks whose flows it is of: "own" or "foreign"; empty: all.
+    #: Stacks of the flows that it covers: "own" or "foreign"; empty for all.
     stacks: str
     columns: Mapping[str, Column]
 
     def filled(self, rows: int, **columns: Any) -> dict[str, Array]:
-        """Columns of the stated types, in the stated order; what is not given is missing, or zero where nothing can be.
+        """Columns of the defined types and order; a column that is not given is missing, or zero if it cannot be.
 
-        Raises `ValueError` for a column that there is not.
+        Raises `ValueError` for an unknown column.
         """
         unknown = columns.keys() - self.columns.keys()
         if unknown:
@@ -87,7 +87,7 @@ def _column(row: dict[str, Any]) -> Column:
 
 @functools.cache
 def tables() -> Mapping[str, Table]:
-    """Every table, by name, in the order of the documentation."""
+    """Every table by name, in the order of the documentation."""
     rows = [
         Table(row["name"], row["doc"], tuple(row["instruments"]), row["stacks"],
               MappingProxyType({column["name"]: _column(column) for column in row["columns"]}))
@@ -97,23 +97,23 @@ def tables() -> Mapping[str, Table]:
 
 
 def table(name: str) -> Table:
-    """A table as stated."""
+    """The definition of a table."""
     return tables()[name]
 
 
 def column(table: str, column: str) -> Column:
-    """A column as stated."""
+    """The definition of a column."""
     return tables()[table].columns[column]
 
 
 def known(table: str, column: str) -> Column | None:
-    """A column as stated; None if it is of another version, or the user's own."""
+    """The definition of a column; None if it is from another version, or the user's own."""
     found = tables().get(table)
     return None if found is None else found.columns.get(column)
 
 
 def words(table: str, column: str) -> tuple[str, ...]:
-    """What the codes of a column stand for, in their order."""
+    """Words for a column's codes, in order."""
     return tables()[table].columns[column].words
 
 
@@ -123,17 +123,17 @@ def code(table: str, column: str, word: str) -> int:
 
 
 def instruments(table: str) -> tuple[str, ...]:
-    """The instruments that fill a table, any of them; none if it is filled without, or unknown."""
+    """Instruments that fill a table, any of them; empty if it is always filled, or unknown."""
     found = tables().get(table)
     return () if found is None else found.instruments
 
 
-#: Whose flows a table is of, in words.
+#: Words for the flows that a table covers.
 _STACKS = {"own": "flows over tailback's own TCP or a kernel's", "foreign": "flows over another stack than that"}
 
 
 def why_missing(table: str, resolved: Mapping[str, Any]) -> str:
-    """Why a run of this description has no such table, and what to do; empty if it has."""
+    """Why a run of this scenario lacks the table, and the fix; empty if it has the table."""
     stated, on = tables().get(table), resolved.get("instruments") or {}
     if stated is None or not stated.instruments:
         return ""
@@ -149,7 +149,7 @@ def why_missing(table: str, resolved: Mapping[str, Any]) -> str:
     return ""
 
 
-#: Where the names are that a column counts in.
+#: The place of the names that a column indexes.
 _LISTS = {
     "flows": "a flow of the scenario, by its place",
     "links": "a link of the scenario, by its place",
@@ -182,7 +182,7 @@ SELECT flow, reason, count(*) FROM 'results/run/queue.parquet' WHERE event = 'dr
 
 
 def markdown() -> str:
-    """`docs/columns.md`, made from what the engine states."""
+    """The page `docs/columns.md`, generated from the engine's definitions."""
     lines = [_INTRODUCTION]
     for stated in tables().values():
         lines += ["", f"## {stated.name}", "", stated.doc]

@@ -1,4 +1,4 @@
-"""A result's first look: the totals people ask for, as rows, as text for a terminal and as HTML for a notebook."""
+"""Summaries of a result: the most important totals as rows, as text for a terminal, and as HTML for a notebook."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORDS = ("flow", "link", "app", "cc", "stack", "measure", "program", "end", "me
 
 
 def as_plain(result: Result) -> str:
-    """The table a terminal shows, as text without colours and not wider than its columns."""
+    """A terminal's table as text without colours, no wider than its columns."""
     from io import StringIO
 
     from rich.console import Console
@@ -35,7 +35,7 @@ def as_plain(result: Result) -> str:
 
 
 def flows(result: Result) -> list[dict[str, Any]]:
-    """One row a flow: what it is and the totals people ask for first.
+    """One row per flow: its properties and the most important totals.
 
     Goodput, loss and retransmissions are those of `totals`.
     """
@@ -63,7 +63,7 @@ def flows(result: Result) -> list[dict[str, Any]]:
 
 
 def links(result: Result) -> list[dict[str, Any]]:
-    """One row a link in which a queue can form. Of a medium, rate and utilisation are None."""
+    """One row per link with a queue. For a medium, rate and utilisation are None."""
     totals = result.numpy("links")
     return [
         {
@@ -82,7 +82,7 @@ def links(result: Result) -> list[dict[str, Any]]:
 
 
 def programs(result: Result) -> list[dict[str, Any]]:
-    """One row a program that ran (`exec`): how it ended, and when. `status` is None if a signal ended it."""
+    """One row per program (`exec`): exit status and time. `status` is None if a signal ended it."""
     if "programs" not in result:
         return []
     rows = result.numpy("programs")
@@ -101,7 +101,7 @@ def programs(result: Result) -> list[dict[str, Any]]:
 
 
 def program_figures(result: Result) -> list[dict[str, Any]]:
-    """What programs measured themselves, one row a figure; its unit ends its name."""
+    """Measurements by programs themselves, one row per number; its name ends with the unit."""
     if "program_metrics" not in result:
         return []
     rows, names = result.numpy("program_metrics"), result.meta.get("program_metrics", [])
@@ -116,7 +116,7 @@ def program_figures(result: Result) -> list[dict[str, Any]]:
 
 
 def counters(result: Result) -> list[dict[str, Any]]:
-    """What the kernels of a guest's hosts counted, one row a counter that moved."""
+    """Kernel counters of a guest's hosts, one row per counter that changed."""
     if "counters" not in result:
         return []
     rows, hosts, names = result.numpy("counters"), result.names("hosts"), result.names("counters")
@@ -127,7 +127,7 @@ def counters(result: Result) -> list[dict[str, Any]]:
 
 
 def tables(result: Result) -> list[list[dict[str, Any]]]:
-    """All of them that have rows, in the order in which they are shown."""
+    """All summary tables with rows, in display order."""
     noticed = [view(f"result.{what}")(result) for what in ("games", "films", "page_loads")]
     people = [result.experience_summary(), *noticed]
     rows = [result.flow_summary(), *people, result.program_summary(), result.program_metrics()]
@@ -135,7 +135,7 @@ def tables(result: Result) -> list[list[dict[str, Any]]]:
 
 
 def as_text(result: Result) -> RenderableType:
-    """Title, tables and what was recorded, for a terminal."""
+    """Title, tables and recorded instruments, for a terminal."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -154,7 +154,7 @@ def as_text(result: Result) -> RenderableType:
 
 
 def as_html(result: Result) -> str:
-    """The same for a notebook."""
+    """Title, tables and recorded instruments, for a notebook."""
     out = [f"<p><strong>{html.escape(result.title)}</strong></p>"]
     for rows in tables(result):
         head = "".join(f"<th>{html.escape(key.replace('_', ' '))}</th>" for key in rows[0])
@@ -172,7 +172,7 @@ _WHOSE = {"kernel": "the kernel's", "twin": "tailback's BPF twin", "own": "a BPF
 
 
 def _controls(result: Result) -> list[str]:
-    """Of a run on a kernel, what it was built of, and whose each flow's congestion control was."""
+    """For a run on a kernel: the kernel's source, and the origin of each flow's congestion control."""
     shown = []
     for flow, turns in (result.meta.get("controls") or {}).items():
         each = ", ".join(f"{row['cc']} ({_whose(row)})" for row in turns)
@@ -185,7 +185,7 @@ def _controls(result: Result) -> list[str]:
 
 
 def _built_of(source: Mapping[str, Any]) -> str:
-    """A kernel of `tailback vm build` or `patch`."""
+    """Description of a kernel from `tailback vm build` or `patch`."""
     parts = [f"Linux {source['version']} built from {source['tree']}"]
     if "commit" in source:
         changed = f" and {source['changed_files']} changed files" if source["changed_files"] else ""

@@ -1,7 +1,7 @@
-"""Totals of a flow, each defined once: summaries, metrics, reports, comparisons and the explorer ask here.
+"""Totals of a flow, each defined once for summaries, metrics, reports, comparisons and the explorer.
 
-Each function takes the described scenario, the tables by name and the flow's number, and hands the columns that a
-measure needs to the crate `tailback-measures`, which defines it. The explorer does the same for its own runs
+Each function takes the described scenario, the tables by name and the flow's number, and passes a measure's columns to
+the crate `tailback-measures`, which defines the measure. The explorer does the same for its own runs
 (`crates/tailback-web/src/summary.rs`).
 """
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 Columns = Mapping[str, Any]
 Tables = Mapping[str, Columns]
 
-# Results of 0.1 say nothing of the way back. Any other column that is missing is an error which names it.
+# Results of 0.1 lack the columns of the reverse direction. Any other missing column is an error that names it.
 _OF_THE_WAY_BACK = ("bytes_returned", "back_segments_retransmitted")
 
 
 class TablesOf(Mapping[str, Columns]):
-    """A result's tables, each read when it is asked for: a large one that no caller looks at takes no memory."""
+    """A result's tables, read on demand, so that unused large tables take no memory."""
 
     def __init__(self, result: Result) -> None:
         self._result = result
@@ -49,12 +49,12 @@ class TablesOf(Mapping[str, Columns]):
         return len(self._result.tables)
 
     def count(self, name: str) -> int:
-        """How many rows a table has, 0 if there is none; it is not read."""
+        """Number of rows of a table, 0 if there is none; does not read it."""
         return self._result.rows(name) if name in self._result else 0
 
 
 def goodput_bps(of: Described, tables: Tables, flow: int) -> float:
-    """The measure `goodput` over a flow's whole life, bit/s; NaN if it never was on."""
+    """The measure `goodput` over a flow's whole life, bit/s; NaN if it was never on."""
     active = of.active_s(flow, _total(tables, flow, "started_s"), _total(tables, flow, "finished_s"))
     payload = _total(tables, flow, "bytes_received") + _total(tables, flow, "bytes_returned")
     if payload == 0.0 and (seen := _seen(of, tables, flow)) is not None:
@@ -72,7 +72,7 @@ def loss(of: Described, tables: Tables, flow: int) -> float:
 
 
 def completion_s(of: Described, tables: Tables, flow: int) -> float:
-    """The measure `completion_time`, seconds; NaN for a flow without an end, and for one stopped before."""
+    """The measure `completion_time`, seconds; NaN for a flow without an end, or stopped before it."""
     app = of.flow_spec(flow)["app"]
     given = 0 if app["kind"] == "transfers" else app.get("params", {}).get("bytes") or 0
     columns = ("bytes_received", "started_s", "finished_s")
@@ -80,7 +80,7 @@ def completion_s(of: Described, tables: Tables, flow: int) -> float:
 
 
 def retransmitted(tables: Tables, flow: int) -> int:
-    """Segments that either end sent again."""
+    """Segments retransmitted by either end."""
     return int(_total(tables, flow, "segments_retransmitted") + _total(tables, flow, "back_segments_retransmitted"))
 
 
@@ -92,7 +92,7 @@ def _total(tables: Tables, flow: int, column: str) -> float:
 
 
 def _seen(of: Described, tables: Tables, flow: int) -> Columns | None:
-    """Packets of a flow of programs, in the direction that carries more, as a live run's emulator saw them.
+    """Packets of a program's flow, in the direction that carries more, as seen by a live run's emulator.
 
     None without such rows.
     """

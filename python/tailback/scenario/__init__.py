@@ -1,8 +1,8 @@
-"""The description of an experiment: path, queues, flows, duration, seed. TOML and Python say the same.
+"""Scenarios describe experiments: path, queues, flows, duration, seed. TOML and Python are equivalent.
 
-A scenario keeps what was written ("1bdp", "80ms") in exact units; `Scenario.resolve` turns it into the form the
-engine runs, in which nothing is left open. What the fields are and what they take is stated once, in Rust
-(`crates/tailback-scenario/src/schema.rs`); the page `docs/scenario.md` and the types of `parts.pyi` are made from it.
+A scenario keeps quantities as written ("1bdp", "80ms") in exact units; `Scenario.resolve` converts it to the engine's
+form, without open defaults. The fields are defined once, in Rust (`crates/tailback-scenario/src/schema.rs`), from which
+`docs/scenario.md` and `parts.pyi` are generated.
 """
 
 from tailback.scenario.build import bulk, dumbbell, flow, link, network, voip

@@ -1,4 +1,4 @@
-"""Scenarios written in Python."""
+"""Functions to build scenarios in Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Named = str | Named | Mapping[str, Any] | None
 
 
 def given(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Without those that are None: left to their defaults."""
+    """The fields that are not None; the others keep their defaults."""
     return {key: value for key, value in fields.items() if value is not None}
 
 
@@ -44,7 +44,7 @@ def bulk(cc: _Named = "cubic", stack: _Named = "linux", **fields: Unpack[FlowFie
 def voip(**fields: Unpack[FlowFields]) -> Flow:
     """One direction of a G.711 call: 200-byte IP packets every 20 ms, unless `packet_size`, `interval` differ.
 
-    `two_way=True` makes it the whole call.
+    `two_way=True` makes both directions of the call.
 
     >>> voip(start="500ms").app
     'voip'

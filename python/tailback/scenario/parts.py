@@ -1,4 +1,4 @@
-"""The parts of a scenario as objects. What each has is stated in Rust; `parts.pyi` says it to editors."""
+"""The parts of a scenario as objects. Their fields are defined in Rust; `parts.pyi` describes them to editors."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def schema() -> dict[str, Any]:
 
 
 class Part:
-    """A frozen piece of a description. Raises `ScenarioError` with all that is wrong with what it is given."""
+    """A frozen part of a scenario. Raises `ScenarioError` with all faults of its fields."""
 
     _fields: ClassVar[dict[str, dict[str, Any]]]
-    #: Every field said, by the keys of a file, quantities as text.
+    #: Every given field, by its key in a file, quantities as text.
     _full: dict[str, Any]
 
     def __init__(self, **fields: Any) -> None:
@@ -30,7 +30,7 @@ class Part:
 
     @classmethod
     def of(cls, given: Any) -> Any:
-        """One from anything a file may hold in its place."""
+        """Create one from any value that a file may have in its place."""
         return cls._made(_core.scenario_part(cls.__name__, given, False))
 
     @classmethod
@@ -45,7 +45,7 @@ class Part:
         return self.of(self._full | keys)
 
     def plain(self) -> Any:
-        """What a file would hold: defaults left out, quantities as text, a name alone where that is enough."""
+        """The value for a file: defaults left out, quantities as text, a bare name if that is enough."""
         return _core.scenario_part(type(self).__name__, self, True)
 
     def __getattr__(self, name: str) -> Any:
@@ -81,7 +81,7 @@ def _restored(part: type[Part], state: dict[str, Any]) -> Part:
 
 
 def _value(field: dict[str, Any], value: Any) -> Any:
-    """What stands in a field, as the object that its kind of value is."""
+    """A field's value as the object for its kind."""
     if value is None:
         return None
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The whole scenario: reading, varying, resolving and writing it."""
+"""The whole scenario: reading, changing, resolving and writing it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tailback.consent import without_references
 from tailback.errors import Problem, ScenarioError, TailbackError, UnitError
 from tailback.scenario.parts import Part, ScenarioFields
 
-#: Line and column of each place of a file; none of what was changed since.
+#: Line and column of each field in a file, without fields that were changed since.
 Positions = Mapping[str, tuple[int, int] | None]
 
 
 class Scenario(ScenarioFields):
-    """One experiment. Either a `dumbbell` or `links` describes the path; `flows` say who uses it.
+    """One experiment. Either a `dumbbell` or `links` describes the path; `flows` are the traffic on it.
 
-    Frozen; `with_` makes variations. Text with units is accepted wherever a quantity is expected. Raises
-    `ScenarioError`, which lists everything wrong with field, value and fix.
+    Frozen; `with_` makes variations. Text with units is accepted for every quantity. Raises `ScenarioError`, which
+    lists all errors with field, value and fix.
 
     >>> import tailback as tb
     >>> scenario = tb.Scenario(
@@ -33,12 +33,12 @@ class Scenario(ScenarioFields):
     {'limit_bytes': 100000}
     """
 
-    #: The file it came from.
+    #: The file that it was read from.
     _file: str | None
     _places: Positions
-    # Texts that `with_` was given: a file that a caller names may lie anywhere. None if changes come from a file too.
+    # Texts passed to `with_`: files that the caller names may be anywhere. None if changes come from a file too.
     _given: frozenset[str] | None
-    #: The text it was read from; None once it was changed.
+    #: The text that it was read from; None after a change.
     _text: str | None = None
 
     def __init__(self, **fields: Any) -> None:
@@ -60,7 +60,7 @@ class Scenario(ScenarioFields):
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Scenario:
-        """Read a scenario file. `ScenarioError` says what is wrong, with line and column where they can be found."""
+        """Read a scenario file. Raises `ScenarioError` with all errors, with line and column if known."""
         file = os.fspath(path)
         try:
             # Some editors begin a file with a byte-order mark.
@@ -76,7 +76,7 @@ class Scenario(ScenarioFields):
 
     @classmethod
     def parse_toml(cls, text: str, *, file: str | None = None) -> Scenario:
-        """Read a scenario from TOML text; `file` is the name errors give it."""
+        """Read a scenario from TOML text; `file` is its name in errors."""
         data, places = toml_read(text, file, "docs/scenario.md")
         if "base" in data:
             fix = "Run it with `tailback sweep`, or give the scenario that it is based on"
@@ -94,15 +94,15 @@ class Scenario(ScenarioFields):
 
     @classmethod
     def from_resolved(cls, resolved: Mapping[str, Any]) -> Scenario:
-        """The general network that a resolved description (`resolve`) stands for."""
+        """The general network that a resolved scenario describes."""
         return cls.from_dict(_core.scenario_unresolve(resolved))
 
     def plain(self) -> dict[str, Any]:
-        """See `to_dict`."""
+        """The same as `to_dict`."""
         return self.to_dict()
 
     def to_dict(self) -> dict[str, Any]:
-        """Nested dictionaries as TOML holds them: defaults left out, quantities as text."""
+        """Nested dictionaries in TOML's form: defaults left out, quantities as text."""
         plain: dict[str, Any] = _core.scenario_part("Scenario", self, True)
         return plain
 
@@ -112,15 +112,15 @@ class Scenario(ScenarioFields):
 
     @property
     def written(self) -> str:
-        """The text of the file it was read from, comments and all; of one made or changed in Python `to_toml()`."""
+        """The text of its file, with comments; `to_toml()` if it was made or changed in Python."""
         return self.to_toml() if self._text is None else self._text
 
     # -- variations
 
     def with_(self, changes: Mapping[str, Any] | None = None, /, **more: Any) -> Scenario:
-        """A copy with some values changed, each named by its path; in keywords `__` stands for the dot.
+        """A copy with some values changed, each given by its path; in keywords `__` replaces the dot.
 
-        A flow or link is named by number or by name: `flow[0].cc`, `flow.bulk.cc`. `None` removes a value.
+        A flow or link is selected by number or by name: `flow[0].cc`, `flow.bulk.cc`. `None` removes a value.
 
         >>> import tailback as tb
         >>> base = tb.dumbbell(rate="10mbit", rtt="80ms", flows=[tb.bulk()], duration="60s")
@@ -139,16 +139,18 @@ class Scenario(ScenarioFields):
         tops = tuple(re.split(r"[.\[]", path.replace("flows", "flow").replace("links", "link"))[0] for path in wanted)
         touched = [path for path in places if path.startswith(tops)]
         if touched:
-            # What stands elsewhere now has no line: an error about it must not point at the old value.
+            # A changed field has no line: an error must not point at the old value.
             before, after = self.to_dict(), changed.to_dict()
             places |= {path: None for path in touched if _at(before, path) != _at(after, path)}
         given = None if self._given is None else self._given | frozenset(_texts(list(wanted.values())))
         return changed._keep(self._file, places, given)
 
     def distrusting(self, file: str) -> Scenario:
-        """The same, whose changes come from a file too, as a sweep's: they name no file outside the scenario's folder.
+        """The scenario, with its changes treated as coming from a file, as a sweep's do.
 
-        What was read from no file of its own counts as standing in `file`.
+        They may then not name files outside its folder.
+
+        A scenario without a file counts as part of `file`.
         """
         copy = self._made(self._full)
         return copy._keep(self._file or file, self._places, None, self._text)
@@ -173,7 +175,7 @@ class Scenario(ScenarioFields):
             if below is None:
                 below = here[step] = {}
             elif isinstance(below, str):
-                # "1bdp", "cubic" and "2ms" are short for tables.
+                # "1bdp", "cubic" and "2ms" are short forms of tables.
                 key = "limit" if step.endswith("queue") else "jitter" if step == "netem_jitter" else "name"
                 below = here[step] = {key: below}
             elif isinstance(below, list):
@@ -209,14 +211,14 @@ class Scenario(ScenarioFields):
 
     @property
     def expanded(self) -> Scenario:
-        """The same with the links and flows of its preset spelt out; itself if it has none."""
+        """The scenario with its preset's links and flows written out; itself if it has no preset."""
         if self.path is None:
             return self
         return self._made(_core.scenario_expand(self))._keep(self._file, self._places, self._given, self._text)
 
     @property
     def flow_names(self) -> list[str]:
-        """The flows' names, given or made, in order, `count` and `two_way` spelt out; those of a preset come last."""
+        """Names of all flows in order, given or generated, `count` and `two_way` expanded; a preset's come last."""
         return _core.scenario_names(self)[0]
 
     @property
@@ -226,12 +228,12 @@ class Scenario(ScenarioFields):
 
     @property
     def folder(self) -> Path | None:
-        """Where the scenario's file lies; None without a file."""
+        """The folder of the scenario's file; None without a file."""
         return Path(self._file).parent if self._file else None
 
     @property
     def named(self) -> list[str]:
-        """The congestion controls, transports and disciplines that it names, as they are written."""
+        """The congestion controls, transports and disciplines that it names, as written."""
         rows = [row for flow in self._full["flow"] for row in (flow["cc"], *flow["cc_turns"]) if row]
         queues = [(self._full["dumbbell"] or {}).get("queue"), *(link.get("queue") for link in self._full["link"])]
         found = [row["name"] for row in rows] + [flow["transport"] for flow in self._full["flow"] if flow["transport"]]
@@ -240,14 +242,14 @@ class Scenario(ScenarioFields):
 
     @property
     def here(self) -> Path:
-        """What `{here}` is in command lines: the folder of the program that is a candidate here, or of the scenario."""
+        """The folder for `{here}` in command lines: that of the program under test, or of the scenario."""
         named = programs.written_in(self._full["flow"])
         return (programs.read(named[0], self.folder).file.parent if named else self.folder or Path()).absolute()
 
     # -- towards the engine
 
     def _with_programs(self) -> Scenario:
-        """The same with command lines where flows name programs; itself if none does."""
+        """The scenario with command lines in place of programs; itself if it names none."""
         named = programs.written_in(self._full["flow"])
         if not named:
             return self
@@ -269,21 +271,21 @@ class Scenario(ScenarioFields):
         live: bool = False,
         allow_code: bool = False,
     ) -> dict[str, Any]:
-        """The engine's form: exact units, routes and buffers in bytes; `ScenarioError` if it cannot be run.
+        """The resolved scenario: exact units, routes, and buffers in bytes; `ScenarioError` if it cannot be run.
 
-        `check=False` leaves out the engine's own check (of parameter ranges, for instance). `algorithms` are
-        factories of algorithms of your own (`tailback.algorithms.factories`); default: those registered. `live`
-        allows real programs, which the simulator cannot run. A class named by reference ("python:module:Class") is
-        imported and tried only with `allow_code`; else it is described as it stands.
+        `check=False` leaves out the engine's own check (of parameter ranges, for instance). `algorithms` are factories
+        of algorithms of your own (`tailback.algorithms.factories`); default: those registered. `live` allows real
+        programs, which the simulator cannot run. A class given by reference ("python:module:Class") is imported and
+        tried only with `allow_code`; else the reference is kept as written.
         """
         return self._resolved(
             _Outside(self, factories() if algorithms is None else algorithms, allow_code), check, live
         )
 
     def to_json(self) -> str:
-        """The resolved form as JSON text, the same for equal scenarios.
+        """The resolved scenario as JSON text, the same for equal scenarios.
 
-        Algorithms of your own have no such text: nothing in a name shows when their code changes.
+        Raises an error for your own algorithms: their name does not show changes of their code.
         """
         return as_text(self._resolved(_Outside(self, None), True, False))
 
@@ -304,7 +306,7 @@ class Scenario(ScenarioFields):
         return out
 
     def complaint(self, path: str, value: str, problem: str, fix: str) -> ScenarioError:
-        """Maps an engine error back to the user's field. `value` is spelled as in a file: a text has quotes."""
+        """Maps an engine error back to the user's field. `value` is written as in a file, with quotes around text."""
         translated = _core.scenario_translate(self, path, value, problem, fix)
         return ScenarioError([translated]).located(self._file, self._places)
 
@@ -324,13 +326,13 @@ class Scenario(ScenarioFields):
         return self.to_toml()
 
 
-#: What a dumbbell says of its link `return`, and of its link `bottleneck`.
+#: Fields of a dumbbell for its link `return`, and for its link `bottleneck`.
 _BACK = ("rate", "delay", "queue", "wire", "medium")
 _THERE = (*_BACK, "tick_hz", "policer", "schedule")
 
 
 def _in_dumbbell(steps: list[str]) -> str:
-    """Where a dumbbell says what `link.return.queue` and its like mean, as a sentence."""
+    """A sentence with the dumbbell's field for a path such as `link.return.queue`."""
     name, field, *below = [*steps, ""] if len(steps) == 1 else steps
     if name == "bottleneck" and field in _THERE:
         return f"Write {'.'.join(['dumbbell', field, *below])}"
@@ -340,18 +342,18 @@ def _in_dumbbell(steps: list[str]) -> str:
 
 
 class _Outside:
-    """What a scenario names that lies outside it: files of traces, algorithms of your own, patterns."""
+    """Resources outside a scenario: trace files, the user's algorithms, patterns."""
 
     def __init__(self, scenario: Scenario, own: Mapping[str, Factory] | None, allow_code: bool = False) -> None:
         self.scenario = scenario
-        # None: only built-in algorithms will do.
+        # None: only built-in algorithms are allowed.
         self.registered = own
         self.allow_code = allow_code
-        #: Those of `own`, and of other modules, that the scenario names.
+        #: The algorithms that the scenario names, from `own` and from other modules.
         self.factories: dict[str, Factory] = {}
 
     def trace(self, name: str) -> list[int]:
-        """The instants of a trace."""
+        """The delivery times of a trace."""
         return traces.read(self._place(name, "trace"))
 
     def schedule(self, name: str) -> str:
@@ -363,7 +365,7 @@ class _Outside:
         return traces.read_text(self._place(name, "har"), "a HAR file")
 
     def _place(self, name: str, field: str) -> Path:
-        """Where a file lies. What a scenario's file says itself lies in its folder or below; it names no other file."""
+        """The path of a file. A scenario's file may name only files in its folder or below."""
         if self.scenario._file is None:
             return Path(name)
         folder = Path(self.scenario._file).parent
@@ -376,7 +378,7 @@ class _Outside:
         return beside
 
     def own(self, name: str) -> bool:
-        """Is it the user's own algorithm? Then the engine will be handed its factory, if code is allowed."""
+        """Whether it is the user's own algorithm, for which the engine gets a factory if code is allowed."""
         registered = factories() if self.registered is None else self.registered
         if name not in registered and not is_reference(name):
             return False
@@ -384,7 +386,7 @@ class _Outside:
             problem = "this is an algorithm of your own, and no text of a scenario shows when its code changes"
             raise UnitError(problem, "Run it, or sweep it: what is kept then has the digest of its source")
         if name not in registered and not self.allow_code:
-            # Described, not imported: the file may be a stranger's.
+            # Not imported, as the file may come from a stranger.
             return True
         try:
             self.factories[name] = registered[name] if name in registered else referenced(name, self.scenario.folder)
@@ -393,7 +395,7 @@ class _Outside:
         return True
 
     def transports(self, resolved: Mapping[str, Any]) -> None:
-        """Load the transports of the user's own that a description names."""
+        """Load the user's own transports that a resolved scenario names."""
         for number, flow in enumerate(resolved["flows"]):
             name = (flow.get("tcp") or {}).get("transport")
             try:
@@ -412,7 +414,7 @@ class _Outside:
             raise UnitError("it is no transport", "Name a class with connect, or a source with TAILBACK_STACK")
 
     def pattern(self, pattern: str) -> bool:
-        """Refuse a pattern that finds no figure in a program's output."""
+        """Refuse a pattern that does not name a number in a program's output."""
         try:
             found = re.compile(pattern).groupindex
         except re.error as error:
@@ -426,12 +428,12 @@ class _Outside:
 
 
 def as_text(resolved: Mapping[str, Any]) -> str:
-    """JSON text of a resolved description, the same for equal ones."""
+    """JSON text of a resolved scenario, the same for equal ones."""
     return json.dumps(resolved, sort_keys=True, separators=(",", ":"))
 
 
 def toml_read(text: str, file: str | None, page: str) -> tuple[dict[str, Any], Positions]:
-    """What TOML text holds, and line and column of each place; `ScenarioError` if it is none."""
+    """The contents of TOML text, with line and column of each field; `ScenarioError` if it is not TOML."""
     try:
         data, places = _core.toml_read(text)
     except ValueError as error:
@@ -442,7 +444,7 @@ def toml_read(text: str, file: str | None, page: str) -> tuple[dict[str, Any], P
 
 
 def _at(fields: Mapping[str, Any], place: str) -> Any:
-    """What a scenario, as TOML would hold it, says at `place`."""
+    """The value at `place` of a scenario in TOML's form."""
     here: Any = fields
     for step in re.findall(r"[^.\[\]]+", place):
         if isinstance(here, Mapping):

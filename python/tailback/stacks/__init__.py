@@ -1,9 +1,9 @@
 """Transports of your own, without sockets: "c:path/to/stack.c" and, in Python, a class with `connect`.
 
-The nine calls of an end of a connection are those of `tailback_stack.h` in this folder; see
-docs/tutorials/own-stack.md. A C source is compiled by the machine's C compiler to a shared library, which runs in a
-process of its own, as a BPF source does (`tailback.isolated`). `CFLAGS`, `LDFLAGS` and `LDLIBS` of the environment are
-used as make does.
+The nine calls of each end of a connection are defined in `tailback_stack.h` in this folder; see
+docs/tutorials/own-stack.md. The machine's C compiler compiles a C source to a shared library, which runs in a separate
+process, like a BPF source (`tailback.isolated`). `CFLAGS`, `LDFLAGS` and `LDLIBS` of the environment are used as make
+does.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ __all__ = ["CALLS", "ENDING", "HEADER", "PREFIX", "Declared", "factory_of", "is_
 
 PREFIX = "c:"
 ENDING = ".c"
-#: What a source includes.
+#: Header that a source includes.
 HEADER = Path(__file__).with_name("tailback_stack.h")
-#: What each end of a connection has in Python; `state()` may be left out.
+#: Methods of each end of a connection in Python; `state()` is optional.
 CALLS = (
     "on_datagram", "poll_transmit", "next_timeout", "on_timeout", "write", "finish", "read", "close", "progress",
 )  # fmt: skip
 _OUTSIDE = Path(__file__).with_name("outside.c")
-#: The functions that `outside.c` stands in for.
+#: Functions that `outside.c` replaces.
 _WRAPPED = re.compile(r"^OUTSIDE\((\w+)\)$", re.MULTILINE)
-#: Lines of the compiler's complaints that are passed on.
+#: Maximum lines of compiler output in an error.
 _MOST_LINES = 30
 
 
 def is_source(name: str) -> bool:
-    """Is this "c:path/to/stack.c"?"""
+    """Whether it is like "c:path/to/stack.c"."""
     return name.startswith(PREFIX)
 
 
 def read(name: str, folder: Path | None = None) -> str:
-    """The text that is run, from `folder` or here."""
+    """The source text, from `folder` or here."""
     path = compiled.place(name.removeprefix(PREFIX), folder)
     try:
         return path.read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ class Declared(compiled.Declared):
     """A transport in C."""
 
     def __call__(self, params: dict[str, Any], seed: int) -> Any:
-        """It is no congestion control."""
+        """Always raises an error: it is not a congestion control."""
         raise ValueError("it is a transport: name it as a flow's transport")
 
     def stack_library(self) -> Path:
@@ -69,7 +69,7 @@ class Declared(compiled.Declared):
             return _library(self.name.removeprefix(PREFIX), self.text)
 
     def as_stack(self) -> tuple[str, list[str]]:
-        """Its version and congestion controls; `ValueError` says what is wrong."""
+        """Its version and congestion controls; `ValueError` if it cannot be opened."""
         if not hasattr(_core, "NativeStack"):
             raise ValueError("transports in C need Linux")
         return _about(self.name, self.stack_library())
@@ -77,7 +77,7 @@ class Declared(compiled.Declared):
 
 @functools.lru_cache(maxsize=256)
 def _about(name: str, library: Path) -> tuple[str, list[str]]:
-    """What the library's stack says of itself, opened in another process."""
+    """Version and congestion controls of the library's stack, opened in another process."""
     try:
         version, algorithms = view("stack.about")(name, str(library))
     except TailbackError as error:
@@ -89,7 +89,7 @@ def _about(name: str, library: Path) -> tuple[str, list[str]]:
 
 @functools.lru_cache(maxsize=256)
 def _library(name: str, text: str) -> Path:
-    """Compile a source; `ValueError` shows what the compiler says, with the lines of the source."""
+    """Compile a source; `ValueError` has the compiler's messages with lines of the source."""
     words = shlex.split(os.environ.get("CC", "cc"))
     if not words or shutil.which(words[0]) is None:
         raise ValueError(f"{name}: it is compiled by {' '.join(words) or 'cc'}, which is not installed. Set CC")
@@ -117,12 +117,12 @@ def _library(name: str, text: str) -> Path:
 
 
 def is_stack(made_by: Any) -> bool:
-    """Is this a class of a transport: one with `connect`?"""
+    """Whether this is a transport class: one with `connect`."""
     return isinstance(made_by, type) and callable(getattr(made_by, "connect", None))
 
 
 def demand_sound(name: str, made_by: Any) -> None:
-    """Raise `TailbackError` if a class of a transport lacks what it says of itself."""
+    """Raise `TailbackError` if a transport class lacks a required attribute."""
     for key in ("version", "algorithms"):
         if not hasattr(made_by, key):
             raise TailbackError(
@@ -134,7 +134,7 @@ _EXAMPLES = {"version": 'version = "1.0"', "algorithms": 'algorithms = ("reno",)
 
 
 def factory_of(made_by: Callable[[], Any]) -> Callable[..., Any]:
-    """What the engine calls once a run."""
+    """The engine's constructor for each run."""
 
     def make(*params: Any) -> Any:
         if params:
@@ -146,5 +146,5 @@ def factory_of(made_by: Callable[[], Any]) -> Callable[..., Any]:
 
 
 def libraries(declared: Mapping[str, Any]) -> dict[str, str]:
-    """By name: the libraries of the transports in C."""
+    """By name: the libraries of transports in C."""
     return {name: str(made.stack_library()) for name, made in declared.items() if isinstance(made, Declared)}

@@ -1,7 +1,7 @@
-"""Versions of a QUIC stack's crate: which there are, and one compiled, as a program or as a candidate.
+"""Versions of a QUIC stack's crate: lists them, and compiles one as a program or as a candidate.
 
-Each version is compiled with the adapter that `tailback-bench` has for the stack and with checks of overflows, as in a
-debug build. A candidate such as "noq-proto@1.1.0" is a transport of the user's own, behind the C interface.
+Each version is compiled with `tailback-bench`'s adapter for the stack, and with overflow checks as in a debug build. A
+candidate such as "noq-proto@1.1.0" is treated as a user's transport, through the C interface.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tailback.files import cached, write_text
 
 __all__ = ["STACKS", "between", "demand_adapter", "is_version", "program", "source", "versions"]
 
-#: Crates that have an adapter: the folder in `tailback-bench`'s examples, and the adapter's type.
+#: Crates with an adapter: its folder in `tailback-bench`'s examples, and its type.
 STACKS = {"noq-proto": ("noq", "noq::Noq"), "quinn-proto": ("quinn", "quinn::Quinn")}
 _CRATES = Path(__file__).resolve().parents[3] / "crates"
 _EXPORTED = Path(__file__).with_name("exported.rs")
 _VERSION = re.compile(r"(?P<crate>[a-z0-9-]+)@(?P<version>\d+(\.\d+){2})")
-#: What an adapter has and a crate before that version has not.
+#: Parts of an adapter that a crate before that version does not support.
 _FITS: dict[str, list[tuple[tuple[int, int, int], list[tuple[str, str]]]]] = {
     "noq-proto": [
         ((1, 2, 0), [("    fn on_cwnd_limited(&mut self) {\n        self.inner.on_cwnd_limited();\n    }\n", "")])
@@ -43,7 +43,7 @@ _FITS: dict[str, list[tuple[tuple[int, int, int], list[tuple[str, str]]]]] = {
                 ("metrics.pacing_rate.map(Rate::from_bps)", "None"),
             ],
         ),
-        # Its tokens, which no connection here takes, have the host's time.
+        # Tokens, which no connection here uses, would contain the host's time.
         (
             (0, 11, 10),
             [
@@ -103,7 +103,7 @@ pub extern "C" fn tailback_stack() -> *const exported::Table {{
 }}
 """
 
-#: What is compiled as a transport in C. The digest is the library's, so that another one is opened afresh.
+#: C source of the transport. It contains the library's digest, so that a changed library is loaded again.
 _SOURCE = """\
 /* {crate} {version}, compiled with its adapter: {digest}. */
 #include <dlfcn.h>
@@ -171,7 +171,7 @@ def listed(index: bytes) -> list[str]:
 
 
 def versions(crate: str) -> list[str]:
-    """The published versions of a crate, oldest first: cargo looks them up, its index says which there are."""
+    """The published versions of a crate, oldest first, from cargo's index."""
     project = _project(crate, "*")
     _cargo(["generate-lockfile"], project)
     home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
@@ -200,7 +200,7 @@ def between(good: str, bad: str, known: Iterable[str]) -> list[str]:
 
 
 def is_version(name: str) -> bool:
-    """Is this a crate's version, as a candidate names it?
+    """Whether this is a crate's version in a candidate's form.
 
     >>> is_version("noq-proto@1.1.0"), is_version("noq")
     (True, False)
@@ -209,7 +209,7 @@ def is_version(name: str) -> bool:
 
 
 def program(crate: str, version: str) -> Path | str:
-    """Compile a version with what judges it: the program, given a scenario and a congestion control, or why not."""
+    """Compile a version with its judge; returns the program, which takes a scenario and a cc, or the error."""
     project = _project(crate, version)
     target = _folder() / "target"
     words = ["build", "--release", "--quiet", "--features", "judge", "--bin", "tailback-version"]
@@ -218,7 +218,7 @@ def program(crate: str, version: str) -> Path | str:
 
 
 def source(name: str) -> Path:
-    """Compile the version that `name` names; a C source that is this transport."""
+    """Compile the version that `name` names; returns a C source for this transport."""
     found = _VERSION.fullmatch(name)
     assert found is not None
     crate, version = found["crate"], found["version"]
@@ -228,7 +228,7 @@ def source(name: str) -> Path:
     built = _cargo(["build", "--release", "--quiet", "--lib"], project, CARGO_TARGET_DIR=str(target))
     if built is not None:
         raise TailbackError(f"{crate} {version}: {built}")
-    # Versions share a folder of cargo's.
+    # Versions share a cargo target folder.
     compiled = (target / "release" / "libtailback_version_stack.so").read_bytes()
     library = project / "stack.so"
     if not library.is_file() or library.read_bytes() != compiled:
@@ -241,7 +241,7 @@ def source(name: str) -> Path:
 
 
 def demand_adapter(crate: str) -> None:
-    """`TailbackError` if there is none for the crate."""
+    """Raise `TailbackError` if the crate has no adapter."""
     if crate not in STACKS:
         raise TailbackError(f"there is no adapter for the crate {crate}. There are: {', '.join(STACKS)}")
 
@@ -251,7 +251,7 @@ def _folder() -> Path:
 
 
 def _project(crate: str, version: str) -> Path:
-    """A project of this version with the stack's adapter."""
+    """A cargo project for this version with the stack's adapter."""
     module, kind = STACKS[crate]
     adapter = _CRATES / "tailback-bench" / "examples" / module
     if not adapter.is_dir():
@@ -260,7 +260,7 @@ def _project(crate: str, version: str) -> Path:
     (root / "src").mkdir(parents=True, exist_ok=True)
     exact = _MANIFEST.format(crate=crate, version=version, crates=_CRATES)
     modules = _MODULES.format(module=module)
-    # The adapter's own `entropy.rs` takes none from a seed, which this one does.
+    # Replaces the adapter's `entropy.rs`, which does not take entropy from a seed.
     ours = _CRATES / "tailback-quic" / "src"
     texts = {
         file.name: _fitted(file.read_text(encoding="utf-8"), crate, version)
@@ -271,14 +271,14 @@ def _project(crate: str, version: str) -> Path:
     files = {"Cargo.toml": exact.replace('"=*"', '"*"')} | {f"src/{name}": text for name, text in texts.items()}
     for name, text in files.items():
         place = root / name
-        # What is the same stays as old as it is: cargo goes by that.
+        # Unchanged files keep their modification time, by which cargo decides what to compile.
         if not place.is_file() or place.read_text(encoding="utf-8") != text:
             write_text(place, text)
     return root
 
 
 def _fitted(text: str, crate: str, version: str) -> str:
-    """An adapter's file that names this version of the crate, without what it has not yet."""
+    """An adapter's file for this version of the crate, without parts that the version does not support."""
     text = re.sub(r'(?<=VERSION: &str = ")[^"]+', version, text)
     for since, changes in _FITS.get(crate, []):
         if version != "*" and _order(version) < since:
@@ -296,7 +296,7 @@ def _program() -> str:
 
 
 def _cargo(words: list[str], project: Path, **settings: str) -> str | None:
-    """Run cargo; its first complaint, or None."""
+    """Run cargo; returns its first error, or None."""
     env = os.environ | settings | {"CARGO_TERM_COLOR": "never"}
     done = subprocess.run([_program(), *words], cwd=project, env=env, capture_output=True, text=True, check=False)
     if not done.returncode:

@@ -4,10 +4,10 @@
 >>> suites.find("cubic").replaces
 'cc'
 
-A suite is a folder with a `suite.toml` beside its scenarios; those in this folder also go by name. A scenario is a file
-of its own, or a row of a file of cases: a sweep whose name ends in `.cases.toml` and whose rows have names. A candidate
-takes the place of the *subject*: the congestion control, or the application, of every flow called `subject` or
-`subject-…`, or the discipline of the bottleneck's queue.
+A suite is a folder with a `suite.toml` beside its scenarios; those in this package also have a name. A scenario is a
+file, or a row of a cases file: a sweep whose file name ends in `.cases.toml` and whose rows have names. A candidate
+replaces the *subject*: the congestion control, or the application, of every flow called `subject` or `subject-…`, or
+the discipline of the bottleneck's queue.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ __all__ = [
     "with_candidate",
 ]
 
-#: A congestion control, an application or a discipline as a scenario names it: a name, or a table with parameters.
+#: A congestion control, an application or a discipline in a scenario's form: a name, or a table with parameters.
 Candidate = str | Mapping[str, Any]
 
 MANIFEST = "suite.toml"
-#: How the name of a file ends that holds one scenario and a table of what its cases change.
+#: Suffix of a cases file: one scenario, and a table of what each case changes.
 CASES = ".cases.toml"
-#: What a manifest says, and whether it must.
+#: Keys of a manifest, and whether each is required.
 _KEYS = {
     "title": True, "judges": True, "source": True, "replaces": False, "seconds": False, "control": False,
     "expected": False, "own": False,
@@ -65,28 +65,28 @@ _OWN = {"measure": True, "beyond": True, "why": True}
 
 @dataclass(frozen=True)
 class Case:
-    """A scenario in a folder: a file of its own, or a row of a file of cases."""
+    """A scenario in a folder: a file, or a row of a cases file."""
 
-    #: What it is read from.
+    #: The file that it is read from.
     file: Path
     name: str
-    #: Of a row: what the file's base is, and what the row changes in it.
+    #: For a row: the file's base scenario, and the row's changes.
     base: Scenario | None = None
     changes: Mapping[str, Any] | None = None
 
     @property
     def path(self) -> Path:
-        """Where it lies, or would lie if it were a file of its own; it goes by this path in either case."""
+        """The path that identifies it: its file, or for a row the file that it would be."""
         return self.file if self.base is None else self.file.with_name(f"{self.name}.toml")
 
     def scenario(self) -> Scenario:
-        """The scenario; `ScenarioError` says what is wrong with it."""
+        """The scenario; `ScenarioError` if it is invalid."""
         return Scenario.from_toml(self.file) if self.base is None else self.base.with_(self.changes)
 
 
 @dataclass(frozen=True)
 class Control:
-    """A scenario of the suite that must fail with this candidate: if it passes, the suite judges nothing."""
+    """A scenario of the suite that must fail with this candidate; if it passes, the suite's verdicts do not count."""
 
     scenario: str
     candidate: Candidate
@@ -95,39 +95,39 @@ class Control:
 
 @dataclass(frozen=True)
 class Expected:
-    """A verdict other than "passed" that the suite's own subjects are known to come to, and by what mechanism."""
+    """A known verdict of the suite's own subjects other than "passed", with its mechanism."""
 
     scenario: str
     verdict: str
     why: str
-    #: The text of the condition, or its number from 1; empty: the only one.
+    #: Text of the condition, or its number from 1; empty for the only one.
     condition: str | int = ""
 
 
 @dataclass(frozen=True)
 class Own:
-    """A bound that goes by the queue's own target: what it exceeds `beyond` by is in proportion to the target."""
+    """A bound that depends on the queue's target: its excess over `beyond` is proportional to the target."""
 
     measure: str
-    #: What the path alone has, in the measure's unit.
+    #: Value of the path alone, in the measure's unit.
     beyond: float
     why: str
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A folder of scenarios, as its manifest describes it."""
+    """A folder of scenarios, with its manifest."""
 
     name: str
     folder: Path
     title: str
-    #: What it judges, in a sentence.
+    #: A sentence on what it judges.
     judges: str
-    #: Where its numbers come from.
+    #: The source of its numbers.
     source: tuple[str, ...]
-    #: What a candidate takes the place of: "cc", "app" or "queue".
+    #: The field that a candidate replaces: "cc", "app" or "queue".
     replaces: str
-    #: How long it took on two cores, if that was measured.
+    #: Measured duration in seconds on two cores, if known.
     seconds: float | None
     controls: tuple[Control, ...]
     expected: tuple[Expected, ...] = ()
@@ -140,7 +140,7 @@ class Suite:
         return sorted((case for file in files for case in cases(file)), key=lambda case: case.path)
 
     def scenario(self, name: str) -> Scenario:
-        """One of its scenarios; `KeyError` if there is none of this name."""
+        """One of its scenarios by name; `KeyError` if there is none of this name."""
         for case in self.scenarios:
             if case.path == self.folder / f"{name}.toml":
                 return case.scenario()
@@ -148,9 +148,9 @@ class Suite:
 
 
 def cases(file: Path) -> list[Case]:
-    """What a file holds: the scenario that it is, or each row of a file of cases.
+    """The scenario in a file, or each row of a cases file.
 
-    Raises `ScenarioError` for a file of cases that is none, or whose rows lack a name.
+    Raises `ScenarioError` for an invalid cases file, or if a row has no name.
     """
     if not file.name.endswith(CASES):
         return [Case(file, file.stem)]
@@ -158,7 +158,7 @@ def cases(file: Path) -> list[Case]:
     out = {}
     for number, point in enumerate(sweep.design):
         name = point.get("name")
-        # A name is a file's: it leads nowhere else.
+        # A name must be valid as a file name, without a path.
         if not isinstance(name, str) or not name or Path(name).name != name or name in out:
             problem = "is the name of two cases" if name in out else "is no name of a case"
             fix = 'Vary "name", and give each case one of its own, without slashes'
@@ -168,7 +168,7 @@ def cases(file: Path) -> list[Case]:
 
 
 def read(path: str | os.PathLike[str]) -> Scenario:
-    """A scenario by its file, an example's name, or the path or the suite's name under which a case goes.
+    """A scenario by its file, an example's name, or a case's path or name in its suite.
 
     >>> read("prudentia/bbr-8mbit").name
     'bbr-8mbit'
@@ -179,7 +179,7 @@ def read(path: str | os.PathLike[str]) -> Scenario:
 
 
 def _among(path: Path) -> Case | None:
-    """The case that goes by this path; `None` if no file of cases there has it."""
+    """The case with this path; `None` if no cases file there has it."""
     for file in sorted(path.parent.glob(f"*{CASES}")):
         for case in cases(file):
             if case.path == path.with_suffix(".toml"):
@@ -188,7 +188,7 @@ def _among(path: Path) -> Case | None:
 
 
 def in_folder(folder: Path) -> tuple[list[Case], dict[Path, TailbackError]]:
-    """All scenarios in a folder and below in order, and files of cases that cannot be read."""
+    """All scenarios in a folder and its subfolders, in order, and the cases files that are not readable."""
     found, bad = [], {}
     for file in folder.rglob("*.toml"):
         try:
@@ -199,7 +199,7 @@ def in_folder(folder: Path) -> tuple[list[Case], dict[Path, TailbackError]]:
 
 
 def given(path: Path) -> Case:
-    """The case that a caller names by its path: the file if there is one."""
+    """The case at a path that the caller names: the file if it exists."""
     return (None if path.exists() else _among(path)) or Case(path, path.stem)
 
 
@@ -208,7 +208,7 @@ def _home() -> Path:
 
 
 def shown(file: str | os.PathLike[str]) -> str:
-    """The name under which people know a scenario: `bbr/03-drain.toml` of a suite here, else its path as given."""
+    """The short name of a scenario: `bbr/03-drain.toml` for one of a built-in suite, else the given path."""
     path = Path(file)
     return str(path.relative_to(_home())) if path.is_relative_to(_home()) else str(file)
 
@@ -226,7 +226,7 @@ def find(name: str) -> Suite:
 
 
 def located(path: str | os.PathLike[str]) -> Path:
-    """A path as it is if something is there; else the place in a suite whose name it begins with, or an example's."""
+    """The path itself if it exists; else the path in a suite whose name it begins with, or an example's path."""
     given = examples.located(path)
     if given.exists() or given.is_absolute() or not given.parts or given.parts[0] not in names():
         return given
@@ -235,7 +235,7 @@ def located(path: str | os.PathLike[str]) -> Path:
 
 
 def opened(folder: Path) -> Suite | None:
-    """The suite that a folder is, or that the folder around it is; `None` if it is none."""
+    """The suite of a folder, or of the folder around it; `None` if there is none."""
     for each in (folder, *folder.absolute().parents):
         if (each / MANIFEST).is_file():
             return _read(each)
@@ -243,7 +243,7 @@ def opened(folder: Path) -> Suite | None:
 
 
 def has_subject(scenario: Scenario, replaces: str = "cc") -> bool:
-    """Has it something for a candidate to take over? A suite's known answers have not, and run as they are."""
+    """Whether it has a subject for a candidate to replace; a suite's known answers have none and run unchanged."""
     return replaces == "queue" or bool(_subjects(scenario.to_dict()))
 
 
@@ -253,7 +253,7 @@ def _subjects(fields: Mapping[str, Any]) -> list[int]:
 
 
 def with_candidate(scenario: Scenario, candidate: Candidate, replaces: str = "cc") -> Scenario:
-    """The scenario with a candidate in its subject's place.
+    """The scenario with a candidate in place of its subject.
 
     >>> import tailback as tb
     >>> flows = [tb.bulk("cubic", name="subject"), tb.bulk("reno", name="other")]
@@ -265,7 +265,7 @@ def with_candidate(scenario: Scenario, candidate: Candidate, replaces: str = "cc
 
 
 def candidates_changes(scenario: Scenario, candidate: Candidate, replaces: str = "cc") -> dict[str, Any]:
-    """What `with_candidate` changes: values by path, as `Scenario.with_` and `--set` take them."""
+    """The changes that `with_candidate` makes, by path, in the form of `Scenario.with_` and `--set`."""
     value = candidate if isinstance(candidate, str) else dict(candidate)
     fields = scenario.to_dict()
     if replaces == "queue":
@@ -280,7 +280,7 @@ def candidates_changes(scenario: Scenario, candidate: Candidate, replaces: str =
         problem = "there is no flow for a candidate to take over"
         raise ScenarioError([Problem("flow", None, problem, fix, scenario._file)])
     if replaces == "app":
-        # With parameters of its own: the subject's mean nothing to it.
+        # With its own parameters: the subject's do not apply to it.
         app = table(value, example="media,priority=2") if isinstance(value, str) else value
         params = {key: item for key, item in app.items() if key != "name"}
         changes = {"app": app.get("name"), "params": params}
@@ -291,9 +291,9 @@ def candidates_changes(scenario: Scenario, candidate: Candidate, replaces: str =
 def bounds_of_its_own(
     suite: Suite, scenario: Scenario, queue: Candidate, *, allow_code: bool = False
 ) -> dict[str, Any]:
-    """Changes that give the conditions the bounds of a queue in the place of the one written, by both queues' targets.
+    """Changes that scale the conditions' bounds from the written queue's target to the candidate queue's target.
 
-    A target counts as 1.5 packets' time where a packet takes longer.
+    A target counts as at least 1.5 packet times.
     """
     if not suite.own or scenario.expect is None:
         return {}
@@ -340,7 +340,7 @@ def _read(folder: Path) -> Suite:
             fix = "Give the name of a scenario beside this file, without .toml"
             problems.append(Problem(f"{place}scenario", name, "there is none", fix, str(file)))
         if name in judging:
-            # It would fail with any candidate.
+            # The control would fail with any candidate.
             fix = "Give the control a scenario that passes"
             problem = "a control's scenario cannot be known not to pass: then the control proves nothing"
             problems.append(Problem(f"{place}scenario", name, problem, fix, str(file)))
@@ -370,7 +370,7 @@ def _read(folder: Path) -> Suite:
 
 
 def _wrong(fields: Mapping[str, Any], keys: Mapping[str, bool], place: str, file: Path) -> list[Problem]:
-    """Keys that are unknown, and those that are missing."""
+    """Errors for unknown and for missing keys."""
     known = f"There are: {', '.join(keys)}"
     out = [Problem(place + key, None, "there is no such field", known, str(file)) for key in fields if key not in keys]
     return out + [
