@@ -1,6 +1,6 @@
 """Atomic writing of files and folders, and the one rule for removing or replacing them.
 
-tailback removes only what it can prove to be its own. An unfinished folder has tailback's mark and a free lock; a
+Only what is provably tailback's own is removed. An unfinished folder has tailback's mark and a free lock; a
 result has its sealed `meta.json`, which lists every file. No link is followed, and anything unproven is kept.
 """
 

@@ -1,4 +1,4 @@
-"""The command `tailback`: run a scenario, a study, look at what came out.
+"""The command `tailback`: runs scenarios and studies, and shows their results.
 
 Data goes to standard output, everything else to standard error; with `--json` standard output is exactly one
 JSON object. Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted (Ctrl-C, SIGTERM).
@@ -16,9 +16,9 @@ __all__ = ["app", "main"]
 
 
 def main() -> NoReturn:
-    """Run the command line and exit with its code."""
+    """Run the command line, then exit with its exit code."""
     if sys.argv[1:] == ["--version"]:
-        # Asked by scripts, and answered before anything is imported that takes time.
+        # Scripts ask for the version, so print it before any slow import.
         from tailback._core import version
 
         print(f"tailback {version()}")

@@ -1,4 +1,4 @@
-"""The program itself, to which the other files of this folder add their commands."""
+"""The Typer application, to which the other modules add their commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tailback.errors import Interrupted
 
 
 class _Group(typer.core.TyperGroup):
-    """The commands, with Ctrl-C handed on."""
+    """The command group; passes Ctrl-C on."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -49,8 +49,8 @@ _FIRST_HOUR = """\
 What TCP congestion control does to everyone who shares a link. A first hour:
 
   tailback init                                         write a commented scenario
-  tailback run scenario.toml --out results/first        run it, see who feels what, keep the result
-  tailback explain results/first                        why delay, loss and shares came out so
+  tailback run scenario.toml --out results/first        run it, show who gains and who suffers, save the result
+  tailback explain results/first                        what explains delay, loss and shares
   tailback report results/first                         every figure in one HTML file
   tailback compare scenario.toml --cc cubic --cc bbr    two algorithms, seed by seed
 

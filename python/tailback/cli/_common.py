@@ -1,4 +1,4 @@
-"""What every command uses: output for people and for programs, and errors that end a command."""
+"""Common parts of all commands: output for people and for programs, and errors that end a command."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 
 class Stopped(TailbackError):
-    """Ctrl-C, in a form that passes through the command-line library, which would make it a bare exit."""
+    """Ctrl-C, as an exception that the command-line library does not turn into a bare exit."""
 
 
 class BadInput(TailbackError):
-    """Something the user asked for that cannot be: exit code 2."""
+    """Invalid input from the user: exit code 2."""
 
 
 class Message(TailbackError):
-    """A text for people that arrived as something else."""
+    """A text for the user, raised as an exception."""
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on standard output.")]
@@ -46,17 +46,17 @@ CANDIDATE = "cubic, cubic,beta=0.5, mine.py:Mine, mine.bpf.c, mine/Cargo.toml, q
 
 
 def console() -> Console:
-    # Piped output is for programs and files: no wrapping at a guessed width.
+    # Piped output is for programs and files: do not wrap lines.
     return Console(emoji=False) if sys.stdout.isatty() else Console(width=200, no_color=True, emoji=False)
 
 
 def say(text: str) -> None:
-    """A message for people: standard error."""
+    """Print a message for the user on standard error."""
     Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(text)
 
 
 def emit(data: Any) -> None:
-    """The one JSON object on standard output."""
+    """Print the one JSON object on standard output."""
     print(json.dumps(jsonable(data), ensure_ascii=False, indent=2, allow_nan=False))
 
 
@@ -82,7 +82,7 @@ def unknown(what: str, name: str, names: Sequence[str]) -> str:
 
 
 def beside(folder: Path, ending: str) -> Path:
-    """A sibling of a result; "." has no name until it is spelt out."""
+    """A path beside a result; resolves ".", which has no name."""
     named = folder if folder.name else folder.absolute()
     return named.with_name(named.name + ending)
 

@@ -1,4 +1,4 @@
-"""What is said when a command fails, for people or as JSON."""
+"""Reports the error of a failed command, for people or as JSON."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["fail"]
 
 
 def fail(error: BaseException, code: int) -> int:
-    """Say what went wrong, for people or as JSON; the exit code."""
+    """Report an error, for people or as JSON; returns the exit code."""
     text = str(error) or type(error).__name__
     if isinstance(error, AlgorithmError) and error.__cause__ is not None and error.__cause__.__traceback__:
-        # The user's own code: where it failed is what they need. A broken rule has no place in it, and is in the text.
+        # For the user's own code, show where it failed. A broken rule has no line; its text is enough.
         text += "\n" + "".join(traceback.format_exception(error.__cause__)).rstrip()
     notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
     if "--json" in sys.argv[1:]:

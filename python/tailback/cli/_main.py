@@ -1,4 +1,4 @@
-"""The commands together, and what is said when one fails."""
+"""Runs the command line and reports errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["app", "main"]
 
 
 def _is_meant_for_people(error: BaseException) -> bool:
-    """Studies and plots have `ValueError`s of their own that explain themselves; a bare one is a bug."""
+    """Whether an error's text is for users; a bare `ValueError` is a bug, but those of studies and plots are not."""
     return isinstance(error, TailbackError | OSError) or type(error).__module__.startswith("tailback.")
 
 
@@ -39,7 +39,7 @@ def _call(command: Any) -> int:
     except typer.Exit as error:
         return error.exit_code
     except BrokenPipeError:
-        # The reader (head, less) has seen enough; leave nothing for the interpreter's exit to flush.
+        # The reader (head, less) has closed the pipe; leave nothing to flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:
@@ -50,11 +50,11 @@ def _call(command: Any) -> int:
         if _is_meant_for_people(error):
             return fail(error, FAILED)
         if type(error).__name__ == "NoArgsIsHelpError":
-            # A group of commands without one: its help is the answer.
+            # A command group without a command: print its help.
             error.show()  # type: ignore[attr-defined]
             return BAD_INPUT
         if hasattr(error, "format_message"):
-            # Usage of the command line itself: unknown option, missing argument.
+            # Errors of the command line itself: unknown option, missing argument.
             command = getattr(getattr(error, "ctx", None), "command_path", "tailback")
             return fail(Message(f"{error.format_message()} Try: {command} --help"), BAD_INPUT)
         raise
@@ -69,7 +69,7 @@ def _show_warning(message: Warning | str, category: type[Warning], filename: str
 
 @functools.cache
 def _commands(word: str) -> Any:
-    """The command of this name or the group, else all of them: to make all takes longer than most of them do."""
+    """The named command or group, else all of them: creating all takes longer than most commands run."""
     asked = copy.copy(app)
     asked.registered_commands = [each for each in app.registered_commands if _name(each) == word]
     asked.registered_groups = [
@@ -86,8 +86,8 @@ def _name(command: Any) -> str:
 
 
 def main() -> int:
-    """Run the command line; its exit code."""
-    # From `timeout`, a CI system or a container: what tidies up after Ctrl-C does so after this.
+    """Run the command line; returns the exit code."""
+    # Sent by `timeout`, a CI system or a container: handle it like Ctrl-C, so that cleanup runs.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     return _call(_commands(sys.argv[1] if len(sys.argv) > 1 else ""))

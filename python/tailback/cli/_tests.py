@@ -1,4 +1,4 @@
-"""Tests that `tailback run --as` makes of a scenario's path, and what is printed of them."""
+"""Tests that `tailback run --as` makes on a scenario's path, and their printed results."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tailback.numbers import written
 with lazy():
     from tailback import responsiveness
 
-#: What `--as` takes.
+#: Values of `--as`.
 TESTS = ("responsiveness",)
 
 
 def made(scenario: Any, test: str | None, client: str | None) -> Any:
-    """The scenario that is run in place of another; itself without a test."""
+    """The test's scenario in place of the given one; the given one without a test."""
     if test is None:
         if client is not None:
-            raise BadInput("--client says which end a test is of, and there is none. Add --as responsiveness")
+            raise BadInput("--client says which end is tested, but no test is selected. Add --as responsiveness")
         return scenario
     if test not in TESTS:
         raise BadInput(unknown("test", test, TESTS))
@@ -31,7 +31,7 @@ def made(scenario: Any, test: str | None, client: str | None) -> Any:
 
 
 def numbers(result: Any, test: str | None) -> dict[str, Any]:
-    """What a test found, for JSON; nothing without one."""
+    """A test's numbers, for JSON; empty without a test."""
     if test is None:
         return {}
 
@@ -39,7 +39,7 @@ def numbers(result: Any, test: str | None) -> dict[str, Any]:
 
 
 def show(result: Any, test: str | None) -> None:
-    """A result's summary, or of a test the numbers that operators know, side by side."""
+    """Print a result's summary or, for a test, the numbers of several operators' tests."""
     if test is None:
         console().print(result)
         return

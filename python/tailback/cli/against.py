@@ -1,4 +1,4 @@
-"""A base revision against the working tree, for continuous integration."""
+"""`tailback ci`: compares a base revision with the working tree, for continuous integration."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ def ci(
         list[Path],
         typer.Argument(metavar="PATH...", help="Scenario files, folders of them, or suites by name."),
     ],
-    base: Annotated[
-        str, typer.Option(metavar="REF", help="Compare with the last commit that this and HEAD have in common.")
-    ],
+    base: Annotated[str, typer.Option(metavar="REF", help="Compare with the last common commit of this and HEAD.")],
     candidate: Annotated[
         str | None,
         typer.Option(
@@ -51,10 +49,8 @@ def ci(
         ),
     ] = None,
     allow_code: AllowCode = False,
-    pairs: Annotated[int, typer.Option(min=2, help="Pairs of runs a scenario; as many again confirm.")] = 16,
-    least: Annotated[
-        float, typer.Option(help="Differences that are a smaller share of the larger side are not shown.")
-    ] = 0.01,
+    pairs: Annotated[int, typer.Option(min=2, help="Pairs of runs per scenario; as many again confirm changes.")] = 16,
+    least: Annotated[float, typer.Option(help="Hide differences below this share of the larger side.")] = 0.01,
     fail_on: Annotated[
         str, typer.Option(metavar="WHAT", help="Exit with 1 if a measure is `worse`, on any `change`, or `never`.")
     ] = "worse",
@@ -72,10 +68,10 @@ def ci(
 ) -> None:
     """Run the same scenarios with a base revision and with the working tree, and show only what changed.
 
-    The base is checked out into a git worktree of its own, which is removed again. The exit code is 0 if nothing is
+    The base is checked out into a temporary git worktree. The exit code is 0 if nothing is
     worse, and 1 if a measure is worse, a condition of `[expect]` no longer holds, or a run fails that did not. It is
     2 if a file could not be read or there is no base, 3 if a scenario could not be compared, and 130 after Ctrl-C.
-    Of several the first of 130, 2, 1, 3 counts.
+    If several apply, the first of 130, 2, 1, 3 counts.
 
     For example:
 
@@ -90,7 +86,7 @@ def ci(
     if plot is not None and history is None:
         raise BadInput("--plot draws a history. Name its file with --history FILE.")
     if history is not None:
-        # What is no history is said before the runs.
+        # Report an invalid history file before the runs.
 
         read(history)
     try:
@@ -142,7 +138,7 @@ def _show(found: Any, as_json: bool) -> None:
     else:
         if found.changes:
             console().print(_table(output.HEADS, output.rows(found), {"better": "green", "worse": "red"}))
-        # What holds on both sides is counted below.
+        # Conditions that hold on both sides are only counted, below.
         if rows := [row for row in output.expected(found) if row[-1] != output.HOLDS]:
             console().print(_table(output.EXPECTED, rows, {"no longer holds": "red"}))
     for name, what, why in output.lost(found):
@@ -157,7 +153,7 @@ def _show(found: Any, as_json: bool) -> None:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], colours: dict[str, str]) -> Table:
-    """Names in the first two columns, numbers, and a word in the last."""
+    """A table with names in the first two columns, numbers, and a word in the last."""
     table = Table(box=None, pad_edge=False)
     for number, head in enumerate(heads):
         is_word = number < 2 or number == len(heads) - 1

@@ -1,4 +1,4 @@
-"""The dossier of a congestion control or of a queue."""
+"""`tailback assess`: the dossier of a congestion control or of a queue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def assess(
     against: Annotated[
         str | None,
         typer.Option(
-            help="What it is judged beside, separated by commas. Default: cubic,reno; for a queue "
+            help="Baselines, separated by commas. Default: cubic,reno; for a queue "
             "drop-tail-bytes,drop-tail-packets,codel,pie."
         ),
     ] = None,
@@ -50,15 +50,15 @@ def assess(
         str | None,
         typer.Option(
             "--for",
-            help="What it is meant for: general, scavenger, l4s, data-centre or slow-start. Rows that do not apply are "
-            "left out. Default: what a built-in algorithm declares, else general.",
+            help="What the candidate is meant for: general, scavenger, l4s, data-centre or slow-start. "
+            "Rows that do not apply are left out. Default: what a built-in algorithm declares, else general.",
         ),
     ] = None,
     only: Annotated[list[str] | None, typer.Option(help="Only this experiment. May be repeated.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the dossier. Default: results/assess/CANDIDATE, or CANDIDATE-quick.")
     ] = None,
-    store: Annotated[Path, typer.Option(help="The folder of runs.")] = Path("results/assess/store"),
+    store: Annotated[Path, typer.Option(help="The store of runs.")] = Path("results/assess/store"),
     on: Annotated[
         str | None, typer.Option(help="A Dask cluster: dask://HOST:8786, or dask:///path/to/scheduler.json.")
     ] = None,
@@ -70,12 +70,12 @@ def assess(
 ) -> None:
     """Examine a congestion control by RFC 9743, or a queue by RFC 7928, and write the dossier.
 
-    Each cell is run with the candidate and with those it is judged beside, with the same seeds. Runs are kept:
-    the same command goes on where it stopped, and another candidate finds the baselines' runs.
+    Each cell is run with the candidate and with its baselines, with the same seeds. Runs are stored: the same command
+    continues an interrupted dossier, and another candidate reuses the baselines' runs.
 
     The exit code is 0 if no criterion failed and none is undecided, 1 if one failed, 2 for bad input, and 3 if one is
     undecided. It is 4 if the suite's own controls came out wrong, and 130 after Ctrl-C. Of several the first of 130, 2,
-    4, 1, 3 counts. Criteria that were not run change nothing; those the RFC demands are printed in red.
+    4, 1, 3 counts. Criteria that were not run do not count; those that are a MUST are printed in red.
 
     For example:
 
@@ -88,7 +88,7 @@ def assess(
     - `tailback assess kernel:fq_codel --quick --kernel debian-6.1`
     """
     place = Path(candidate)
-    # All manifests of crates have one name.
+    # All manifests of crates have the same name.
     place = place.absolute().parent if place.name == "Cargo.toml" else place
     name = "".join(letter if letter.isalnum() or letter in "-_.=" else "-" for letter in place.name)
     folder = out if out is not None else Path("results/assess") / (name + ("-quick" if quick else ""))
@@ -114,7 +114,7 @@ def assess(
         say("interrupted: what was finished is kept, and the same command goes on from there")
         raise typer.Exit(INTERRUPTED) from None
     except examining.StuckCandidate as error:
-        # Python would wait for the thread that loops, and then abort.
+        # Python would wait for the looping thread, and then abort.
         code = fail(error, FAILED)
         sys.stdout.flush()
         os._exit(code)

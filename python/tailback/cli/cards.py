@@ -1,4 +1,4 @@
-"""Cards for people: what each entry of a list is, where it comes from, and its parameters with their defaults."""
+"""Prints cards: the description, source and parameters of each entry of a list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Row = Mapping[str, Any]
 
 
 def print_cards(rows: Sequence[_Row], parameters: str = "params", extra: Sequence[str] = ("law",)) -> None:
-    """A block for each row: name and title, source, the fields called `extra`, then a line for each parameter."""
+    """Print a block per row: name and title, source, the fields in `extra`, then a line per parameter."""
     out = console()
     for number, row in enumerate(rows):
         if number:

@@ -1,4 +1,4 @@
-"""Every name a scenario may use."""
+"""Commands that list every name for scenarios."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def list_(
     names: Annotated[list[str] | None, typer.Argument(help="Only these entries.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what there is by name: parameters with default, unit and range, and the source of each.
+    """List available names, with parameters (default, unit, range) and the source of each.
 
     For example:
 
@@ -72,7 +72,7 @@ def list_(
 
 @app.command()
 def schema() -> None:
-    """Print the JSON Schema of scenario files, with which editors complete and check them.
+    """Print the JSON Schema of scenario files, for completion and checks in editors.
 
     For example `tailback schema > scenario.schema.json`
     """
@@ -134,6 +134,6 @@ def _rows(what: _Shown) -> list[dict[str, Any]]:
             for each in map(suites.find, suites.names())
         ]
 
-    # A scenario's link names a medium; the registry calls the list by what is in it.
+    # The list for a link's `medium` has another name in the registry.
     rows: list[dict[str, Any]] = json.loads(_core.registry())["media" if what is _Shown.LINKS else what.value]
     return rows

@@ -1,4 +1,4 @@
-"""Scenarios to begin with: a commented one of your own, and those that come with tailback."""
+"""Commands for example scenarios: a commented one to start with, and those that come with tailback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a commented scenario to begin with: a call beside a download.
+    """Write a commented scenario to start with: a call beside a download.
 
     For example `tailback init && tailback run scenario.toml`
     """
@@ -65,7 +65,7 @@ def list_examples(
         return
     written = []
     for each in [name, *examples.needs(name)]:
-        # A grid names the scenario it varies by its place beside it: both keep their places.
+        # A grid names its scenario by a relative path, so both keep their places.
         target = out if out.suffix == ".toml" and not examples.needs(name) else out / f"{each}.toml"
         for path, text in [(target, examples.read(each)), *_beside(target, examples.data(each))]:
             _write(path, text, force)

@@ -24,18 +24,18 @@ def explore(
         Path | None,
         typer.Argument(metavar="[SCENARIO|RESULT]", help="A scenario file, or a result folder.", show_default=False),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on the loopback address; 0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on the loopback address; 0 picks a free one.")] = 0,
     hosted: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", envvar="TAILBACK_EXPLORER", help="An explorer that others reach: Share copies links to it."
+            metavar="URL", envvar="TAILBACK_EXPLORER", help="Address of a public explorer, for links copied by Share."
         ),
     ] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Say the address, and open no browser.")] = False,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, and open no browser.")] = False,
 ) -> None:
     """Explore a scenario, or the rows of a stored result, in a web page.
 
-    The simulator runs in the page. This machine alone can open it. Ctrl-C ends it.
+    The simulator runs in the page, which only this machine can open. Ctrl-C ends it.
 
     - `tailback explore`
 

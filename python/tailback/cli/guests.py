@@ -1,4 +1,4 @@
-"""The kernels of `--engine vm`: list, fetch, compare and bisect them."""
+"""`tailback vm`: lists, fetches, builds, compares and bisects the kernels of guests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _row(kernel: Any) -> dict[str, Any]:
 
 @vm.command()
 def kernels(as_json: AsJson = False) -> None:
-    """List the kernels that are here. Those that can be fetched: `tailback vm fetch --list`.
+    """List the kernels on this machine. Those that can be fetched: `tailback vm fetch --list`.
 
     For example `tailback vm kernels`
     """
@@ -73,9 +73,9 @@ def fetch(
     listed: Annotated[bool, typer.Option("--list", help="List what can be fetched instead.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Download one of Debian's kernels by its package client and unpack it for this user; nothing is installed.
+    """Download one of Debian's kernels with its package client and unpack it for this user; nothing is installed.
 
-    The host's package sources stay as they are: suites are listed in a file of tailback's own in the user's cache.
+    The host's package sources are not changed: tailback has its own list of suites in the user's cache.
 
     For example `tailback vm fetch debian-7.3`
     """
@@ -122,9 +122,9 @@ def build(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Build the kernel of a tree for guests: small, with BTF, beside the fetched ones; the tree stays as it is.
+    """Build the kernel of a tree for guests: small, with BTF, beside the fetched ones; does not change the tree.
 
-    A second call compiles what changed.
+    A second call compiles only what changed.
 
     For example `tailback vm build ~/linux`
     """
@@ -140,9 +140,9 @@ def patch(
 ) -> None:
     """Build one of Debian's sources of Linux with a series of patches, for guests.
 
-    A folder's file `series` names its patches in order; without one they are taken by name.
+    A folder's file `series` gives the order of its patches; without it they are sorted by name.
 
-    For example `tailback vm patch bbr3.patch --on linux-source-6.12`, the version that Google's BBRv3 is for
+    For example `tailback vm patch bbr3.patch --on linux-source-6.12`, the version for which Google's BBRv3 is written
     """
     _built(trees.patch(series, on, name=name, say=_announcer(as_json)), as_json)
 
@@ -154,10 +154,10 @@ def module(
     name: Annotated[str | None, typer.Option(help="What --kernel takes; by default of both names.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Build a congestion control of yours, and keep a copy of a kernel that has it as one of its own.
+    """Build your congestion control, and make a copy of a kernel that contains it.
 
-    A scenario then names it as one of the kernel's, if its .name is a congestion control of `tailback list algorithms`.
-    One of another name runs as cc = "module:tcp_mine.c" only. That runs its code, in guests alone.
+    A scenario then names it like one of the kernel's, if its .name is a congestion control of `tailback list
+    algorithms`. One with another name runs only as cc = "module:tcp_mine.c". Its code runs only in guests.
 
     For example `tailback vm module tcp_prague.c --on debian-7.3 --name prague-7.3`
     """
@@ -176,7 +176,7 @@ def _built(kernel: Any, as_json: bool) -> None:
 
 
 def _series(images: Sequence[Any]) -> list[dict[str, Any]]:
-    """A row for each series of kernels: what `fetch` brings for its name, and its other point releases."""
+    """One row per series of kernels: the version that `fetch` gets by the series' name, and other point releases."""
     found: dict[str, list[Any]] = {}
     for image in images:
         found.setdefault(image.kernel, []).append(image)
@@ -193,8 +193,8 @@ def _series(images: Sequence[Any]) -> list[dict[str, Any]]:
 
 @vm.command()
 def compare(
-    first: Annotated[str, typer.Argument(metavar="KERNEL", help="A kernel, as of `tailback vm kernels`.")],
-    second: Annotated[str, typer.Argument(metavar="KERNEL", help="The one to compare with it.")],
+    first: Annotated[str, typer.Argument(metavar="KERNEL", help="A kernel from `tailback vm kernels`.")],
+    second: Annotated[str, typer.Argument(metavar="KERNEL", help="The kernel to compare it with.")],
     sweep: Annotated[
         Path | None, typer.Argument(metavar="[SWEEP]", help="A sweep file (docs/sweeps.md): scenarios and seeds.")
     ] = None,
@@ -202,20 +202,20 @@ def compare(
         str | None,
         typer.Option(help="Suites instead of a sweep: cubic,aqm, or single scenarios: cubic/fast-convergence."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=2, help="Seeds of each of a suite's scenarios: starts that are drawn.")] = 4,
-    since: Annotated[bool, typer.Option(help="Of suites: search the series that brought each change.")] = True,
-    minutes: Annotated[float, typer.Option(min=0.0, help="Begin no run after this; the next call goes on.")] = float(
+    seeds: Annotated[int, typer.Option(min=2, help="Seeds per scenario of a suite: random start times.")] = 4,
+    since: Annotated[bool, typer.Option(help="For suites: search for the series that introduced each change.")] = True,
+    minutes: Annotated[float, typer.Option(min=0.0, help="Start no run after this; the next call continues.")] = float(
         "inf"
     ),
-    work: Annotated[Path, typer.Option(help="Where runs are kept.")] = _WORK,
+    work: Annotated[Path, typer.Option(help="Folder for the runs.")] = _WORK,
     out: Annotated[
         Path | None, typer.Option(help="Also write a page here (.md); of suites an .html of that name beside it.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run one grid, or suites, on two kernels at the lowest priority, and report what changed, with intervals.
+    """Run a grid or suites on two kernels, at the lowest priority, and report what changed, with intervals.
 
-    Of suites the page lists what lies outside the spread over paired starts, and since which series of kernels.
+    For suites the page lists changes outside the spread over paired starts, and the first series of kernels with each.
 
     For example `tailback vm compare debian-6.1 debian-7.3 --suite cubic,slow-start --out page.md`
     """
@@ -239,7 +239,7 @@ def compare(
         found, refused, about = compared.changes(runs, kernels, work)
         if out is not None and found:
             words = ["tailback vm compare", *(Path(name).name for name in kernels), sweep]
-            # --minutes bounds one call, and the page is of all calls so far.
+            # --minutes limits one call, but the page covers all calls so far.
             words += ["--work", work] if work != _WORK else []
             write_text(out, compared.page(found, refused, about, kernels, " ".join(map(str, [*words, "--out", out]))))
     page = out if found else None
@@ -262,7 +262,7 @@ def _suites(
     kernels: tuple[str, str], suite: str, seeds: int, since: bool, minutes: float, work: Path, out: Path | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """`vm compare --suite`."""
+    """Implements `vm compare --suite`."""
     began = time.monotonic()
 
     def announce(text: object) -> None:
@@ -305,21 +305,23 @@ def _suites(
 
 @vm.command()
 def bisect(
-    good: Annotated[str, typer.Argument(metavar="GOOD", help="A kernel, a commit or a patch that is good.")],
+    good: Annotated[str, typer.Argument(metavar="GOOD", help="A good kernel, commit or patch.")],
     bad: Annotated[str, typer.Argument(metavar="BAD", help="One that is bad: earlier or later.")],
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="The scenario to run on each.")],
-    expect: Annotated[str, typer.Option(help="What holds on a good kernel, such as `bulk.goodput_mbps > 9`.")],
+    expect: Annotated[
+        str, typer.Option(help="Condition that holds on a good kernel, such as `bulk.goodput_mbps > 9`.")
+    ],
     tree: Annotated[Path | None, typer.Option(help="Search the commits of this git tree of Linux.")] = None,
     series: Annotated[Path | None, typer.Option(help="Search this series of patches: a file or a folder.")] = None,
     on: Annotated[str | None, typer.Option(help="The source the series is for, such as linux-source-7.3.")] = None,
     allow_code: Annotated[bool, typer.Option("--allow-code", help="Run code that the scenario names.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find the first kernel on which a condition does not hold, by binary search.
+    """Find the first kernel on which a condition fails, by binary search.
 
     Searched are Debian's point releases (`tailback vm fetch --list`), fetched as they are needed; or the commits of a
-    git tree (--tree); or a series of patches (--series, --on), where 0 is the source itself. What does not build or
-    boot is skipped.
+    git tree (--tree); or a series of patches (--series, --on), where 0 is the source itself. Kernels that do not build
+    or boot are skipped.
 
     For example `tailback vm bisect debian-6.1 debian-7.3 voip-and-bulk --expect 'bulk.goodput_mbps > 9'`
     """
@@ -350,13 +352,13 @@ def bisect(
 @app.command("bisect")
 def bisect_stack(
     crate: Annotated[str, typer.Argument(metavar="CRATE", help="A stack's crate: quinn-proto or noq-proto.")],
-    good: Annotated[str, typer.Argument(metavar="GOOD", help="A version that is good.")],
+    good: Annotated[str, typer.Argument(metavar="GOOD", help="A good version.")],
     bad: Annotated[str, typer.Argument(metavar="BAD", help="One that is bad: earlier or later.")],
     scenario: Annotated[
         Path,
         typer.Argument(metavar="SCENARIO", help="A scenario with a flow called subject, such as transport/jitter."),
     ],
-    expect: Annotated[str, typer.Option(help="What holds with a good version, such as `subject.loss <= 10%`.")],
+    expect: Annotated[str, typer.Option(help="Condition that holds on a good version, such as `subject.loss <= 10%`.")],
     cc: Annotated[str, typer.Option(help="One of the stack's congestion controls.")],
     versions: Annotated[
         str | None, typer.Option(help="These versions, oldest first and separated by commas, instead of cargo's index.")
@@ -366,7 +368,7 @@ def bisect_stack(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find the first version of a QUIC stack's crate with which a condition does not hold, by binary search.
+    """Find the first version of a QUIC stack's crate on which a condition fails, by binary search.
 
     cargo fetches and compiles each version with the adapter of `tailback-bench`; as many seeds are run as the verdict
     needs. A version that the adapter does not fit, or that stays undecided, is skipped.

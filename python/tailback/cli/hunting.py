@@ -1,4 +1,4 @@
-"""A search for cases in which a congestion control fails."""
+"""`tailback hunt`: searches for cases in which a congestion control fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ with lazy():
 def hunt(
     what: Annotated[str, typer.Argument(metavar="CANDIDATE", help=CANDIDATE)],
     seed: Annotated[int, typer.Option(min=0, help="The same seed and runs find the same, on any machine.")] = 1,
-    runs: Annotated[int, typer.Option(min=1, help="Runs at most, those that simplify included.")] = 600,
+    runs: Annotated[int, typer.Option(min=1, help="Maximum runs, including those that simplify.")] = 600,
     weakness: Annotated[
         list[str] | None,
         typer.Option(
@@ -32,10 +32,12 @@ def hunt(
         ),
     ] = None,
     vary: Annotated[
-        list[str] | None, typer.Option(help="Vary this numeric parameter of a built-in candidate too. May be repeated.")
+        list[str] | None,
+        typer.Option(help="Also vary this parameter of a built-in candidate. May be repeated."),
     ] = None,
     scenario: Annotated[
-        Path | None, typer.Option(help="A dumbbell with \\[expect]: look for what breaks its conditions instead.")
+        Path | None,
+        typer.Option(help="A dumbbell with \\[expect]: search for violations of its conditions instead."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for a scenario file of each finding.")] = Path("hunt"),
     allow_code: AllowCode = False,

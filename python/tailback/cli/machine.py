@@ -1,4 +1,4 @@
-"""Ask whether this machine can run live and in virtual machines."""
+"""`tailback doctor`: what this machine can run live and in virtual machines."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ with lazy():
 
 @app.command()
 def doctor(
-    clean: Annotated[bool, typer.Option("--clean", help="Remove what killed live runs have left.")] = False,
+    clean: Annotated[bool, typer.Option("--clean", help="Remove leftovers of killed live runs.")] = False,
     seconds: Annotated[float, typer.Option(min=0.0, max=60.0, help="How long to measure a timer's lateness.")] = 2.0,
     as_json: AsJson = False,
 ) -> None:
-    """Say what this machine can run live and in virtual machines, and what to do about what it cannot.
+    """Report what this machine can run live and in virtual machines, and how to enable what it cannot.
 
     For example:
 

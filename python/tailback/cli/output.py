@@ -1,4 +1,4 @@
-"""What can be made of a result: report, figure, other programs' formats."""
+"""Commands that write reports, figures and other programs' formats from results."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def report(
     out: Annotated[Path | None, typer.Option(help="The HTML file. Default: report.html beside the result.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a report: one HTML file that needs nothing else, and print the answer it begins with.
+    """Write a report as one self-contained HTML file, and print the answer at its top.
 
     Who gains, who suffers, by how much and how certain it is, in at most ten sentences. For example:
 
@@ -89,7 +89,7 @@ def report(
 
 @app.command("explain")
 def explain_result(result: ResultFolder, as_json: AsJson = False) -> None:
-    """Say in plain sentences why delay, loss and shares came out as they did, each with the rows it rests on.
+    """Explain delay, loss and shares of a result in plain sentences, each with the rows that support it.
 
     For example `tailback explain results/seven`
     """
@@ -122,24 +122,24 @@ def plot(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="Of a store: a column, or an expression such as 'bbr.goodput / total'. Repeat it for panels."
+            help="For a store: a column, or an expression such as 'bbr.goodput / total'. Repeat for more panels."
         ),
     ] = None,
-    axis: Annotated[str | None, typer.Option(help="Of a store: the value that was varied, to draw along.")] = None,
-    by: Annotated[str | None, typer.Option(help="Of a store: the value shown by colour.")] = None,
+    axis: Annotated[str | None, typer.Option(help="For a store: the varied value to draw along.")] = None,
+    by: Annotated[str | None, typer.Option(help="For a store: the value shown by colour.")] = None,
     label: Annotated[
         list[str] | None,
-        typer.Option(help="A name for each result, in their order; of a store LEVEL=NAME. May be repeated."),
+        typer.Option(help="A name for each result, in order; for a store LEVEL=NAME. May be repeated."),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="What stands above the figure.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the figure.")] = None,
     flow: Annotated[
-        list[str] | None, typer.Option(help="Draw this flow alone; of a store, what is noticed of it. May be repeated.")
+        list[str] | None, typer.Option(help="Draw only this flow; for a store, its user experience. May be repeated.")
     ] = None,
     width: Annotated[
         str | None,
         typer.Option(help="Width of the picture: inches, or `column` or `page` of a paper with two columns."),
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the figures that can be drawn of these.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the figures that can be drawn from these.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Draw a figure of one result, of several on the same axes, or of all runs of a sweep.
@@ -188,12 +188,12 @@ def plot(
     _print_figure(name, saved, as_json)
 
 
-#: Letters of the results' names in a picture's, beyond which a digest stands for the rest.
+#: Maximum length of the results' names in a picture's file name; a digest replaces the rest.
 _LONGEST_NAME = 80
 
 
 def _named(results: Sequence[Path], figure: str) -> Path:
-    """A picture's place beside its first result. Its name says which results it shows, so it replaces no other's."""
+    """A picture's path beside its first result. The file name has the results, so that no other picture is replaced."""
     folders = [result.absolute() for result in results]
     names = "-".join(folder.name for folder in folders)
     if len(names) > _LONGEST_NAME or len({folder.parent for folder in folders}) > 1:
@@ -225,7 +225,7 @@ def _labels(results: Sequence[Path], given: Sequence[str] | None) -> list[str]:
 
 
 def _demand_window(start: float | None, end: float | None, duration: float) -> None:
-    """A window of time that holds something."""
+    """Check that a time window is not empty."""
     if start is not None and end is not None and start >= end:
         raise BadInput(f"--from {start:g} --until {end:g}: the window ends before it begins. Give a later --until")
     for option, value in (("--from", start), ("--until", end)):

@@ -1,4 +1,4 @@
-"""Web pages: make the HAR files of pages by published distributions."""
+"""`tailback page`: generates HAR files of web pages from published distributions."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def _group() -> None:
 def generate(
     number: Annotated[int, typer.Argument(help="Which of the 20 pages, from the lightest to the heaviest.")],
     out: Annotated[Path, typer.Option(help="The HAR file.")],
-    seed: Annotated[int, typer.Option(help="Another seed, another page of the same weight.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed: each gives another page of the same weight.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make up a web page by HTTP Archive's figures; the file says which.
+    """Generate a web page from HTTP Archive's statistics, which the file states.
 
     For example:
 

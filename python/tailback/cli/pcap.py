@@ -1,4 +1,4 @@
-"""`tailback pcap …`: captures out of results, and captures in."""
+"""`tailback pcap …`: exports captures from results, and analyses captures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pcap = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Packet captures: write a run's, and measure anyone's. See docs/captures.md.",
+    help="Packet captures: export those of a run, and analyse any. See docs/captures.md.",
 )
 app.add_typer(pcap, name="pcap")
 
@@ -36,13 +36,13 @@ app.add_typer(pcap, name="pcap")
 def export(
     result: ResultFolder,
     point: Annotated[
-        list[str] | None, typer.Option(help="Only this point; may be repeated. Otherwise all that were captured.")
+        list[str] | None, typer.Option(help="Only this point; may be repeated. Default: all captured points.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to write to, instead of RESULT-pcap.")] = None,
     snap: Annotated[int, typer.Option(min=0, help="Bytes kept of each frame; 0 keeps all.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Write a result's captured packets as pcapng, one file a point.
+    """Write a result's captured packets as pcapng, one file per point.
 
     The scenario names the points: `[instruments] captures = ["left", "bottleneck.out"]`.
 
@@ -62,14 +62,14 @@ _First = Annotated[Path, typer.Argument(metavar="A", help="A capture: pcap or pc
 _Second = Annotated[Path | None, typer.Argument(metavar="[B]", help="A capture of the same traffic at another point.")]
 _Flow = Annotated[str | None, typer.Option(help="A flow by number or name, as `tailback pcap flows` lists them.")]
 _Correct = Annotated[
-    str, typer.Option(help="What to take away of the second clock: `none`, its `offset`, or offset and `drift`.")
+    str, typer.Option(help="Correction of the second clock: `none`, its `offset`, or offset and `drift`.")
 ]
 _Csv = Annotated[Path | None, typer.Option("--csv", help="Write the whole table to this file instead.")]
 _SHOWN = 40
 
 
 def _table(frame: Any, columns: Sequence[str], csv: Path | None, as_json: bool, **more: Any) -> None:
-    """A table for people (some columns, the first rows), as JSON (all of it), or in a file."""
+    """Print a table (some columns, first rows), or write all of it as JSON or to a file."""
     if csv is not None:
         with whole_file(csv) as partial:
             frame.write_csv(partial)
@@ -98,7 +98,7 @@ def _notes(notes: Sequence[str]) -> None:
 
 @pcap.command("flows")
 def flows(a: _First, csv: _Csv = None, as_json: AsJson = False) -> None:
-    """List a capture's flows: who, how much, retransmissions, reordering, RTT, options.
+    """List a capture's flows: addresses, volume, retransmissions, reordering, RTT, options.
 
     Columns of what the server sent begin with `back_` (with --csv and --json). RTTs are from the capture's point to the
     other end and back.
@@ -160,7 +160,7 @@ def rtt(
 def throughput(
     a: _First,
     interval: Annotated[float, typer.Option(min=1e-6, help="Seconds a bin.")] = 1.0,
-    by: Annotated[str, typer.Option(help="`flow` (each direction), `host` (what each sent) or `all`.")] = "all",
+    by: Annotated[str, typer.Option(help="`flow` (each direction), `host` (sent by each address) or `all`.")] = "all",
     csv: _Csv = None,
     as_json: AsJson = False,
 ) -> None:
@@ -217,16 +217,15 @@ def voip(a: _First, b: _Second = None, correct: _Correct = "none", csv: _Csv = N
 def identify(
     a: _First,
     flow: _Flow = None,
-    least_bytes: Annotated[int, typer.Option(min=1, help="Leave out connections of less payload.")] = 100_000,
+    least_bytes: Annotated[int, typer.Option(min=1, help="Skip connections with less payload.")] = 100_000,
     csv: _Csv = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say which congestion control each connection's sender looks like: an algorithm, a family, or "unknown".
+    """Identify the congestion control of each connection's sender: an algorithm, a family, or "unknown".
 
-    QUIC flows are listed as such: their acknowledgements are encrypted.
-
-    Taken at the sender, at the receiver or between. The confidence is the share of answers as sure as this one that
-    were right on runs that the classifier had not seen; docs/identify.md has the confusion matrix.
+    QUIC flows are only listed, as their acknowledgements are encrypted. The capture may be from any point of the path.
+    The confidence is the accuracy of such answers on runs that were not used for training; docs/identify.md has the
+    confusion matrix.
 
     - `tailback pcap identify download.pcap`
     """
@@ -245,7 +244,7 @@ def open_(
 ) -> None:
     """Open a capture, or a pair of them, as a result: show, plot, report and compare work on it.
 
-    The first is taken at the senders' side. What is measured and what is inferred stands in the result.
+    The first is taken at the senders' side. The result states what is measured and what is inferred.
 
     - `tailback pcap open sender.pcapng receiver.pcapng --out results/measured`
     """
@@ -318,7 +317,7 @@ def flent(
 ) -> None:
     """Read a data file of Flent, or write one from a result: Flent opens and plots it.
 
-    Read, it is a result: show, plot, report and compare work on it.
+    A file that is read becomes a result: show, plot, report and compare work on it.
 
     - `tailback pcap flent rrul-2024.flent.gz --out results/measured`
 

@@ -1,4 +1,4 @@
-"""What commands read: scenario files with what the command line changes in them, and algorithms of the user's own."""
+"""Input of commands: scenario files with changes from the command line, and the user's own algorithms."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ AllowCode = Annotated[
     bool,
     typer.Option(
         "--allow-code",
-        help="Run the classes, BPF sources, crates and programs that are named. Read them first; see docs/security.md.",
+        help="Allow running named classes, BPF sources, crates and programs. Read them first; see docs/security.md.",
     ),
 ]
 
@@ -49,7 +49,7 @@ EngineName = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help="What runs it: sim, vm (a guest, 5 to 20 s a run) or live. Default: the first that has the candidate; a "
+        help="The engine: sim, vm (a guest, 5 to 20 s per run) or live. Default: the first that has the candidate; a "
         "kernel module and a program run in vm.",
     ),
 ]
@@ -57,17 +57,17 @@ EngineName = Annotated[
 
 Kernel = Annotated[
     str | None,
-    typer.Option("--kernel", help="The guest's kernel, of `tailback vm kernels`. Default: the first one fetched."),
+    typer.Option("--kernel", help="The guest's kernel, from `tailback vm kernels`. Default: the first one fetched."),
 ]
 
 
 Kept = Annotated[
-    Path, typer.Option("--store", help="Where runs on a kernel are kept, so that the same command goes on from there.")
+    Path, typer.Option("--store", help="Folder for runs on a kernel, from which the same command continues.")
 ]
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """`path=value`; the value is TOML if it can be, else text."""
+    """Parse `path=value`; the value is TOML if it parses as TOML, else text."""
     path, equals, value = text.partition("=")
     if not equals or not path.strip():
         raise BadInput(f'--set {text}: this is no setting. Write a path and a value: --set dumbbell.rate="1mbit"')
@@ -78,7 +78,7 @@ def setting(text: str) -> tuple[str, Any]:
 
 
 def own(texts: Sequence[str] | None) -> dict[str, Any]:
-    """`name=place:Class`, each."""
+    """Parse `name=place:Class` for each algorithm."""
     named: dict[str, Any] = {}
     for text in texts or ():
         name, equals, place = text.partition("=")
@@ -89,24 +89,24 @@ def own(texts: Sequence[str] | None) -> dict[str, Any]:
 
 
 def read_scenario(file: Path, settings: Sequence[str] | None, seed: int | None) -> Any:
-    """A scenario file with what the command line changes in it; its name is the file's unless it has one."""
+    """A scenario file with the command line's changes; its name is the file's unless it has one."""
     changes = dict(setting(text) for text in settings or ())
     if seed is not None:
         changes["seed"] = seed
     place = examples.located(file)
-    # It may be a suite's; what reads those takes longer to load than a run.
+    # It may be a suite's; importing `suites` takes longer than a run, so do it only here.
     scenario = Scenario.from_toml(place) if place.exists() else suites.read(file)
     if not scenario.name:
         changes.setdefault("name", file.stem)
     if not changes:
         return scenario
     changed = scenario.with_(changes)
-    # What the file says stays known: the command says the rest.
+    # Keep the file's text: the command line has the changes.
     return changed._keep(changed._file, changed._places, changed._given, scenario._text)
 
 
 def labels_of(folders: Sequence[Path]) -> list[str]:
-    """What results are called in tables and figures: their folders, with as much of the path as distinguishes them."""
+    """Labels of results in tables and figures: their folders, with as much of the path as distinguishes them."""
     parts = [folder.resolve().parts for folder in folders]
     longest = max(len(part) for part in parts)
     for depth in range(1, longest + 1):

@@ -119,7 +119,7 @@ def _apart(frame: pl.DataFrame, first: set[str] | frozenset[str] = frozenset()) 
 def _lines(
     frame: pl.DataFrame, metric: str | None = None, axis: str | None = None, by: str | None = None
 ) -> tuple[str, Axis, Axis | None]:
-    """What lines show, along which axis, and what distinguishes them; `NoSuchColumn` if the runs have no axis."""
+    """Values of the lines, the axis along which they run, and what distinguishes them; `NoSuchColumn` without axes."""
     return metric_column(frame, metric or _default_metric(frame)), *_split(frame, axis, by)
 
 

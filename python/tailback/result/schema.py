@@ -35,7 +35,7 @@ class Column:
     type: str
     #: Unit; empty for counts, codes, numbers and switches.
     unit: str
-    #: Its meaning.
+    #: Meaning of its values.
     doc: str
     #: Words for its codes, in order.
     words: tuple[str, ...]
