@@ -1,4 +1,4 @@
-"""The simulator against measured truth: a real Linux kernel, and ns-2, on one path.
+"""Compares the simulator with measurements: a real Linux kernel, and ns-2, on the same path.
 
 >>> from tailback_validation import compare_kernel
 >>> [case.algorithm for case in compare_kernel(["reno"], with_ensemble=False)]
@@ -32,10 +32,10 @@ __all__ = [
 
 
 def validate(out: Path, *, with_ns2: bool = False, with_live: Sequence[str] = ()) -> dict[str, Any]:
-    """Compare everything and write the page; returns what was found, fit for JSON.
+    """Run all comparisons and write the page; returns the findings as JSON-compatible data.
 
-    `with_ns2` runs the ns-2 binary again, `with_live` these algorithms on this machine's kernel (three minutes each);
-    both keep their measures in the folder `truth`.
+    `with_ns2` runs the ns-2 binary again, `with_live` runs these algorithms on this machine's kernel (three minutes
+    each). Both store their measures in the folder `truth`.
     """
     for algorithm in with_live:
         live.keep([live.measure(algorithm)])

@@ -1,4 +1,4 @@
-"""The page docs/algorithms.md: what the registry says of each congestion control, and how two of them share a link."""
+"""Writes docs/algorithms.md: the registry's card of each congestion control, and how two of them share a link."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tailback_validation.fairness import FROM_S, LONG_MS, RATE, SEEDS, SHORT_MS,
 
 __all__ = ["FOLDER", "cards_part", "costs", "write"]
 
-#: Where the page is kept, seen from the source tree.
+#: Path of the page in the source tree.
 FOLDER = Path(__file__).parents[2] / "docs"
 
 _HEAD = """# Congestion controls
@@ -43,7 +43,7 @@ reading of the RTTs those flows saw; it was not tried in isolation.)
 
 
 def cards_part() -> str:
-    """The part that follows from the registry alone."""
+    """The part of the page that depends only on the registry."""
     cards = registry.load().algorithms
     rows = [f"| [`{card.name}`](#{card.name}) | {_cell(card.title)} | {_cell(card.law)} |" for card in cards]
     head = ["## What there is", "", "| Name | | Law |", "|---|---|---|", *rows, ""]
@@ -85,7 +85,7 @@ def _cell(text: str) -> str:
 
 
 def costs() -> dict[str, int]:
-    """Instructions an ACK costs, by algorithm, as `scripts/ack_costs` counted them."""
+    """Instructions per ACK by algorithm, as counted by `scripts/ack_costs`."""
     text = (truth.FOLDER / "ack_costs.toml").read_text("utf-8")
     return dict(tomllib.loads(text)["instructions"])
 

@@ -1,8 +1,8 @@
-"""CAKE's model against the kernel's `sch_cake`: the same path, and only the queue another.
+"""Compares CAKE's model with the kernel's `sch_cake`: the same path, only the queue differs.
 
-Cells and bounds were written down before the first run. A cell is run in the simulator with the model and in a guest
-with `kernel:cake`. `python -m tailback_validation.cake debian-6.1` runs in guests what `truth/cake-debian-6.1.json`
-does not have yet, and writes the page; a third word is for how many seconds guests may begin.
+Cells and bounds were written down before the first run. Each cell is run in the simulator with the model, and in a
+guest with `kernel:cake`. `python -m tailback_validation.cake debian-6.1` runs in guests the cells that
+`truth/cake-debian-6.1.json` lacks, and writes the page. A third argument limits the seconds in which guests may start.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ __all__ = [
 BOUNDS = Bounds({"goodput": 0.02, "delay": 0.10})
 """Largest relative error of all transfers' goodput and of the first transfer's median queueing delay."""
 SHARE = 0.95
-"""Share of the cells that the rule demands within both bounds."""
+"""Share of the cells that must be within both bounds."""
 FLOOR_S = 0.001
 """A delay's error is relative to the kernel's, or to this if that is smaller."""
 DURATION_S = 10.0
 #: The paired null: hosts that delay each packet by up to N microseconds, in the simulator.
 NOISES_US = (20, 100)
-#: Draws of that noise for a cell that misses: does the kernel lie among them?
+#: Draws of that noise for a cell that misses, to see whether the kernel's value lies among them.
 DRAWS = 8
-#: A target just beyond what five packets wait at 12 Mbit/s, 5.1 ms: a twentieth of it.
+#: CAKE's RTT for a target of 5.1 ms, just above the wait of five packets at 12 Mbit/s; the target is a twentieth of it.
 BEYOND_THE_EDGE = "102ms"
 PAGE = FOLDER.parent / "docs" / "validation-cake.md"
 #: The head of a table of cells.
@@ -79,19 +79,19 @@ class CakeCell:
 
     @property
     def name(self) -> str:
-        """Its key in the rows."""
+        """Key of the cell in the rows."""
         words = [f"{self.rate_mbps}mbit", f"{self.rtt_ms}ms", f"{self.transfers}x", "ecn" if self.ecn else "drop"]
         return "-".join([*words, self.tins, *(["shaped"] if self.is_shaped else [])])
 
     @property
     def label(self) -> str:
-        """Its name for people."""
+        """Label for readers."""
         extras = [*(["ECN"] if self.ecn else []), self.tins, *(["shaper"] if self.is_shaped else [])]
         return f"{self.rate_mbps} Mbit/s, {self.rtt_ms} ms, {self.transfers} of CUBIC, {', '.join(extras)}"
 
     def scenario(self, is_kernels: bool) -> tb.Scenario:
         """The path with the kernel's queue or the model."""
-        # The shaper stays below the link's rate, so that it is what limits.
+        # The shaper's rate is below the link's, so that it is the bottleneck.
         shaper = {"rate": f"{0.9 * self.rate_mbps:g}mbit"} if self.is_shaped else {}
         stack = {"name": "linux", "ecn": self.ecn}
         return tb.dumbbell(
@@ -99,7 +99,7 @@ class CakeCell:
             rate=f"{self.rate_mbps}mbit",
             rtt=f"{self.rtt_ms}ms",
             queue={"discipline": "kernel:cake" if is_kernels else "cake", "tins": self.tins, **shaper},
-            # `measure` looks at the first two.
+            # `measure` uses the first two flows.
             flows=[
                 tb.bulk("cubic", name="transfer", stack=stack),
                 tb.voip(name="call"),
@@ -112,7 +112,7 @@ class CakeCell:
 
 
 def cells() -> list[CakeCell]:
-    """Forty of them, in an order that shows each kind early."""
+    """The forty cells, in an order that has each kind early."""
     plain = [
         CakeCell(rate, rtt, transfers, ecn, tins)
         for tins in ("besteffort", "diffserv3")
@@ -122,13 +122,13 @@ def cells() -> list[CakeCell]:
         for rate in (4, 12)
     ]
     shaped = [CakeCell(12, rtt, n, ecn, "diffserv3", True) for rtt in (20, 80) for n in (1, 4) for ecn in (False, True)]
-    # By turns: one in five is shaped.
+    # Alternating: one in five is shaped.
     return [cell for at in range(8) for cell in (*plain[at::8], shaped[at])]
 
 
 @dataclass(frozen=True)
 class AckCell:
-    """A transfer whose acknowledgements cross a slow way back with CAKE and its ACK filter, and a call."""
+    """A transfer whose ACKs cross a slow reverse path with CAKE and its ACK filter, and a call."""
 
     back_kbps: int
     ack_filter: str
@@ -137,12 +137,12 @@ class AckCell:
 
     @property
     def name(self) -> str:
-        """Its key in the rows."""
+        """Key of the cell in the rows."""
         return f"acks-{self.back_kbps}kbit-{self.ack_filter}"
 
     @property
     def label(self) -> str:
-        """Its name for people."""
+        """Label for readers."""
         return f"{self.back_kbps} kbit/s back, ack_filter = {self.ack_filter}"
 
     def scenario(self, is_kernels: bool) -> tb.Scenario:
@@ -163,16 +163,16 @@ class AckCell:
 
 
 def ack_cells() -> list[AckCell]:
-    """Six: 100 and 40 times slower than the way there, without the filter and with both kinds of it."""
+    """The six cells: a reverse path 100 or 40 times slower, without the filter and with both kinds of it."""
     return [AckCell(rate, kind) for rate in (200, 500) for kind in ("none", "filter", "aggressive")]
 
 
 class QueueTruth(Protocol):
-    """A cell that a kernel's queue and its model both run."""
+    """A cell that both a kernel's queue and its model run."""
 
     @property
     def name(self) -> str:
-        """Its key in the rows."""
+        """Key of the cell in the rows."""
 
     @property
     def rtt_ms(self) -> int:
@@ -183,7 +183,7 @@ class QueueTruth(Protocol):
 
 
 def measured(result: tb.Result, rtt_ms: float) -> dict[str, float]:
-    """As `queues.measure`, but the goodput is of all transfers; the call is the second flow."""
+    """The measures of `queues.measure`, but with the goodput of all transfers; the call is the second flow."""
     received = result.column("flows", "bytes_received")
     transfers = float(received.sum() - received[1])
     back = float(result.column("links", "dropped")[1:].sum())
@@ -191,12 +191,12 @@ def measured(result: tb.Result, rtt_ms: float) -> dict[str, float]:
 
 
 def kept(kernel: str) -> dict[str, dict[str, Any]]:
-    """What is kept of `kernel`, a name: by cell, its measures, the notes of its run and the kernel's build."""
+    """Stored rows of `kernel`, a name: by cell, the measures, the notes of the run and the kernel's build."""
     return read(_file(kernel))
 
 
 def read(file: Path) -> dict[str, dict[str, Any]]:
-    """The rows of a file of cells; none if there is no such file."""
+    """The rows of a cells file; empty if the file does not exist."""
     found: dict[str, dict[str, Any]] = json.loads(file.read_text()) if file.is_file() else {}
     return found
 
@@ -208,7 +208,7 @@ def _file(kernel: str, kind: str = "cake") -> Path:
 def run_cells(
     kernel: str, *, seconds: float = math.inf, report: Callable[[str], object] = lambda _: None
 ) -> dict[str, dict[str, Any]]:
-    """Run in guests what is not kept yet; none begins after `seconds`. Returns all that is kept.
+    """Run missing cells in guests, starting none after `seconds`. Returns all stored rows.
 
     A run whose machine was lost is tried again next time.
     """
@@ -224,7 +224,7 @@ def run_missing(
     seconds: float = math.inf,
     report: Callable[[str], object] = lambda _: None,
 ) -> dict[str, dict[str, Any]]:
-    """Run in guests those of `chosen` that are not in `file` yet; none begins after `seconds`. Returns the file's rows.
+    """Run in guests the `chosen` cells that `file` lacks, starting none after `seconds`. Returns the file's rows.
 
     A run whose machine was lost is tried again next time.
     """
@@ -251,7 +251,7 @@ def run_missing(
 def simulated(
     cell: QueueTruth, jitter_us: int = 0, seed: int | None = None, rtt: str | None = None
 ) -> dict[str, float]:
-    """What the simulator measures with the model, perhaps on hosts that delay each packet by up to `jitter_us`."""
+    """The simulator's measures with the model, optionally on hosts that delay each packet by up to `jitter_us`."""
     scenario = cell.scenario(False)
     if rtt is not None:
         scenario = scenario.with_({"dumbbell.queue.rtt": rtt})
@@ -264,17 +264,17 @@ def simulated(
 
 @dataclass(frozen=True)
 class Judged:
-    """A cell with what both measured."""
+    """A cell with the measures of both engines."""
 
     cell: Any
     sim: dict[str, float]
     kernel: dict[str, float]
-    #: The cell's name for people.
+    #: The cell's label for readers.
     path: str = ""
 
     @property
     def errors(self) -> dict[str, float]:
-        """The model's against the kernel's, relative, by the names of `BOUNDS`."""
+        """The model's relative errors against the kernel, by the names of `BOUNDS`."""
         delay = self.sim["transfer_p50"] - self.kernel["transfer_p50"]
         return {
             "goodput": self.sim["goodput"] / self.kernel["goodput"] - 1.0,
@@ -282,11 +282,11 @@ class Judged:
         }
 
     def is_within(self, *names: str) -> bool:
-        """Is it within these bounds, or all without names?"""
+        """Whether these errors, by default all, are within their bounds."""
         return not set(BOUNDS.missed(self.errors)) & set(names or BOUNDS)
 
     def lines(self) -> list[str]:
-        """The cell's two rows of a table, the model's and the kernel's."""
+        """The cell's two table rows, for the model and for the kernel."""
         missed = BOUNDS.missed(self.errors)
         out = []
         for run, found in (("model", self.sim), ("kernel", self.kernel)):
@@ -305,14 +305,14 @@ class Judged:
 
 
 def judged(kernel: str) -> list[Judged]:
-    """Every cell that `kernel` has run, with today's simulator beside it."""
+    """Every cell that `kernel` has run, with the current simulator's measures."""
     rows = kept(kernel)
     there = [cell for cell in cells() if cell.name in rows]
     return [Judged(cell, simulated(cell), rows[cell.name]["measures"], cell.label) for cell in there]
 
 
 def nulls(found: Sequence[Judged]) -> dict[int, list[Judged]]:
-    """By noise: the simulator against itself on these cells, disturbed as a host may disturb it."""
+    """By noise: the simulator against itself on these cells, with the noise in the second run."""
     return {
         noise: [Judged(each.cell, each.sim, simulated(each.cell, noise), each.path) for each in found]
         for noise in NOISES_US
@@ -320,7 +320,7 @@ def nulls(found: Sequence[Judged]) -> dict[int, list[Judged]]:
 
 
 def _spans(found: Sequence[Judged]) -> list[str]:
-    """Of cells that miss: the model's medians over draws of host noise, beside the kernel's."""
+    """For cells that miss: the model's range over draws of host noise, beside the kernel's value."""
     noises = " | ".join(f"up to {noise} µs" for noise in NOISES_US)
     lines = [f"| path | kernel (ms) | model, no noise | {noises} | a target of 5.1 ms |"]
     lines.append("| --- | ---: | ---: |" + " ---: |" * (len(NOISES_US) + 1))
@@ -363,7 +363,7 @@ def _acks(kernel: str) -> list[str]:
 
 
 def verdict(found: Sequence[Judged]) -> str:
-    """What the rule says of these cells."""
+    """The rule's verdict on these cells, in words."""
     counts = {name: sum(each.is_within(name) for each in found) for name in BOUNDS}
     both = sum(each.is_within() for each in found)
     said = rule(both >= SHARE * len(found))
@@ -467,7 +467,7 @@ _CELLS = "## The cells"
 
 
 def main(kernel: str, seconds: float = math.inf) -> None:
-    """Run in guests what is missing until `seconds` have passed, and write the page."""
+    """Run missing cells in guests until `seconds` have passed, and write the page."""
     run_cells(kernel, seconds=seconds, report=print)
     found = judged(kernel)
     write_text(PAGE, page(kernel, found))

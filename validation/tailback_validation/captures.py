@@ -1,7 +1,7 @@
-"""What `tailback pcap` says of captures, beside tshark and tcptrace on the same files: writes a page.
+"""Compares `tailback pcap` with tshark and tcptrace on the same files, and writes a page.
 
-The files: runs with loss, reordering and a slow way back, captured at their senders and receivers; and real ones by
-tcpdump from `docs/captures`. Counts have to be the same, round trips to within what the other prints.
+The files are runs with loss, reordering and a slow reverse path, captured at senders and receivers, and real ones by
+tcpdump from `docs/captures`. Counts must be equal, round trips equal to the precision that the other program prints.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ PAGE = Path(__file__).parents[2] / "docs" / "validation-captures.md"
 REAL = Path(__file__).parents[2] / "docs" / "captures"
 #: Half of the last digit that tcptrace prints, in milliseconds, and a nanosecond's rounding to microseconds.
 RTT_MS = 0.051
-#: A handshake's sample and one at the end may be counted differently.
+#: Tolerance of the number of samples: a handshake's sample and one at the end may be counted differently.
 SAMPLES = 2
-#: Linux cooked frames, version 2: tcptrace knows none, so they are cut to bare IP.
+#: Link type of Linux cooked frames, version 2, which tcptrace does not read; they are stripped to bare IP.
 _COOKED = 20
 _REPAIRS = ("retransmission", "fast_retransmission", "spurious_retransmission", "out_of_order")
 
 
 @dataclass(frozen=True)
 class File:
-    """A capture and what is known of it."""
+    """A capture and its properties."""
 
     name: str
     path: Path
-    #: At the sender: nothing can have been lost or overtaken before it.
+    #: Whether it was taken at the sender, where no packet can have been lost or reordered before.
     is_at_sender: bool
     is_cooked: bool = False
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """One number of one file."""
+    """One number of one file by both programs."""
 
     file: str
     what: str
@@ -56,7 +56,7 @@ class Agreement:
 
     @property
     def is_met(self) -> bool:
-        """Do they agree?"""
+        """Whether both numbers agree."""
         return abs(self.ours - self.theirs) <= self.allowed
 
 
@@ -84,12 +84,12 @@ def files(folder: Path) -> list[File]:
 
 
 def output(*words: str | Path) -> str:
-    """What a program printed."""
+    """A program's standard output."""
     return subprocess.run(list(map(str, words)), capture_output=True, text=True, check=True).stdout
 
 
 def _flow(file: File) -> tuple[dict[str, Any], str, str]:
-    """The connection of most payload: its row, the prefix of the side that sent it, and that of the other."""
+    """The connection with the most payload: its row, and the column prefixes of its sender and receiver."""
     frame = capture.flows(file.path)
     row = frame.row(capture.reading.choose(frame, None), named=True)
     return row, *(("back_", "") if row["back_payload"] > row["payload"] else ("", "back_"))
@@ -100,7 +100,7 @@ def with_tcptrace(file: File, folder: Path) -> list[Agreement]:
     plain = folder / f"{file.path.stem}-plain.pcap"
     cut = ("-C", str(_COOKED), "-T", "rawip") if file.is_cooked else ()
     output("editcap", "-F", "pcap", *cut, file.path, plain)
-    # Its stamps are microseconds: ours of the same file.
+    # It has microsecond timestamps, so use ours from the same converted file.
     row, own, back = _flow(File(file.name, plain, file.is_at_sender))
     text = output("tcptrace", "-r", "-l", "-n", plain)
     sides = {"": 0, "back_": 1} if f"host a:        {row['client']}:" in text else {"": 1, "back_": 0}
@@ -116,7 +116,7 @@ def with_tcptrace(file: File, folder: Path) -> list[Agreement]:
     rows.append(("segments with payload", row[f"{own}data_packets"], theirs("actual data pkts", own), 0))
     again, overtaken = row[f"{own}retransmitted"], row[f"{own}out_of_order"]
     if not file.is_at_sender:
-        # What was lost before this point and sent again is out of order to tcptrace, as what was overtaken is.
+        # tcptrace counts retransmissions of segments lost before this point as out of order, like reordered ones.
         both = theirs("rexmt data pkts", own) + theirs("outoforder pkts", own)
         rows.append(("sent again or overtaken", again + overtaken, both, 0))
     else:
@@ -130,7 +130,7 @@ def with_tcptrace(file: File, folder: Path) -> list[Agreement]:
 
 
 def with_tshark(file: File, _: Path) -> list[Agreement]:
-    """Counts, and what its analysis takes for sent again."""
+    """Counts, and the retransmissions found by its analysis."""
     row, own, back = _flow(file)
     port, peer = row["client_port"], row["server_port"]
     only = f"tcp.port == {port} and tcp.port == {peer} and ip.addr == {row['client']}"
@@ -162,7 +162,7 @@ PROGRAMS: dict[str, tuple[tuple[str, ...], Callable[[File, Path], list[Agreement
 
 
 def compare() -> tuple[list[Agreement], list[str]]:
-    """Every number of every file; and the programs that are not installed."""
+    """Every number of every file, and the names of programs that are not installed."""
     rows, absent = [], []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -205,7 +205,7 @@ neither program says which, so there the sum is compared. RTTs, and what tshark 
 
 
 def main() -> None:
-    """Compare, write, and say how many agree."""
+    """Compare, write the page, and print how many numbers agree."""
     rows, absent = compare()
     with whole_file(PAGE) as partial:
         partial.write_text(page(rows, absent), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Run the truth's paths, measure as it was measured, and judge."""
+"""Runs the paths of the measurements, measures them in the same way, and judges the errors."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from tailback_validation.measures import Measures, measure
 __all__ = ["JUDGED", "TARGETS", "Case", "Judgement", "compare_kernel", "compare_ns2", "judge", "registered"]
 
 TARGETS = Bounds({"goodput_mbps": 0.02, "voice_median_ms": 0.10, "epoch_s": 0.10, "dropped": 0.25})
-"""What each measure may be off by."""
+"""Largest allowed error of each measure."""
 JUDGED = tuple(TARGETS)
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """One measure of one algorithm against the truth."""
+    """One measure of one algorithm against the measurement."""
 
     measure: str
     truth: float
     ours: float
     lowest: float
-    """Over the ensemble: other starts, one packet more or less of queue."""
+    """Smallest value over the ensemble: other starts, and one packet more or less of queue."""
     highest: float
 
     @property
     def error(self) -> float:
-        """Relative to the truth; NaN if neither has the measure, infinite if only one has."""
+        """Error relative to the measurement; NaN if neither has the measure, infinite if only one has."""
         missing = math.isnan(self.truth), math.isnan(self.ours)
         if all(missing):
             return math.nan
@@ -46,7 +46,7 @@ class Judgement:
 
     @property
     def is_met(self) -> bool:
-        """Within the target, or absent on both sides (an algorithm without epochs)."""
+        """Whether it is within the target, or absent on both sides (an algorithm without epochs)."""
         return math.isnan(self.error) or TARGETS.allows(self.measure, self.error)
 
     def to_json(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class Case:
 
     algorithm: str
     variant: str
-    """Empty, or how acknowledgements were delayed."""
+    """How acknowledgements were delayed; empty for the default."""
     ours: Any
     """Our measures, `Measures` or `Ns2Measures`."""
     judgements: tuple[Judgement, ...]
@@ -69,7 +69,7 @@ class Case:
 
     @property
     def misses(self) -> tuple[Judgement, ...]:
-        """Measures off by more than their targets."""
+        """Measures whose errors exceed their targets."""
         return tuple(each for each in self.judgements if not each.is_met)
 
     def to_json(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class Case:
 
 
 def registered(algorithms: Sequence[str]) -> list[str]:
-    """Those of the algorithms that this build has."""
+    """The given algorithms that this build has."""
     from tailback import registry
 
     known = set(registry.names("algorithms"))
@@ -87,7 +87,7 @@ def registered(algorithms: Sequence[str]) -> list[str]:
 
 
 def judge(true: dict[str, float], ours: Any, others: Sequence[Any] = ()) -> tuple[Judgement, ...]:
-    """Judge a run against the truth; `others` is its ensemble."""
+    """Judge a run against the measurement; `others` is its ensemble."""
     judgements = []
     for name in JUDGED:
         values = np.array([getattr(each, name) for each in (ours, *others)], dtype=np.float64)
@@ -111,14 +111,14 @@ def _measured(result: tb.Result) -> tuple[Measures, dict[str, Any]]:
 
 
 def _number(value: Any) -> int:
-    """A parameter of the resolved scenario, whether written bare or tagged with its kind."""
+    """A parameter of the resolved scenario, either bare or tagged with its kind."""
     return int(next(iter(value.values())) if isinstance(value, dict) else value)
 
 
 def compare_kernel(
     algorithms: Sequence[str] | None = None, *, with_ensemble: bool = True, workers: int | None = None
 ) -> list[Case]:
-    """Our Linux stack against Linux 6.1; every algorithm the truth and this build have."""
+    """Our Linux stack against Linux 6.1; every algorithm that both the measurements and this build have."""
     names = registered(truth.kernel_algorithms() if algorithms is None else algorithms)
     cases = []
     for name in names:
@@ -130,7 +130,7 @@ def compare_kernel(
 
 
 def compare_ns2(*, workers: int | None = None) -> list[Case]:
-    """Our `ns2-sack` stack against ns-2's Linux algorithms, as our script measured them."""
+    """Our `ns2-sack` stack against ns-2's Linux algorithms, measured by our own script."""
     true = truth.ns2_ours()
     keys = [key for key in true if key[0] in registered([key[0]])]
     scenarios = [path.ns2_path(name, delayed_ack=delayed) for name, delayed in keys]

@@ -1,4 +1,4 @@
-"""How two flows of the same congestion control share a link: with equal round trips, and with unequal ones."""
+"""Measures how two flows of the same congestion control share a link, with equal and with unequal round trips."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ import tailback as tb
 
 __all__ = ["Sharing", "measure"]
 
-#: The link, its queue, and the round trips: one BDP of the longer one, so that no flow starves for want of buffer.
+#: The link, its queue, and the round trips. The queue is one BDP of the longer one, so that no flow starves for lack of
+#: buffer.
 RATE = "10mbit"
 SHORT_MS, LONG_MS = 40, 160
 SEEDS = (1, 2, 3, 4, 5, 6, 7)
-#: The second flow joins the first after so long, give or take a time drawn from the seed; shares are taken later on.
+#: Start of the second flow, varied by the seed; shares are measured later.
 LATER, APART = "10s", "5s"
-#: Hosts hold a packet for up to a serialisation time: two flows with one clock would lock into each other's phase.
+#: Random send delay of hosts, up to one serialisation time; without it, the two flows would synchronise.
 JITTER = "1200us"
 FROM_S, UNTIL_S = 60, 180
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """Shares of two flows, each the median of the seeds."""
+    """Shares of two flows, each the median over the seeds."""
 
     name: str
     #: Goodput of the smaller flow over that of the larger, both with the short round trip: 1 is fair.

@@ -1,4 +1,4 @@
-"""Window and queue of the kernel and of the simulator on one time axis."""
+"""Draws window and queue of the kernel and of the simulator on one time axis."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def overlay(case: Case) -> Figure:
             window.plot(kernel["t_s"], kernel["cwnd"], color=style.ORANGE, lw=2.2, label="Linux 6.1")
             window.plot(ours["t_s"], ours["cwnd"] / MSS, color=style.BLUE, lw=0.9, label="tailback")
             queue.plot(kernel["t_s"], kernel["queue_bytes"] / 1e3, color=style.ORANGE, lw=2.2)
-            # The kernel's trace is a sample every 100 ms; ours is thinned alike.
+            # The kernel's trace has a sample every 100 ms; ours is decimated to the same.
             at = np.arange(len(ours["queue_t_s"])) % 5 == 0
             queue.plot(ours["queue_t_s"][at], ours["queue_bytes"][at] / 1e3, color=style.BLUE, lw=0.9)
             queue.set_xlim(low, high)
@@ -47,12 +47,12 @@ def overlay(case: Case) -> Figure:
 
 
 def save_all(cases: list[Case], folder: Path) -> dict[str, Path]:
-    """A PNG an algorithm."""
+    """Save one PNG per algorithm."""
     saved = {}
     for case in cases:
         if case.polls is not None:
             path = saved[case.algorithm] = folder / f"{case.algorithm}.png"
             with whole_file(path) as temporary:
-                # Small: these lie in the repository, and every validation rewrites them.
+                # Small files, because they are committed and every validation rewrites them.
                 overlay(case).savefig(temporary, format="png", dpi=80)
     return saved

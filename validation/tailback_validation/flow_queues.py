@@ -1,8 +1,8 @@
-"""The models of `fq`, `fq_pie`, `pfifo_fast` and `choke` against the kernel's: the same path, another queue.
+"""Compares the models of `fq`, `fq_pie`, `pfifo_fast` and `choke` with the kernel's queues on the same path.
 
 Cells, bounds and nulls were written down before the first run. `python -m tailback_validation.flow_queues debian-6.1`
-runs in guests what `truth/flow-queues-debian-6.1.json` does not have yet, and writes the page; a third word is for how
-many seconds guests may begin.
+runs in guests the cells that `truth/flow-queues-debian-6.1.json` lacks, and writes the page. A third argument limits
+the seconds in which guests may start.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ __all__ = ["FlowQueueCell", "cells", "judged", "page"]
 DISCIPLINES = ("pfifo_fast", "fq_pie", "fq", "choke")
 DURATION_S = 10.0
 PAGE = FOLDER.parent / "docs" / "validation-flow-queues.md"
-#: What a discipline has in four cells of its twelve, beside its defaults in the others.
+#: Parameters of a discipline in four of its twelve cells; the others have the defaults.
 _MORE: dict[str, Mapping[str, Any]] = {
     "pfifo_fast": {"limit": "30packets"},
     "fq_pie": {"ecn": True},
     "fq": {"maxrate": "2mbit"},
     "choke": {"ecn": True},
 }
-#: In all of its cells. By tc-prio(8) a DSCP of 4 is interactive, of 2 bulk.
+#: Parameters in all of its cells. By tc-prio(8) a DSCP of 4 is interactive, of 2 bulk.
 _ALWAYS: dict[str, Mapping[str, Any]] = {
     "pfifo_fast": {"limit": "100packets", "dscp": "call=4 other=2"},
     "fq_pie": {},
     "fq": {},
     "choke": {"min": 10, "max": 30},
 }
-#: In the model alone: HTB never asks an empty class.
+#: Parameters of the model only: HTB never dequeues from an empty class.
 OF_MODEL: dict[str, Mapping[str, Any]] = {"choke": {"idle_decay": False}}
 
 
@@ -53,13 +53,13 @@ class FlowQueueCell:
 
     @property
     def name(self) -> str:
-        """Its key in the rows."""
+        """Key of the cell in the rows."""
         words = [self.discipline, f"{self.rate_mbps}mbit", f"{self.rtt_ms}ms", f"{self.transfers}x"]
         return "-".join([*words, *self.more])
 
     @property
     def label(self) -> str:
-        """Its name for people."""
+        """Label for readers."""
         extras = "".join(f", {key} = {str(value).lower()}" for key, value in self.more.items())
         return f"{self.rate_mbps} Mbit/s, {self.rtt_ms} ms, {self.transfers} of CUBIC{extras}"
 
@@ -67,7 +67,7 @@ class FlowQueueCell:
         """The path with the kernel's queue or the model."""
         stack = {"name": "linux", "ecn": bool(self.more.get("ecn"))}
         always = {
-            # A queue can name no flow that is not there.
+            # A queue may name only existing flows.
             key: value.partition(" ")[0] if key == "dscp" and self.transfers == 1 else value
             for key, value in _ALWAYS[self.discipline].items()
         }
@@ -77,7 +77,7 @@ class FlowQueueCell:
             rate=f"{self.rate_mbps}mbit",
             rtt=f"{self.rtt_ms}ms",
             queue={"discipline": f"{'kernel:' if is_kernels else ''}{self.discipline}", **always, **own, **self.more},
-            # What is measured looks at the first two.
+            # `measured` uses the first two flows.
             flows=[
                 tb.bulk("cubic", name="transfer", stack=stack),
                 tb.voip(name="call"),
@@ -90,7 +90,7 @@ class FlowQueueCell:
 
 
 def cells() -> list[FlowQueueCell]:
-    """Twelve of each, by turns, so that what is stopped early has every discipline."""
+    """Twelve cells per discipline, alternating, so that an interrupted run has every discipline."""
     plain = [(rate, rtt, transfers, False) for transfers in (1, 4) for rtt in (20, 80) for rate in (4, 12)]
     more = [(rate, rtt, 4, True) for rtt in (20, 80) for rate in (4, 12)]
     return [
@@ -105,7 +105,7 @@ def _file(kernel: str) -> Path:
 
 
 def judged(kernel: str) -> list[Judged]:
-    """Every cell that `kernel` has run, with today's simulator beside it."""
+    """Every cell that `kernel` has run, with the current simulator's measures."""
     rows = read(_file(kernel))
     return [
         Judged(cell, simulated(cell), rows[cell.name]["measures"], cell.label) for cell in cells() if cell.name in rows
@@ -113,7 +113,7 @@ def judged(kernel: str) -> list[Judged]:
 
 
 def page(kernel: str, found: Sequence[Judged], beside: Mapping[int, Sequence[Judged]]) -> str:
-    """The page of these cells beside their nulls."""
+    """The page of these cells and their nulls."""
     builds = {row["kernel"]["digest"]: row["kernel"] for row in read(_file(kernel)).values()}
     whose = "; ".join(f"{each['release']} {each['build']} ({each['digest']})" for each in builds.values())
     head = _HEAD.format(
@@ -151,7 +151,7 @@ def _within(rows: Sequence[Judged], *names: str) -> int:
     return sum(each.is_within(*names) for each in rows)
 
 
-#: What was found behind a difference.
+#: Causes found for differences.
 _MECHANISMS = {
     "pfifo_fast": (
         "In the first run 4 of 12 cells were within both bounds: the model held 100 packets, and the kernel 85 to 100. "
@@ -204,7 +204,7 @@ that many microseconds, with the same draws. An exact model of a host with so mu
 
 
 def main(kernel: str, seconds: float = 1e9) -> None:
-    """Run what is missing, write the page."""
+    """Run missing cells and write the page."""
     chosen = cells()
     run_missing(_file(kernel), chosen, kernel, seconds=seconds, report=print)
     found = judged(kernel)

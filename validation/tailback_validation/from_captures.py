@@ -1,8 +1,8 @@
-"""Study voip-latency judged from captures alone: its runs are captured at both ends, and all is taken from the files.
+"""Judges the study voip-latency from captures alone: its runs are captured at both ends.
 
-What a capture cannot show is inferred: the window from the flight, the backlog from the delay of the download's
-packets, drops from packets that came no more. The path itself (rate, queue limit) is known, as it was in
-the testbed. Claims that need the queue's own log (000-L2, 000-L10) cannot be judged so and are left out.
+What a capture does not show is inferred: the window from the flight, the backlog from the delay of the download's
+packets, drops from packets that did not arrive. The path itself (rate, queue limit) is known, as it was in the testbed.
+Claims that need the queue's own log (000-L2, 000-L10) cannot be judged so and are left out.
 
     PYTHONPATH=validation .venv/bin/python -m tailback_validation.from_captures
 """
@@ -31,7 +31,7 @@ Array = npt.NDArray[Any]
 #: The paths of the study's own quick grid.
 QUICK = True
 POINTS = ("left", "right")
-#: They need each event of the queue.
+#: Claims that need each event of the queue.
 NEED_THE_QUEUE = ("000-L2", "000-L10")
 _DROP, _FULL = schema.code("queue", "event", "drop"), schema.code("queue", "reason", "queue-full")
 _RECOVERY = schema.code("polls", "phase", "recovery")
@@ -39,7 +39,7 @@ _FRAME_BYTES = 1500
 
 
 def rows_of(result: Result, files: Sequence[Path]) -> Result:
-    """A result with the run's description, and tables taken from the two captures and nothing else."""
+    """A result with the run's description, and with tables derived only from the two captures."""
     opened = capture.open_capture(*files)
     number = {f"10.0.{index}.1": index for index in range(len(result.flow_names))}
     of = np.array([number[name.split(":")[0]] for name in opened.flow_names])
@@ -47,7 +47,7 @@ def rows_of(result: Result, files: Sequence[Path]) -> Result:
     flows = _renumbered(opened, "flows", of)
     order = np.argsort(flows["flow"])
     resolved = dict(result.resolved)
-    # The queue has no log of its own.
+    # There is no log of the queue.
     resolved["instruments"] = dict(resolved["instruments"]) | {"queues": [], "segments": [], "captures": []}
     start = float(opened.meta["capture"]["epoch_ns"]) * 1e-9
     for key in ("sent_s", "received_s"):
@@ -79,7 +79,7 @@ def _renumbered(opened: Result, table: str, of: Array) -> dict[str, Array]:
 def _polls(
     opened: Result, of: Array, times: Array, start: float, congestion: Mapping[str, Array]
 ) -> Mapping[str, Array]:
-    """The download's state at the polls: the estimated window, and what was acknowledged."""
+    """The download's state at the polls: the estimated window, and the acknowledged bytes."""
     it = opened.numpy("segments")
     mine = of[it["flow"]] == 0
     t = it["t_s"][mine] + start
@@ -110,12 +110,12 @@ def _polls(
 
 
 def _queue(packets: Mapping[str, Array], times: Array, link: int, rate_bps: float) -> dict[str, Mapping[str, Array]]:
-    """What the download's packets met: their delay beyond the least, at the link's rate; and drops."""
+    """The backlog met by the download's packets, from their extra delay and the link's rate; and drops."""
     mine = (packets["flow"] == 0) & np.isfinite(packets["received_s"]) & (packets["bytes"] == _FRAME_BYTES)
     order = np.argsort(packets["sent_s"][mine])
     sent = packets["sent_s"][mine][order]
     delay = (packets["received_s"] - packets["sent_s"])[mine][order]
-    # The least delay holds one packet's own transmission: what it met was nothing.
+    # The smallest delay includes one packet's own transmission; that packet met an empty queue.
     met = np.maximum(delay - delay.min(), 0.0) * rate_bps / 8
     there = times >= sent[0]
     # Since the last packet came, itself included, the queue has drained at the link's rate.
@@ -161,12 +161,12 @@ class Compared:
 
     @property
     def is_same(self) -> bool:
-        """The same verdict."""
+        """Whether both verdicts are equal."""
         return self.rows == self.captures
 
 
 def both(cell: Cell, extract: Any) -> tuple[Summary, Summary]:
-    """A cell's summary from its rows, and from captures."""
+    """A cell's summaries, from its rows and from captures."""
     wanted = cell.scenario.with_({"instruments.captures": list(POINTS), "seed": 1})
     result = tb.run(wanted)
     with tempfile.TemporaryDirectory() as folder:

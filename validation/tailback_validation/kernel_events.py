@@ -1,7 +1,7 @@
-"""TCP from one Linux to the next, as events: settings that came or changed, and paths whose numbers turned.
+"""Changes of TCP between Linux versions: settings that were added or changed, and paths whose numbers changed.
 
-What is expected was written down before the first run. `python -m tailback_validation.kernel_events` runs in guests
-what `truth/kernel-events.json` does not have yet, and writes the page; a word is for how many seconds guests may begin.
+The expectations were written down before the first run. `python -m tailback_validation.kernel_events` runs in guests
+what `truth/kernel-events.json` lacks, and writes the page. An argument limits the seconds in which guests may start.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tailback_validation.truth import FOLDER
 
 __all__ = ["EXPECTED", "KERNELS", "PATHS", "Expected", "Turn", "page", "settings_that_changed", "turns"]
 
-#: Those that Debian's archive has, oldest first; of each series the newest.
+#: Kernels in Debian's archive, oldest first; the newest of each series.
 KERNELS = ("debian-6.1", "debian-6.12", "debian-6.16", "debian-6.17", "debian-7.2", "debian-7.3")
 SEEDS = (1, 2)
 BOUND = 0.01
-"""A number turns where it changes by more than this in the mean, and in every seed to the same side."""
+"""A number counts as changed if its mean changes by more than this, and in the same direction with every seed."""
 DISTURBED = 10
 """Starts of BBR alone, a microsecond apart, to distinguish a change in the kernel from one of phase."""
 APART = 30
@@ -41,7 +41,7 @@ PAGE = FOLDER.parent / "docs" / "kernel-events.md"
 _FILE = FOLDER / "truth" / "kernel-events.json"
 _SETTINGS = "settings"
 _LATE = "bbr-late"
-#: The host's own settings follow the scenario's stack; a new namespace begins with the kernel's.
+#: Settings of a host depend on the scenario's stack; a new namespace has the kernel's defaults.
 _READ = (
     "cd /proc/sys/net/ipv4 && for name in tcp_*; do echo $name $(cat $name); done > $1/settings.txt 2>/dev/null; true"
 )
@@ -49,7 +49,7 @@ _READ = (
 
 @dataclass(frozen=True)
 class EventPath:
-    """A path, what runs over it, and the number that is looked at."""
+    """A path, its flows, and the number to observe."""
 
     name: str
     label: str
@@ -60,13 +60,13 @@ class EventPath:
     duration_s: int = 8
 
     def disturbed(self, start: int) -> tb.Scenario:
-        """The first second and a half, all that Startup repeats, with the flow `start` microseconds late."""
+        """The first 1.5 seconds, which include all of Startup, with the flow `start` microseconds late."""
         plain = self.scenario(1)
         flows = [flow.with_(start=f"{100_000 + start}us") for flow in plain.flows]
         return plain.with_(flows=flows, duration="1500ms", randomness={"start_spread": "0s"})
 
     def scenario(self, seed: int) -> tb.Scenario:
-        """What each kernel runs."""
+        """The scenario that each kernel runs."""
         base = {"rate": "20mbit", "rtt": "40ms", "queue": "1bdp"}
         return tb.dumbbell(
             name=self.name,
@@ -87,7 +87,7 @@ def _again(result: tb.Result) -> float:
 
 
 def _acks(result: tb.Result) -> float:
-    """Packets that came back for each segment sent."""
+    """Packets returned for each segment sent."""
     sent = float(result.column("flows", "segments_sent").sum())
     return float(result.column("links", "delivered")[1]) / sent
 
@@ -146,14 +146,14 @@ PATHS = (
 
 @dataclass(frozen=True)
 class Expected:
-    """An event: what changed in which release, and where it must be seen: first in the kernel `seen`, or never ("")."""
+    """A change in a release, and the first kernel in which it must be visible (`seen`), or "" for never."""
 
     title: str
     since: str
     source: str
     where: str
     seen: str
-    #: Chosen when its numbers were known: it leaves the counts.
+    #: Whether it was chosen after its numbers were known; it then does not count.
     is_fitted: bool = False
 
 
@@ -208,7 +208,7 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Trial:
-    """One kernel with one thing changed: settings of a host, or a receive buffer that does not grow."""
+    """One kernel with one change: settings of a host, or a receive buffer of constant size."""
 
     path: str
     kernel: str
@@ -218,17 +218,17 @@ class Trial:
 
     @property
     def change(self) -> str:
-        """What is changed, as words."""
+        """The change, in words."""
         settings = ", ".join(f"{name} {value}" for name, value in self.settings)
         return settings or (f"receive buffer {self.buffer}" if self.buffer else "nothing")
 
     @property
     def key(self) -> str:
-        """Its name among what is kept."""
+        """Its key in the stored rows."""
         return f"{self.kernel} {self.path}: {self.change}"
 
     def run(self) -> dict[str, Any]:
-        """Run it. A host's settings need half a second, and a flow that writes them."""
+        """Run it. A host's settings are written by a flow, which takes half a second."""
         path = next(path for path in PATHS if path.name == self.path)
         plain = path.disturbed(0) if self.path == "bbr" else path.scenario(1)
         if self.buffer:
@@ -269,12 +269,12 @@ TRIALS = (
     Trial("lossy", "debian-7.2", "right", ((_SACKS[0], "5"), (_SACKS[1], "100000"))),
     *(Trial("lossy-far", kernel, buffer="64kB") for kernel in KERNELS),
 )
-"""Chosen with the rows of segments in view: each changes what is said to be the reason."""
+"""Trials chosen after seeing the rows of segments: each changes the presumed cause."""
 _ROOM = "room"
 
 
 def _run_room(kernel: str, path: EventPath) -> dict[str, Any]:
-    """The least that the receive window left of what was in flight before BBR's first loss, and that window."""
+    """The smallest room in the receive window beyond the flight before BBR's first loss, and that window."""
     result = vm.run(path.disturbed(0).with_(instruments={"segments": "all"}), kernel=kernel)
     rows, first = result.numpy("segments"), result.column("congestion", "t_s").min()
     sent = (rows["at_receiver"] == 0) & (rows["outgoing"] == 1) & (rows["length"] > 0) & (rows["t_s"] < first)
@@ -288,7 +288,7 @@ _MSS = 1448
 
 
 def _run_acks(kernel: str, path: EventPath) -> dict[str, Any]:
-    """A receiver's ACKs: of single segments in order, with and without PSH, and of nothing new; its largest window."""
+    """ACKs of single in-order segments, with and without PSH, and duplicate ACKs; and the largest window."""
     result = vm.run(path.scenario(1).with_(instruments={"segments": "all"}), kernel=kernel)
     rows = result.numpy("segments")
     there = rows["at_receiver"] == 1
@@ -324,7 +324,7 @@ def _run_path(kernel: str, path: EventPath, scenario: tb.Scenario) -> dict[str, 
 
 
 def run_missing(seconds: float = math.inf, report: Callable[[str], object] = lambda _: None) -> dict[str, Any]:
-    """Run in guests what is not kept yet; none begins after `seconds`. Returns all that is kept."""
+    """Run missing paths in guests, starting none after `seconds`. Returns all stored rows."""
     rows, until = read(_FILE), time.monotonic() + seconds
     wanted: dict[str, Callable[[], dict[str, Any]]] = {}
     for kernel in KERNELS:
@@ -355,7 +355,7 @@ def run_missing(seconds: float = math.inf, report: Callable[[str], object] = lam
 
 @dataclass(frozen=True)
 class Turn:
-    """Where a setting or a path's number is no longer what it was: first in the kernel `seen`."""
+    """A change of a setting or of a path's number, first visible in the kernel `seen`."""
 
     where: str
     seen: str
@@ -364,7 +364,7 @@ class Turn:
 
 
 def settings_that_changed(rows: Mapping[str, Any]) -> list[Turn]:
-    """Settings of TCP that came, went or have another value than in the kernel before, in the order of kernels."""
+    """TCP settings that were added, removed or changed from one kernel to the next, in order of kernels."""
     out = []
     kept = [
         (kernel, rows[f"{kernel} {_SETTINGS}"]["settings"]) for kernel in KERNELS if f"{kernel} {_SETTINGS}" in rows
@@ -379,13 +379,13 @@ def settings_that_changed(rows: Mapping[str, Any]) -> list[Turn]:
 
 
 def values(rows: Mapping[str, Any], path: EventPath) -> dict[str, list[float]]:
-    """A path's number by kernel, one for each seed."""
+    """A path's number by kernel, one value per seed."""
     keys = {kernel: [f"{kernel} {path.name} {seed}" for seed in SEEDS] for kernel in KERNELS}
     return {kernel: [rows[key]["value"] for key in names] for kernel, names in keys.items() if rows.keys() >= {*names}}
 
 
 def turns(rows: Mapping[str, Any]) -> list[Turn]:
-    """Where paths' numbers turn."""
+    """The changes of paths' numbers."""
     out = []
     for path in PATHS:
         by_kernel = list(values(rows, path).items())
@@ -402,7 +402,7 @@ def _mean(numbers: Sequence[float]) -> str:
 
 
 def judged(rows: Mapping[str, Any]) -> list[tuple[Expected, str]]:
-    """Each expected event with where it is seen: the kernels, in their order. Paths that wait for runs have none."""
+    """Each expected event, with the kernels in which it is visible, in order; none if runs are missing."""
     found = [*settings_that_changed(rows), *turns(rows)]
     waiting = {path.name for path in PATHS if len(values(rows, path)) < len(KERNELS)}
     there = [each for each in EXPECTED if each.where not in waiting]
@@ -421,7 +421,7 @@ def _counted(events: Sequence[tuple[Expected, str]]) -> str:
 
 
 def page(rows: Mapping[str, Any]) -> str:
-    """The page of all that is kept."""
+    """The page of all stored rows."""
     events = judged(rows)
     whose = [row["kernel"] for kernel in KERNELS if (row := rows.get(f"{kernel} {_SETTINGS}"))]
     lines = [
@@ -472,7 +472,7 @@ def page(rows: Mapping[str, Any]) -> str:
 
 
 def late(rows: Mapping[str, Any]) -> dict[str, list[float]]:
-    """What BBR repeats in those of `DISTURBED` starts that are kept, sorted, by kernel; of kernels that have any."""
+    """BBR's retransmissions in the stored `DISTURBED` starts, sorted, by kernel."""
     kept = {
         kernel: sorted(rows[key]["value"] for start in range(DISTURBED) if (key := f"{kernel} {_LATE} {start}") in rows)
         for kernel in KERNELS
@@ -504,7 +504,7 @@ def _late(rows: Mapping[str, Any]) -> list[str]:
 
 
 def _why(rows: Mapping[str, Any]) -> list[str]:
-    """What explains BBR's 6.17 and the ACKs, as far as the trials have run."""
+    """What explains BBR's 6.17 and the ACKs, from the trials that have run."""
     room = {kernel: rows[key]["value"] for kernel in KERNELS if (key := f"{kernel} {_ROOM}") in rows}
     run = [trial for trial in TRIALS if trial.key in rows]
     labels = {path.name: (path.label, path.number) for path in PATHS}
@@ -563,7 +563,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def main(seconds: float = math.inf) -> None:
-    """Run what is missing, write the page."""
+    """Run what is missing and write the page."""
     rows = run_missing(seconds, report=lambda text: print(text, flush=True))
     write_text(PAGE, page(rows))
     print(_counted(judged(rows)))

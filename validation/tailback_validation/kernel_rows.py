@@ -1,8 +1,8 @@
-"""What kernels measured in virtual machines: rows in a CSV file, which is committed, so that no run is lost.
+"""Measurements of kernels in virtual machines: rows in a CSV file, which is committed.
 
-A row holds as long as its scenario does. It names the kernel by release, build and digest, and the guest program that
-ran it by digest: the emulated path is tailback's, so a guest of another engine may give another row. `run` with `again`
-finds out.
+A row is valid as long as its scenario is unchanged. It names the kernel by release, build and digest, and the guest
+program that ran it by digest: the emulated path is tailback's, so a guest of another engine may give another row. `run`
+with `again` finds out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Measure = Callable[[Result], dict[str, float]]
 class Row:
     """A run: which (`cell`, `draw`), of what scenario, kernel and guest (digests), and what it measured.
 
-    `refused` says why the guest could not carry it; then nothing is measured.
+    `refused` is the reason if the guest could not run it; it then has no measures.
     """
 
     cell: str
@@ -48,7 +48,7 @@ _FACTS = ("cell", "draw", "scenario", "release", "build", "digest", "guest", "re
 
 
 class Rows:
-    """The rows of one study on one kernel, in a CSV file; a file that is not there has none."""
+    """The rows of one study on one kernel, in a CSV file; empty if the file does not exist."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -66,7 +66,7 @@ class Rows:
         return len(self._rows)
 
     def find(self, cell: object, draw: int, scenario: tb.Scenario, kernel: kernels.Kernel | None = None) -> Row | None:
-        """The row of a cell, if it is of this scenario and, where one is given, of this kernel."""
+        """The row of a cell, if it has this scenario and, if given, this kernel."""
         row = self._rows.get((str(cell), draw))
         if row is None or row.scenario != _digest(scenario):
             return None
@@ -77,7 +77,7 @@ class Rows:
         return row
 
     def put(self, row: Row) -> None:
-        """Keep a row, in place of an earlier one of its cell and draw; the file is whole at any moment."""
+        """Store a row, replacing an earlier one of the same cell and draw; the file is written atomically."""
         self._rows[row.cell, row.draw] = row
         names = list(dict.fromkeys(name for each in self._rows.values() for name in each.measures))
         self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -91,11 +91,11 @@ class Rows:
                 )
 
     def guests(self) -> list[str]:
-        """The guests' digests that rows are of."""
+        """Digests of the guest programs of all rows."""
         return sorted({row.guest for row in self._rows.values()})
 
     def about(self) -> list[str]:
-        """The kernels that rows are of, in words."""
+        """The kernels of all rows, in words."""
         return sorted({f"{row.release} {row.build} ({row.digest})" for row in self._rows.values()})
 
 
@@ -108,7 +108,7 @@ def _digest(scenario: tb.Scenario) -> str:
 
 
 def speed(kernel: str) -> tuple[str, int]:
-    """A kernel's name, and how many times faster its guest's processor is: `debian-6.1*4` has a dilation of 4."""
+    """A kernel's name and its guest's dilation: `debian-6.1*4` has a dilation of 4."""
     name, star, dilation = kernel.partition("*")
     if star and not dilation.isdecimal():
         raise TailbackError(f"{kernel}: behind the * stands the dilation, a whole number, as in {name}*4")
@@ -116,7 +116,7 @@ def speed(kernel: str) -> tuple[str, int]:
 
 
 def file_name(study: str, kernel: str) -> str:
-    """The name of the file of a study's rows on a kernel, given by name or path and perhaps with a dilation."""
+    """File name for a study's rows on a kernel, given by name or path and perhaps with a dilation."""
     return f"{study}-{kernel.strip('/').replace('/', '_').replace('*', '_x')}.csv"
 
 
@@ -130,16 +130,16 @@ def run(
     until: float = float("inf"),
     again: bool = False,
 ) -> list[str]:
-    """Run what `wanted` (cell, draw, scenario) has and `rows` have not; none begins after `until` (monotonic seconds).
+    """Run what `wanted` (cell, draw, scenario) has and `rows` lack, starting none after `until` (monotonic seconds).
 
     A guest that refuses a scenario is a row; a machine that was lost is reported and tried again by the next call. With
-    `again` rows that are there are run once more and replaced; returns the cells whose measures came out otherwise.
+    `again`, existing rows are run again and replaced; returns the cells whose measures differ.
     """
     name, dilation = speed(kernel)
     try:
         here = kernels.find(name)
     except TailbackError:
-        # With no time to run anything, a page is written of what is kept.
+        # Without time for any run, only the page of stored rows is written.
         if not len(rows) or time.monotonic() < until:
             raise
         return []

@@ -1,6 +1,6 @@
-"""Access links under a kernel's TCP: every medium of today in a guest and live, beside the simulator.
+"""Compares access links under a kernel's TCP, in a guest and live, with the simulator, for every current medium.
 
-The emulator runs the links of the core, so what may differ is the TCP on them and when its packets come. Cells and
+The emulator uses the core's links, so only TCP and the timing of its packets can differ. Cells and
 bounds were written before the first run. `python -m tailback_validation.links debian-6.1*2 live` runs what is missing
 and writes the table of docs/links/index.md; without `live` no live run begins.
 """
@@ -25,11 +25,11 @@ from tailback_validation.truth import FOLDER
 __all__ = ["BOUNDS", "CELLS", "KERNEL", "PAGE", "Judged", "LinkCell", "judged", "measure", "table", "with_table"]
 
 KERNEL = "debian-6.1*2"
-"""A frame aggregate of 64 packets reaches a host at one instant: a processor twice as fast keeps it punctual."""
+"""An aggregate of 64 packets reaches a host at one instant, which takes twice the processor speed."""
 BOUNDS = {"goodput": 0.05, "delay": 0.10}
 """Largest relative differences of the guest's means from the simulator's."""
 DRAWS = 3
-"""Runs of a cell, each with the seed of another path."""
+"""Number of runs of a cell, each with another seed for the path."""
 DURATION_S = 20
 _AFTER_S = 3.0
 PAGE = FOLDER.parent / "docs" / "links" / "index.md"
@@ -38,16 +38,16 @@ _LIVE = FOLDER / "truth" / "links-live.json"
 
 @dataclass(frozen=True)
 class LinkCell:
-    """A medium, with one transfer by CUBIC and a ping, from `a` to `b`."""
+    """A medium with one CUBIC transfer and a ping, from `a` to `b`."""
 
     name: str
     label: str
     links: tuple[tb.Link, ...]
-    #: Further transfers, to these nodes.
+    #: Nodes to which further transfers go.
     others: tuple[str, ...] = ()
 
     def scenario(self, draw: int) -> tb.Scenario:
-        """What all three engines run."""
+        """The scenario for all three engines."""
         transfers = [tb.bulk("cubic", name=f"to-{to}", from_="a", to=to) for to in ("b", *self.others)]
         ping = tb.flow("ping", name="ping", from_="a", to="b", params={"interval": "53ms"})
         return tb.network(
@@ -63,7 +63,7 @@ class LinkCell:
 def _pair(
     medium: dict[str, Any], delay: str, to: str = "b", *, queue: str = "100packets", contends: bool = False
 ) -> tuple[tb.Link, ...]:
-    """A link from `a` and one back, which contends for the same medium or has no rate."""
+    """A link from `a`, and a reverse link that contends for the same medium or has no rate."""
     back = tb.link(f"{to}-back", to, "a", delay=delay)
     if contends:
         back = tb.link(f"{to}-back", to, "a", delay=delay, medium=medium, queue="100packets")
@@ -97,7 +97,7 @@ CELLS = (
 
 
 def measure(result: tb.Result) -> dict[str, float]:
-    """Goodput of the first transfer in Mbit/s, and the median round trip of the ping in ms once that runs."""
+    """Goodput of the first transfer in Mbit/s, and the ping's median round trip in ms while the transfer runs."""
     echoes = result.numpy("echoes")
     return {
         "goodput": float(result.column("flows", "bytes_received")[0]) * 8e-6 / result.duration_s,
@@ -107,7 +107,7 @@ def measure(result: tb.Result) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Judged:
-    """A cell's runs by engine; `live` has none where there was no live run."""
+    """A cell's runs by engine; `live` is empty without a live run."""
 
     cell: LinkCell
     sim: tuple[dict[str, float], ...]
@@ -115,7 +115,7 @@ class Judged:
     live: tuple[dict[str, Any], ...] = ()
 
     def error(self, measure: str) -> float:
-        """The guest's mean against the simulator's, relative."""
+        """The guest's mean relative to the simulator's."""
         return _mean(self.guest, measure) / _mean(self.sim, measure) - 1.0
 
     @property
@@ -129,7 +129,7 @@ def _mean(runs: Sequence[dict[str, Any]], name: str) -> float:
 
 
 def judged(kernel: str) -> list[Judged]:
-    """Every cell that `kernel` has run, with today's simulator on the same seeds beside it."""
+    """Every cell that `kernel` has run, with the current simulator's results for the same seeds."""
     rows = Rows(FOLDER / "truth" / file_name("links", kernel))
     live = json.loads(_LIVE.read_text(encoding="utf-8")) if _LIVE.is_file() else {}
     out = []
@@ -145,7 +145,7 @@ def judged(kernel: str) -> list[Judged]:
 
 
 def run_live(report: Callable[[str], object] = lambda _: None) -> None:
-    """Run each cell live once, and keep what it measured and whether the run called itself unfit."""
+    """Run each cell live once, and store its measures and whether the run was unfit."""
     from tailback import live
 
     rows: dict[str, list[dict[str, Any]]] = {}
@@ -165,7 +165,7 @@ star marks that a run called itself unfit. A [tunnel](tunnel.md) is refused in b
 
 
 def table(kernel: str, found: Sequence[Judged]) -> str:
-    """What stands between the marks."""
+    """The text between the marks."""
     within = sum(each.is_within for each in found)
     head = _HEAD.format(
         duration=DURATION_S,
@@ -196,14 +196,14 @@ def table(kernel: str, found: Sequence[Judged]) -> str:
 
 
 def with_table(text: str, made: str) -> str:
-    """The page with this between its marks."""
+    """The page with this text between its marks."""
     begin, end = "<!-- measured by tailback_validation.links -->\n", "\n<!-- end of what the kernel measured -->"
     head, _, rest = text.partition(begin)
     return head + begin + made + end + rest.partition(end)[2]
 
 
 def main(kernel: str = KERNEL, live: str = "") -> None:
-    """Run what is missing, write the table."""
+    """Run missing cells and write the table."""
 
     def report(text: str) -> None:
         print(text, flush=True)

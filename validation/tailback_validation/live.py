@@ -1,6 +1,6 @@
-"""The simulator against this machine's own kernel: both run the reference path, and three measures are compared.
+"""Compares the simulator with this machine's own kernel on the reference path, by three measures.
 
-The last run's figures stay in `truth/live.csv`, so that the page can be written where nothing can run live.
+The last run's figures are stored in `truth/live.csv`, so that the page can be written on machines without live runs.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ __all__ = ["ALGORITHMS", "OPTIONAL", "TARGETS", "Agreement", "keep", "known", "m
 
 ALGORITHMS = ("reno", "cubic", "htcp", "vegas", "westwood", "hybla", "cdg", "veno", "highspeed", "compound")
 OPTIONAL = ("bic", "scalable", "illinois", "yeah", "ledbat", "bbr", "reno:twin", "cubic:twin", "bbr:twin")
-"""What else can be compared on this path; `:twin` is tailback's BPF twin of what the kernel has itself."""
+"""Further algorithms that can be compared on this path; `:twin` is tailback's BPF twin of a kernel algorithm."""
 TARGETS = Bounds({"goodput_mbps": 0.03, "voice_ms": 0.15, "epoch_s": 0.15})
-"""What each measure may differ by."""
+"""Largest allowed difference of each measure."""
 _DIGITS = {"goodput_mbps": 3, "voice_ms": 1, "epoch_s": 2}
 RUNS = 3
-"""Live runs averaged over, and what their spread is of: a machine has good minutes and bad ones."""
+"""Number of live runs for the mean and the spread, since the load of a machine varies."""
 SEEDS = 10
-"""Simulated runs averaged over: nothing on the path is random, but CDG is."""
+"""Number of simulated runs for the mean: the path is deterministic, but CDG is not."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """One algorithm on both engines: means over the runs of each."""
+    """One algorithm on both engines, with the means over each engine's runs."""
 
     algorithm: str
     goodput_mbps_sim: float
@@ -47,23 +47,23 @@ class Agreement:
     epoch_s_sim: float
     epoch_s_live: float
     goodput_mbps_spread: float
-    """Largest less smallest of the live runs, over their mean; NaN of one run."""
+    """Range of the live runs relative to their mean; NaN for one run."""
     voice_ms_spread: float
     epoch_s_spread: float
     runs: int
-    """Live runs averaged over."""
+    """Number of live runs."""
     fit: int
-    """How many of them were punctual."""
+    """Number of punctual live runs."""
     late_p99_us: float
     """The worst run's 99th percentile of lateness."""
     kernel: str
 
     def pair(self, measure: str) -> tuple[float, float]:
-        """Simulated and live."""
+        """The simulated and the live value."""
         return getattr(self, f"{measure}_sim"), getattr(self, f"{measure}_live")
 
     def change(self, measure: str) -> float:
-        """Live against simulated; NaN if neither has the measure, infinite if only one has."""
+        """Live relative to simulated; NaN if neither has the measure, infinite if only one has."""
         sim, live = self.pair(measure)
         missing = math.isnan(sim), math.isnan(live)
         if all(missing):
@@ -105,13 +105,13 @@ def _measured(result: tb.Result) -> tuple[float, float, float]:
 
 
 def _mean(runs: Sequence[tuple[float, float, float]]) -> list[float]:
-    """Each measure's mean; runs without epochs have no part in that one's."""
+    """Mean of each measure; runs without epochs do not count for the epoch's."""
     columns = [[value for value in column if not math.isnan(value)] for column in zip(*runs, strict=True)]
     return [float(np.mean(column)) if column else math.nan for column in columns]
 
 
 def _spread(runs: Sequence[tuple[float, float, float]]) -> list[float]:
-    """Each measure's range over its mean; NaN of fewer than two runs."""
+    """Range of each measure relative to its mean; NaN for fewer than two runs."""
     columns = [[value for value in column if not math.isnan(value)] for column in zip(*runs, strict=True)]
     return [float(np.ptp(column) / np.mean(column)) if len(column) > 1 else math.nan for column in columns]
 
@@ -140,7 +140,7 @@ def _file() -> Path:
 
 
 def known() -> list[Agreement]:
-    """What was measured last, in the order of `ALGORITHMS` and `OPTIONAL`."""
+    """The most recent measurements, in the order of `ALGORITHMS` and `OPTIONAL`."""
     if not _file().exists():
         return []
     rows = list(csv.DictReader(_file().read_text(encoding="utf-8").splitlines()))
@@ -152,7 +152,7 @@ def known() -> list[Agreement]:
 
 
 def keep(rows: Sequence[Agreement]) -> None:
-    """Keep these in the package, in the places of the same algorithms' earlier ones."""
+    """Store these in the package, replacing earlier ones of the same algorithms."""
     merged = {row.algorithm: row for row in (*known(), *rows)}
     with whole_file(_file()) as temporary, temporary.open("w", encoding="utf-8", newline="") as out:
         writer = csv.writer(out, lineterminator="\n")
@@ -186,7 +186,7 @@ _OF_ONE_RUN = """Rows of one run were measured when only the emulator's lateness
 
 
 def section(notes: dict[str, Any]) -> list[str]:
-    """The page's lines on the live comparison; none if there was none. `notes` are the mechanisms of misses."""
+    """The page's lines on the live comparison; empty without one. `notes` are the mechanisms of misses."""
     rows = known()
     if not rows:
         return []

@@ -1,4 +1,4 @@
-"""The measures of the comparison, each defined as the truth's README defines it."""
+"""The measures of the comparison, defined as in the measurements' README."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Measures:
 
 
 def induced_ms(result: Any, call: str, from_s: float, until_s: float) -> Floats:
-    """One-way delay of the call's packets sent in that time, less the smallest of the whole run; NaN if lost."""
+    """One-way delay of the call's packets sent in that time, minus the smallest of the run; NaN for lost packets."""
     packets = result.where_flow("packets", call)
     sent = packets["sent_s"]
     delay = (packets["received_s"] - sent) * 1e3
@@ -61,7 +61,7 @@ def induced_ms(result: Any, call: str, from_s: float, until_s: float) -> Floats:
 
 
 def entries(polls: dict[str, Any]) -> npt.NDArray[np.int64]:
-    """Rows of the polls at which the sender is found reducing and was not one poll before."""
+    """Poll rows at which the sender enters a reduction."""
     reducing = np.isin(polls["phase"], _REDUCING)
     return np.flatnonzero(reducing[1:] & ~reducing[:-1]) + 1
 
@@ -78,7 +78,7 @@ def measure(
 
     found = entries(polls)
     found = found[t[found] >= from_s]
-    # Epochs end with the transfer; what is counted, with the window.
+    # Epochs end with the transfer; counters are taken at the window's end.
     lengths = np.diff(t[found])
     found = found[t[found] < until_s]
     before = [float(cwnd[(t >= t[i] - _LOOK_BACK_S) & (t <= t[i])].max()) for i in found]
@@ -108,7 +108,7 @@ def measure(
         cwnd_mean=float(cwnd[window].mean()),
         cwnd_min=float(cwnd[window].min()),
         cwnd_max=float(cwnd[window].max()),
-        # Slow start is over within the first seconds on this path.
+        # Slow start ends within the first seconds on this path.
         slow_start_peak=float(cwnd[t < 3.0].max()),
         srtt_mean_ms=1e3 * float(polls["srtt_s"][window].mean()),
         retransmitted_total=float(sent_again[last]),

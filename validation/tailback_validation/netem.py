@@ -1,9 +1,9 @@
-"""The wire against the kernel's netem: each cell as `tailback export --as netem` writes it, run whole in a guest.
+"""Compares the wire model with the kernel's netem: cells exported by `tailback export --as netem`, run in guests.
 
-In the guest nothing of tailback's carries a packet: hosts, routers, tbf, netem and iperf3 are the kernel's and its
-tools'. Cells and the rule were written down before the first run. `python -m tailback_validation.netem debian-6.1`
-runs what `truth/netem-debian-6.1.json` does not have yet, and writes the page; a third word is for how many seconds
-guests may begin.
+In the guest no part of tailback carries packets: hosts, routers, tbf, netem and iperf3 are the kernel's and its tools.
+Cells and the rule were written down before the first run. `python -m tailback_validation.netem debian-6.1` runs the
+cells that `truth/netem-debian-6.1.json` lacks, and writes the page. A third argument limits the seconds in which guests
+may start.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from tailback_validation.truth import FOLDER
 __all__ = ["BOUND", "CELLS", "LEAST", "Judged", "NetemCell", "judged", "nulls", "page", "simulated"]
 
 BOUND = 0.02
-"""Largest relative difference of the mean goodput of all flows together."""
+"""Largest allowed relative difference of the mean total goodput."""
 LEAST = 11
-"""Of twelve cells, as many must be within the bound."""
+"""Minimum number of the twelve cells within the bound."""
 DURATION_S = 30
 SIM_SEEDS = tuple(range(1, 25))
 """Simulated runs that the kernel's are compared with."""
 DRAWS = 6
-"""Draws of the null: as many groups of simulated runs, each in the place of the kernel's."""
+"""Number of draws of the null: groups of simulated runs, each in place of the kernel's runs."""
 PAGE = FOLDER.parent / "docs" / "validation-netem.md"
-#: Programs start one after another, and a busy host holds packets for some microseconds.
+#: Programs start one after another, and a busy host delays packets by some microseconds.
 NOISE = {"start_spread": "10ms", "processing_jitter": "20us"}
 _MODULES = ("veth", "sch_tbf", "sch_netem")
 _TOOLS = "ip tc sysctl iperf3 sh head id kill grep sleep ls mkdir true"
-#: Setting up, iperf3's own ends, and what waits in queues.
+#: Extra seconds of a run for set-up, iperf3's start and end, and draining queues.
 _SPARE_S = 6
-#: And so much where its control connection loses packets, too: it waits for timeouts at both ends of the run.
+#: Extra seconds if iperf3's control connection also loses packets, and waits for timeouts at both ends of the run.
 _SPARE_LOSSY_S = 30
 
 
@@ -62,11 +62,12 @@ class NetemCell:
     wire: Mapping[str, Any] = field(default_factory=dict)
     back_wire: Mapping[str, Any] = field(default_factory=dict)
     schedule: tuple[Mapping[str, str], ...] = ()
-    #: Runs in guests, with as many seeds of the kernel's random numbers: more where chance decides more.
+    #: Number of runs in guests, each with another seed for the kernel's random numbers; more for cells with more
+    #: randomness.
     runs: int = 2
 
     def scenario(self) -> tb.Scenario:
-        """What is exported and simulated."""
+        """The scenario that is exported and simulated."""
         return tb.dumbbell(
             name=self.name,
             rate=f"{self.rate_mbps}mbit",
@@ -111,7 +112,7 @@ def _key(cell: NetemCell, seed: int) -> str:
 
 
 def _tables() -> Path:
-    """The folder of iproute2's tables of distributions."""
+    """The folder of iproute2's distribution tables."""
     tc = shutil.which("tc")
     places = [Path(top) for top in ("/usr/lib/tc", "/usr/lib/x86_64-linux-gnu/tc", "/usr/lib64/tc", "/usr/share/tc")]
     found = next((place for place in places if (place / "normal.dist").is_file()), None)
@@ -121,14 +122,14 @@ def _tables() -> Path:
 
 
 def in_guest(cell: NetemCell, seed: int, kernel: str) -> dict[str, Any]:
-    """Run the exported script as the one program of a guest; what iperf3 and tc say of it."""
+    """Run the exported script as the only program of a guest; returns the reports of iperf3 and tc."""
     from tailback import vm
 
     with tempfile.TemporaryDirectory() as folder:
         tb.export(cell.scenario(), "netem").save(Path(folder) / "cell.sh")
         files = " ".join([str(_tables()), *(f"kernel:{name}" for name in _MODULES)])
         spare = _SPARE_LOSSY_S if cell.back_wire.get("loss") else _SPARE_S
-        # The guest's own path carries nothing.
+        # The guest's emulated path is unused.
         path = Path(folder) / "scenario.toml"
         made = tb.dumbbell(
             name=cell.name,
@@ -164,7 +165,7 @@ def over_our_wire(cell: NetemCell, seed: int, kernel: str) -> dict[str, Any]:
     """Run the scenario itself in a guest: the kernel's TCP over tailback's emulator, so that only the path differs."""
     from tailback import vm
 
-    # Four flows act at one instant: a processor twice as fast keeps them punctual.
+    # Four flows act at one instant, which needs a processor twice as fast to stay punctual.
     dilation = 2 if len(cell.flows) > 2 else 1
     result = vm.run(cell.scenario().with_(seed=seed, randomness=NOISE), kernel=kernel, dilation=dilation)
     return {
@@ -175,14 +176,14 @@ def over_our_wire(cell: NetemCell, seed: int, kernel: str) -> dict[str, Any]:
     }
 
 
-#: How a cell is run on a kernel, by the prefix of its file of rows.
+#: How a cell is run on a kernel, by the prefix of its rows file.
 WAYS: dict[str, Callable[[NetemCell, int, str], dict[str, Any]]] = {"netem": in_guest, "netem-ours": over_our_wire}
 
 
 def run_missing(
     kernel: str, way: str = "netem", *, seconds: float = math.inf, report: Callable[[str], object] = lambda _: None
 ) -> dict[str, dict[str, Any]]:
-    """Run in guests what is not kept yet; none begins after `seconds`. Returns all that is kept."""
+    """Run missing cells in guests, starting none after `seconds`. Returns all stored rows."""
     from tailback import vm
 
     file = _file(kernel, way)
@@ -204,29 +205,29 @@ def run_missing(
 
 @dataclass(frozen=True)
 class Judged:
-    """A cell with the goodput of all flows together, in Mbit/s, by run."""
+    """A cell with the total goodput in Mbit/s of each run."""
 
     cell: NetemCell
     sim: tuple[float, ...]
     kernel: tuple[float, ...]
     #: The kernel's TCP over tailback's wire.
     ours: tuple[float, ...] = ()
-    #: Segments sent again, of all flows: the means of the simulator's runs, of those with netem, and of `ours`.
+    #: Retransmitted segments of all flows: means of the simulator's runs, of those with netem, and of `ours`.
     again: tuple[float, ...] = ()
 
     @property
     def error(self) -> float:
-        """The simulator's mean against the kernel's, relative."""
+        """The simulator's mean relative to the kernel's."""
         return _mean(self.sim) / _mean(self.kernel) - 1.0
 
     @property
     def path_error(self) -> float:
-        """Tailback's wire against netem under the kernel's TCP, relative; NaN if that was not run."""
+        """Tailback's wire relative to netem, both under the kernel's TCP; NaN if that was not run."""
         return _mean(self.ours) / _mean(self.kernel) - 1.0 if self.ours else math.nan
 
     @property
     def is_within(self) -> bool:
-        """Whether that is within the bound."""
+        """Whether the error is within the bound."""
         return abs(self.error) <= BOUND
 
 
@@ -235,7 +236,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def simulated(cell: NetemCell) -> list[dict[str, float]]:
-    """Goodput of all flows together and segments sent again, by seed."""
+    """Total goodput and retransmitted segments, by seed."""
     made = cell.scenario().with_(randomness=NOISE)
     return tb.run_many([made.with_(seed=seed) for seed in SIM_SEEDS], then=_measured, progress=False)
 
@@ -246,7 +247,7 @@ def _measured(result: tb.Result) -> dict[str, float]:
 
 
 def judged(kernel: str) -> list[Judged]:
-    """Every cell that `kernel` has run, with today's simulator beside it."""
+    """Every cell that `kernel` has run, with the current simulator's results."""
     out = []
     for cell in CELLS:
         netem, ours = (_kept(kernel, way, cell) for way in WAYS)
@@ -268,7 +269,7 @@ def _again(rows: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 def nulls(found: Sequence[Judged]) -> list[int]:
-    """By draw: cells within the bound, were as many simulated runs the kernel's, and compared with the others."""
+    """By draw: the number of cells within the bound if some simulated runs replace the kernel's."""
 
     def is_within(each: Judged, draw: int) -> bool:
         first, last = draw * each.cell.runs, (draw + 1) * each.cell.runs
@@ -278,7 +279,7 @@ def nulls(found: Sequence[Judged]) -> list[int]:
 
 
 def page(kernel: str, found: Sequence[Judged]) -> str:
-    """The page of these cells beside their nulls."""
+    """The page of these cells and their nulls."""
     builds = {row["kernel"]["digest"]: row["kernel"] for row in read(_file(kernel)).values()}
     whose = "; ".join(f"{each['release']} {each['build']} ({each['digest']})" for each in builds.values())
     within, by_chance = sum(each.is_within for each in found), nulls(found)
@@ -360,7 +361,7 @@ delays of single packets; other kernels."""
 
 
 def main(kernel: str, seconds: float = math.inf) -> None:
-    """Run what is missing, write the page."""
+    """Run missing cells and write the page."""
     for way in WAYS:
         run_missing(kernel, way, seconds=seconds, report=lambda text: print(text, flush=True))
     found = judged(kernel)

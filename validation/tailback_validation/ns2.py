@@ -1,4 +1,4 @@
-"""ns-2 on the same path: run its binary, if there is one, and measure its trace and our result alike.
+"""Runs ns-2, if installed, on the same path, and measures its trace and our result in the same way.
 
 Its measures differ from the kernel's in two ways: goodput counts IP bytes, and an epoch is the time between
 clusters of drops, because `Agent/TCP/Linux` shows no recovery state.
@@ -44,7 +44,7 @@ ALGORITHMS = (
     "scalable",
     "compound",
 )
-"""Those ns-2.35's Agent/TCP/Linux has and we have."""
+"""Algorithms that both ns-2.35's Agent/TCP/Linux and tailback have."""
 
 _CLUSTER_S = 0.5
 """Drops further apart than this belong to different congestion events; a recovery here takes 0.2 s."""
@@ -88,7 +88,7 @@ def measure_result(result: Any) -> Ns2Measures:
     received = float(polls["bytes_received"][last] - polls["bytes_received"][first])
     rows = result.where_link("queue", "bottleneck")
     own = (rows["event"] == _DROP) & (rows["flow"] == result.flow_index("bulk")) & (rows["t_s"] >= NS2_FROM_S)
-    # Packets sent shortly before the end are still on their way; ns-2's trace ends alike.
+    # Packets sent shortly before the end are still in flight, as in ns-2's trace.
     voice = induced_ms(result, "voip", NS2_FROM_S, NS2_UNTIL_S - 1.0)
     return _measures(received * 1500 / MSS, voice, rows["t_s"][own])
 
@@ -152,7 +152,7 @@ def run_all() -> dict[tuple[str, bool], Ns2Measures]:
 
 
 def write_csv(measured: dict[tuple[str, bool], Ns2Measures], path: Path) -> None:
-    """Keep the measures beside the other truths."""
+    """Write the measures beside the other measurements."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["algorithm", "delayed_ack", *(field.name for field in fields(Ns2Measures))])

@@ -1,8 +1,8 @@
-"""The paired null: the simulator against itself, same seeds, disturbed as a host may disturb it.
+"""The paired null: the simulator against itself with the same seeds, with a host's noise in the second run.
 
-A comparison with a kernel means something only beside this one. Kernel and simulator share their random draws, and so
-do these pairs; what the disturbed run differs in is phase alone. So an exact model of a kernel on a host with that much
-noise would do no better.
+A comparison with a kernel must be read against this null. Kernel and simulator share their random draws, and so do
+these pairs; the disturbed run differs only in phase. So an exact model of a kernel on a host with that much noise would
+do no better.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def _jitter(us: int) -> Noise:
     return Noise(f"hosts delay each packet by up to {us} µs", {"processing_jitter": f"{us}us"}, us)
 
 
-#: From a microsecond, which decides between events at one instant, to what no host has; and a jiffy of HZ 250 later.
+#: From one microsecond, which reorders simultaneous events, to more than any host has; and a start later by a jiffy at
+#: HZ 250.
 NOISES = (
     *map(_jitter, (1, 20, 100, 500, 2000)),
     Noise("flows start up to 4 ms (a jiffy) later", {"start_spread": "4ms"}),
@@ -51,7 +52,7 @@ def nulls(
 
 
 def equivalent(within: float, shares: Mapping[str, float]) -> str:
-    """How much noise on every packet makes the simulator differ from itself as much as `within`, in words.
+    """The noise per packet at which the simulator differs from itself as much as `within`, in words.
 
     `within` is the share of cells within both bounds, `shares` that of each noise of `NOISES`, by name.
     """

@@ -1,4 +1,4 @@
-"""The page docs/validation.md: generated, except for the notes on mechanisms (notes.toml)."""
+"""Writes docs/validation.md; only the notes on mechanisms (notes.toml) are written by hand."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _table(header: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def kernel_row(case: Case) -> str:
-    """The row of the main table: for every judged measure the kernel's value, ours, the error; then the verdict."""
+    """A row of the main table: the kernel's value, ours and the error for every judged measure; then the verdict."""
     cells = [f"`{case.algorithm}`"]
     for each in case.judgements:
         digits = _DIGITS[each.measure]
@@ -202,7 +202,7 @@ again where it is installed; otherwise the numbers of the last such run are used
 
 
 def write(kernel: list[Case], ns2: list[Case], out: Path) -> list[Path]:
-    """Write the page and, beside it in images/validation, its figures."""
+    """Write the page, and its figures in images/validation."""
     folder = out.parent / "images" / "validation"
     saved = figures.save_all(kernel, folder)
     images = {name: Path(os.path.relpath(file, out.parent)).as_posix() for name, file in saved.items()}

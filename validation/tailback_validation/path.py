@@ -11,12 +11,12 @@ __all__ = ["FROM_S", "JITTER", "LIMIT_BYTES", "OFFSETS_MS", "UNTIL_S", "ensemble
 LIMIT_BYTES = 100_000
 """One bandwidth-delay product."""
 FROM_S, UNTIL_S = 20.0, 120.0
-"""The 100 s the truth averages over: its counts of reductions follow from its list of them with these limits."""
+"""The 100 s of the averages: with these limits, the counts of reductions match their list."""
 
 OFFSETS_MS = (0, 3, 7, 11, 16)
 """Later starts of the transfer against the call, for the ensemble."""
 JITTER = "5us"
-"""How far the kernel's times wander from run to run, by the truth's README: a few microseconds."""
+"""Variation of the kernel's times from run to run, a few microseconds by the measurements' README."""
 
 _LIMITS = (LIMIT_BYTES - 1500, LIMIT_BYTES, LIMIT_BYTES + 1500)
 
@@ -26,10 +26,10 @@ NS2_FROM_S, NS2_UNTIL_S = 30.0, 180.0
 def kernel_path(cc: str, *, start_ms: float = 500.0, limit_bytes: int = LIMIT_BYTES) -> tb.Scenario:
     """The kernel's path: a token bucket of one packet over a byte FIFO, each way, then the delay.
 
-    The link itself is so fast that only the bucket shapes. The 12 µs each way are what the kernel's four hosts
-    took: its smallest one-way delay was 40.012 ms. Its times wander by a few microseconds, and so do ours: without
-    that, CDG finds the same smallest RTT in each round trip, which no real host does, and asks the largest instead.
-    Any jitter from 1 to 50 µs gives it the same goodput.
+    The link itself is so fast that only the bucket shapes. The 12 µs each way are what the kernel's four hosts took:
+    its smallest one-way delay was 40.012 ms. Its times vary by a few microseconds, and so do ours: otherwise CDG sees
+    the same smallest RTT in each round trip, unlike on real hosts, and uses the largest instead. Any jitter from 1 to
+    50 µs gives it the same goodput.
 
     >>> kernel_path("reno").link_names
     ['bottleneck', 'return']
@@ -56,7 +56,7 @@ def kernel_path(cc: str, *, start_ms: float = 500.0, limit_bytes: int = LIMIT_BY
         delay="40.012ms",
         queue=shaper,
         back_queue=shaper,
-        # Not on the grid of the polls, or every sample would find a packet of the call just arrived.
+        # Off the polling grid, as otherwise every sample would follow a packet of the call.
         flows=[transfer, tb.voip(name="voip", start="7ms")],
         # One poll beyond the end.
         duration="120.52s",
@@ -66,9 +66,9 @@ def kernel_path(cc: str, *, start_ms: float = 500.0, limit_bytes: int = LIMIT_BY
 
 
 def ensemble(cc: str) -> list[tb.Scenario]:
-    """The path again with other starts and one packet more or less of queue: the run's own spread.
+    """The path with other starts and one packet more or less of queue, for the spread of a run.
 
-    Nothing on the path is random, so seeds change nothing.
+    The path is deterministic, so seeds change nothing.
     """
     return [
         kernel_path(cc, start_ms=500.0 + offset, limit_bytes=limit)
@@ -97,18 +97,18 @@ _NS2_COUNTS_BYTES = ("reno", "westwood")
 
 
 def ns2_path(cc: str, *, delayed_ack: bool) -> tb.Scenario:
-    """ns-2's path: its DropTail in bytes, the packet on the wire not counted, and what `ns2.tcl` sets."""
+    """ns-2's path: DropTail in bytes without the packet in transmission, and the settings of `ns2.tcl`."""
     queue: dict[str, Any] = {"discipline": "fifo", "limit_bytes": LIMIT_BYTES, "accept": "ns2"}
     stack: dict[str, Any] = {
         "name": "ns2-sack",
         "initial_window": 10,
         "timestamps": True,
         "counting": "bytes" if cc in _NS2_COUNTS_BYTES else "per-ack",
-        # Agent/TCP/Linux judges losses, and counts what is in flight, as Linux 2.6 did.
+        # Agent/TCP/Linux detects losses and counts packets in flight as Linux 2.6 did.
         "detection": "fack",
         "pipe": "scoreboard",
         "slow_start_at_equality": True,
-        # Its flight comes down by one for each packet sent, to min_cwnd, and it leaves with a burst of at most 3.
+        # Its flight decreases by one per packet sent, to min_cwnd, and it leaves recovery with a burst of at most 3.
         "reduction": "rate-halving",
         "max_burst": 3,
         "clock_tick": "1ms",

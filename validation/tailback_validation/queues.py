@@ -1,8 +1,8 @@
-"""Queue models against the kernel's own: the same guest, the same TCP, and only the queue another.
+"""Compares queue models with the kernel's queues: same guest, same TCP, only the queue differs.
 
-Cells and bounds were written down before the first run. Three runs a cell: the simulator with the model, a guest with
-the model in its emulator, and the guest with the kernel's queue. The middle one parts what a queue does from what TCP
-does.
+Cells and bounds were written down before the first run. Each cell has three runs: the simulator with the model, a guest
+with the model in its emulator, and a guest with the kernel's queue. The second separates the queue's effects from
+TCP's.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BOUNDS = Bounds({"goodput": 0.05, "delay": 0.10})
 FLOOR_S = 0.001
 """A delay's error is relative to the kernel's, or to this if that is smaller."""
 
-#: The kernel's are its defaults. RED's are what its paper recommends, without the gentle slope that Linux lacks.
+#: Parameters are the kernel's defaults. RED's are those of its paper, without the gentle slope, which Linux lacks.
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "codel": {"variant": "linux"},
     "fq_codel": {"variant": "linux"},
@@ -47,7 +47,7 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 }
 
 
-#: What was found behind a difference.
+#: Causes found for differences.
 _MECHANISMS = {
     "codel": (
         "At 12 Mbit/s and 20 ms the model's median is a packet shorter, because of an edge. A packet lasts 1 ms and "
@@ -119,7 +119,7 @@ class QueueCell:
 
 
 def cells() -> list[QueueCell]:
-    """All of them, so that what is stopped early has every discipline."""
+    """All cells, in an order in which an interrupted run has every discipline."""
     return [
         QueueCell(discipline, rate, rtt, ecn)
         for ecn in (False, True)
@@ -140,7 +140,7 @@ def measure(result: Result, rtt_ms: float) -> dict[str, float]:
     rate = float(result.resolved["links"][0]["rate_bps"])
     for number, flow in enumerate(("transfer", "call")):
         mine = packets["flow"] == number
-        # What is left after propagation and the packet's own time on the wire.
+        # Delay without propagation and the packet's own transmission.
         delay = packets["received_s"][mine] - packets["sent_s"][mine] - rtt_ms / 2e3
         delay = delay - packets["bytes"][mine] * 8.0 / rate
         delay = delay[np.isfinite(delay)]
@@ -159,7 +159,7 @@ def run_cells(
 ) -> None:
     """Run what is not in `folder` yet; it ends before a run that begins after `seconds`, and the next call goes on.
 
-    A run of another kernel of that name counts for nothing, and one whose machine was lost is tried again next time.
+    A stored run of another kernel of that name is ignored, and one whose machine was lost is tried again next time.
     """
     began = time.monotonic()
     here = kernels.find(kernel)
@@ -193,7 +193,7 @@ def _file(folder: Path, cell: QueueCell, run: str, kernel: str) -> Path:
 
 
 def _read(file: Path, run: str, kernel: kernels.Kernel) -> dict[str, Any] | None:
-    """What is kept of a run on this kernel, or simulated, if anything is."""
+    """The stored measures of a run on this kernel, or of a simulated run; None if there are none."""
     if run in IN_GUESTS:
         return stored_runs.read(file, kernel)
     found: dict[str, Any] | None = json.loads(file.read_text()) if file.is_file() else None
@@ -201,7 +201,7 @@ def _read(file: Path, run: str, kernel: kernels.Kernel) -> dict[str, Any] | None
 
 
 def compared(folder: Path, kernel: str, chosen: Sequence[QueueCell]) -> list[dict[str, Any]]:
-    """What all three runs of a cell say, for the cells that have them: measures, and errors against the kernel's."""
+    """Measures of all three runs of each complete cell, and errors against the kernel."""
     out = []
     here = kernels.find(kernel)
     for cell in chosen:

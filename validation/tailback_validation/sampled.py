@@ -1,4 +1,4 @@
-"""The simulator against a real kernel on paths drawn by a design, not chosen: cells, errors, and what is kept of them.
+"""Compares the simulator with real kernels on paths drawn by a design: cells, errors, and stored rows.
 
 The design and the bounds are fixed: they were written down before the first cell was run.
 """
@@ -61,7 +61,7 @@ ALGORITHMS = (
     "bbr",
 )
 NEED_MARKS = {"dctcp": "accurate_echo", "prague": "accecn"}
-"""Reno where nothing marks: these have cells whose queue marks, and a stack with this field, that reports each mark."""
+"""Algorithms like Reno without marks: their cells have marking queues, and this stack field to report marks."""
 QUEUES = ("fifo", "codel", "codel+ecn", "fq_codel", "fq_codel+ecn", "pie", "pie+ecn")
 LOSSES = (0.0, 0.001, 0.01)
 TRAFFIC = ("one", "two", "short")
@@ -76,13 +76,13 @@ FLOOR_S = 0.001
 """A delay's error is relative to the kernel's, or to this if that is smaller: a queue that is hardly there."""
 
 DRAWS = 20
-"""Times the simulator runs a cell again with other random numbers, to distinguish a wrong model from another draw."""
+"""Number of repeated simulator runs of a cell with other random numbers, to distinguish a wrong model from chance."""
 DRAW_SPREAD = "20ms"
 """In those runs each flow starts up to this much later, because a path without loss draws nothing else."""
 
 
 KERNELS_DRAWS = 3
-"""Times a kernel runs a cell again that is beyond what the simulator's draws hold, with the first of the same draws."""
+"""Repeated kernel runs, with the first of the same draws, of cells outside the simulator's draws."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,10 @@ class Cell:
         return ", ".join([path, *harm])
 
     def scenario(self, of: Mapping[str, Any] | None = None) -> tb.Scenario:
-        """What both engines run; the simulator with the stack that stands for the kernel (`stack_of`)."""
+        """The scenario of both engines; in the simulator with the stack that models the kernel (`stack_of`)."""
         kind, _, ecn = self.queue.partition("+")
         bdp_packets = self.rate_mbps * 1e6 * self.rtt_ms * 1e-3 / 12_000
-        # A queue of less than four packets is no queue.
+        # The queue holds at least four packets.
         packets = max(4, round(self.queue_bdp * bdp_packets))
         queue: dict[str, Any] = {"discipline": kind}
         if kind == "fifo":
@@ -122,7 +122,7 @@ class Cell:
         if ecn and self.algorithm in NEED_MARKS:
             stack[NEED_MARKS[self.algorithm]] = True
         if of is not None and self.algorithm == "prague":
-            # Its own code bounds a burst to 250 µs, which is one segment up to 96 Mbit/s, and 48 in slow start.
+            # Its code limits a burst to 250 µs: one segment up to 96 Mbit/s, and 48 in slow start.
             stack["burst_segments"] = 1
         if self.traffic == "short":
             flows = [
@@ -157,8 +157,8 @@ class Cell:
 def design(cells: int = CELLS, algorithm: str | None = None) -> list[Cell]:
     """The first `cells` points: SciPy's scrambled Sobol sequence over eight quantities, the same on every machine.
 
-    With an `algorithm`, that is in every cell, for one that `ALGORITHMS` lacks. One of `NEED_MARKS` has the first
-    points whose queue marks.
+    An `algorithm`, which `ALGORITHMS` may lack, is used in every cell. One of `NEED_MARKS` gets the first points with a
+    marking queue.
     """
     from scipy.stats import qmc
 
@@ -208,7 +208,7 @@ def measure(result: Result) -> dict[str, float]:
 
 
 def stack_of(kernel: str) -> dict[str, Any]:
-    """The stack that stands for a kernel, given by name and perhaps with a dilation.
+    """The stack that models a kernel, given by name and perhaps with a dilation.
 
     Debian's cloud kernels and those that `tailback vm build` makes have no Wi-Fi, and so less room for headers.
     """
@@ -216,7 +216,7 @@ def stack_of(kernel: str) -> dict[str, Any]:
 
 
 def drawn(cell: Cell, draw: int, of: Mapping[str, Any] | None = None) -> tb.Scenario:
-    """The scenario of a draw: 0 is the cell's own, later ones have other seeds and starts."""
+    """The scenario of a draw: draw 0 is the cell itself, later ones have other seeds and starts."""
     plain = cell.scenario(of)
     if draw == 0:
         return plain
@@ -224,7 +224,7 @@ def drawn(cell: Cell, draw: int, of: Mapping[str, Any] | None = None) -> tb.Scen
 
 
 def simulated(cells: Sequence[Cell], of: Mapping[str, Any] | None = None) -> dict[int, list[dict[str, float]]]:
-    """What the simulator measures in each cell: in its own run first, then in `DRAWS` others."""
+    """The simulator's measures in each cell: first its own run, then `DRAWS` others."""
     draws = range(DRAWS + 1)
     runs = tb.run_many([drawn(cell, draw, of) for cell in cells for draw in draws], then=measure)
     measures = iter(runs)
@@ -232,7 +232,7 @@ def simulated(cells: Sequence[Cell], of: Mapping[str, Any] | None = None) -> dic
 
 
 def rows_of(folder: Path, kernel: str) -> Rows:
-    """What `kernel`, a name or a path and perhaps a dilation, has measured in the cells."""
+    """Measures of `kernel`, a name or a path and perhaps a dilation, in the cells."""
     return Rows(folder / file_name("sampled", kernel))
 
 
@@ -245,7 +245,7 @@ def run_cells(
     seconds: float = math.inf,
     again: bool = False,
 ) -> list[str]:
-    """Run the cells that `kernel` has no row of yet; see `kernel_rows.run`."""
+    """Run the cells that `kernel` lacks; see `kernel_rows.run`."""
     wanted = ((cell.number, 0, cell.scenario()) for cell in cells)
     until = time.monotonic() + seconds
     return run(rows_of(folder, kernel), wanted, kernel, measure, report=report, until=until, again=again)
@@ -259,7 +259,7 @@ def run_again(
     report: Callable[[str], object] = lambda _: None,
     seconds: float = math.inf,
 ) -> None:
-    """Run the cells that are beyond the simulator's draws on `kernel` with the first of those draws."""
+    """On `kernel`, run the cells outside the range of the simulator's draws again, with the first of those draws."""
     beyond = [error.cell for error in found if not error.is_within and not error.is_chance]
     wanted = ((cell.number, draw, drawn(cell, draw)) for cell in beyond for draw in range(1, KERNELS_DRAWS + 1))
     until = time.monotonic() + seconds
@@ -268,35 +268,35 @@ def run_again(
 
 @dataclass(frozen=True)
 class Error:
-    """A cell's errors: the second engine against the first, relative."""
+    """A cell's relative errors of the second engine against the first."""
 
     cell: Cell
     goodput: float
     delay: float
     measures: tuple[dict[str, float], dict[str, float]]
     draws: tuple[dict[str, float], ...] = ()
-    """What the second engine measures with other random numbers; empty unless asked for."""
+    """The second engine's measures with other random numbers; empty unless requested."""
     again: tuple[dict[str, float], ...] = ()
-    """What the first engine measures with the first of the same numbers, where it was run again."""
+    """The first engine's measures with the first of the same random numbers, if it was run again."""
 
     @property
     def errors(self) -> dict[str, float]:
-        """By the names of `BOUNDS`."""
+        """Errors by the names of `BOUNDS`."""
         return {"goodput": self.goodput, "delay": self.delay}
 
     @property
     def is_within(self) -> bool:
-        """Within both bounds?"""
+        """Whether both errors are within their bounds."""
         return not BOUNDS.missed(self.errors)
 
     @property
     def is_chance(self) -> bool:
-        """Does what is beyond its bound lie between the smallest and the largest of the second engine's own runs?"""
+        """Whether every error beyond its bound is within the range of the second engine's own runs."""
         return self._meets([self.measures[0]])
 
     @property
     def is_chance_of_first(self) -> bool:
-        """If not: does another run of the first engine lie there, metric by metric?"""
+        """Otherwise, whether another run of the first engine is within that range, metric by metric."""
         return not self.is_chance and self._meets(self.again)
 
     def _meets(self, firsts: Sequence[dict[str, float]]) -> bool:
@@ -311,7 +311,7 @@ class Error:
 
     @property
     def worst(self) -> float:
-        """The larger of the two, in bounds."""
+        """The larger of the two errors, relative to its bound."""
         return BOUNDS.excess(self.errors)
 
 
@@ -326,7 +326,7 @@ def relative(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
 def errors(
     folder: Path, kernel: str, cells: Sequence[Cell], own: Mapping[int, Sequence[Measures]]
 ) -> tuple[list[Error], list[str]]:
-    """The simulator's errors (`own`: of `simulated`) against `kernel` where that has a row, and what guests refused."""
+    """The simulator's errors (`own`, from `simulated`) against `kernel` for cells with a row, and the refused cells."""
     rows, found, refused = rows_of(folder, kernel), [], []
     for cell in cells:
         row = rows.find(cell.number, 0, cell.scenario())
@@ -342,7 +342,7 @@ def errors(
 
 
 def errors_between(folder: Path, first: str, second: str, cells: Sequence[Cell]) -> list[Error]:
-    """The errors of one kernel against another in the cells that both have carried."""
+    """The errors of one kernel against another, in the cells that both have run."""
     found = []
     for cell in cells:
         rows = [rows_of(folder, kernel).find(cell.number, 0, cell.scenario()) for kernel in (first, second)]

@@ -1,4 +1,4 @@
-"""The page of the sampled comparison: how errors are distributed, the worst cells, and one kernel against another."""
+"""The page of the sampled comparison: the distribution of errors, the worst cells, and kernels against each other."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["compared", "study", "write"]
 
 _WORST = 20
 ASKED = 0.95
-"""The share of cells within both bounds that the rule demands."""
+"""Required share of cells within both bounds."""
 _PLACED = ("goodput", "retransmitted")
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -81,12 +81,12 @@ def study(
 ) -> dict[str, dict[str, Any]]:
     """Run the first `cells` cells that kernels have no rows of in `folder`, and write the page of all rows to `out`.
 
-    No run begins after `seconds`; rows are kept one by one, so the next call goes on. The first `again` cells are run
-    once more, and those that come out otherwise are reported. With an `algorithm` it is in every cell, and
-    its rows have a folder of that name. Returns the comparisons by title; the page is written if none of them is empty.
+    Starts no run after `seconds`; rows are stored one by one, so the next call continues. The first `again` cells are
+    run again, and those with other measures are reported. An `algorithm` is used in every cell, and its rows have a
+    folder of that name. Returns the comparisons by title; the page is written if none of them is empty.
     """
     design = sampled.design(cells, algorithm)
-    # An algorithm that is none is the caller's mistake, and no refusal of a guest's.
+    # An unknown algorithm is the caller's mistake, not a guest's refusal.
     design[0].scenario().resolve()
     folder = folder / algorithm if algorithm else folder
     until = time.monotonic() + seconds
@@ -152,7 +152,7 @@ def _has_row(cell: Cell, kernel: str, folder: Path) -> bool:
 def compared(
     found: Sequence[Error], refused: Sequence[str] = (), disturbed: Mapping[str, Sequence[Error]] | None = None
 ) -> dict[str, Any]:
-    """What cells' errors say, fit for JSON; `disturbed` are the errors of the paired nulls, by noise (`null.nulls`)."""
+    """Summary of cells' errors for JSON; `disturbed` are the errors of the paired nulls, by noise (`null.nulls`)."""
     out: dict[str, Any] = {"cells": len(found), "refused": list(refused), "metrics": {}}
     if not found:
         return out
@@ -180,14 +180,14 @@ def compared(
 
 
 def _verdicts(found: Sequence[Error]) -> dict[str, float]:
-    """Shares of cells: within both bounds, beyond one by chance, beyond; and how many part (differ at all)."""
+    """Shares of cells within both bounds, beyond one by chance, and beyond; and the number that differ at all."""
     within = float(np.mean([error.is_within for error in found]))
     chance = float(np.mean([error.is_chance for error in found]))
     return {"within_both": within, "by_chance": chance, "beyond_chance": 1.0 - within - chance}
 
 
 def _places(found: Sequence[Error]) -> list[dict[str, Any]]:
-    """Where the kernel's value lies among the simulator's own, by algorithm: 0 below all of them, 1 above all."""
+    """Rank of the kernel's value among the simulator's own, by algorithm: 0 is below all of them, 1 above all."""
     places: dict[str, dict[str, list[float]]] = {}
     for error in found:
         of_algorithm = places.setdefault(error.cell.algorithm, {name: [] for name in _PLACED})
@@ -239,7 +239,7 @@ def write(
     out: Path,
     algorithm: str | None = None,
 ) -> None:
-    """Write the page: simulator against kernels, kernels against each other; `about` says whose runs they are."""
+    """Write the page: simulator against kernels, kernels against each other; `about` describes the kernels."""
     head = _HEAD_OF_ONE if algorithm else _HEAD
     ((_, first), *_) = against
     parts = [
@@ -338,7 +338,7 @@ here was judged. At first 53 of 64 were within: cell 28 then showed that Linux 7
 as well.
 """,
 }
-"""How an algorithm's own code is had."""
+"""How to get an algorithm's own code."""
 
 
 def _section(title: str, pair: dict[str, Any], mechanisms: Mapping[int, str]) -> str:
@@ -399,7 +399,7 @@ def _section(title: str, pair: dict[str, Any], mechanisms: Mapping[int, str]) ->
 
 
 def _lead(pair: Mapping[str, Any]) -> str:
-    """The page's first sentence: how many cells are within both bounds, and what was asked."""
+    """The page's first sentence: how many cells are within both bounds, and how many are required."""
     verdict = TARGET(Verdict.of(pair["within_both"] >= ASKED))
     goodput, delay = (f"{100 * BOUNDS[name]:g} %" for name in ("goodput", "delay"))
     return (
@@ -462,12 +462,12 @@ def _share(value: float) -> str:
 
 
 def _deviations(row: Mapping[str, Any], metric: str) -> float:
-    """How far a mean place is from the middle, in standard deviations of as many uniform places."""
+    """Distance of a mean rank from the middle, in standard deviations of as many uniform ranks."""
     return float((row[metric] - 0.5) / math.sqrt(1 / 12 / row["cells"]))
 
 
 def _places_table(pair: dict[str, Any]) -> list[str]:
-    """The kernel's place among the simulator's runs by algorithm, beside what the paired nulls have."""
+    """The kernel's rank among the simulator's runs by algorithm, beside the ranks of the paired nulls."""
     nulls = [null["places"] for null in pair["nulls"].values()]
 
     def of_nulls(algorithm: str, metric: str) -> list[float]:
@@ -507,7 +507,7 @@ def _places_table(pair: dict[str, Any]) -> list[str]:
 
 _WORDS = {"goodput": "goodput", "retransmitted": "retransmissions"}
 _FAR = 2.0
-"""Standard deviations from the middle from which a mean place is named."""
+"""Distance from the middle, in standard deviations, from which on a mean rank is listed."""
 
 
 def _percent(value: float) -> str:

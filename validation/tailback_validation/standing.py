@@ -1,4 +1,4 @@
-"""A standing comparison: every algorithm on few paths, and the cells in which kernel and simulator part.
+"""A permanent comparison: every algorithm on few paths, and the cells in which kernel and simulator differ.
 
 The grid and the rule were written before the first cell was run. A cell *parts* if in some measure all of the kernel's
 starts lie above, or all below, every start of the simulator, by more than `FLOORS`. An exact model would part in one
@@ -51,13 +51,13 @@ SETTINGS = ("alone", "unequal", "cubic")
 RTT_MS = 40
 DURATION_S = 45
 STARTS, KERNELS_STARTS = 20, 3
-"""Starts of the simulator and of the kernel: seeds, and flows that begin up to `SPREAD` later."""
+"""Number of starts of the simulator and of the kernel: other seeds, and flows that start up to `SPREAD` later."""
 SPREAD = "20ms"
 BESIDE_MBPS, BESIDE_BDP = 20, (0.25, 1.0, 4.0)
-"""Where each QUIC stack stands beside Linux's CUBIC, before all other cells."""
+"""Paths on which each QUIC stack runs beside Linux's CUBIC, before all other cells."""
 
 FLOORS = {"goodput": 0.01, "share": 0.01, "delay": 0.0005, "dropped": 10.0}
-"""Smaller differences part no cell: goodput relative, the first flow's share, delay in s, dropped packets."""
+"""Smaller differences do not count: goodput relative, the first flow's share, delay in s, dropped packets."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Its key in the rows."""
+        """Key of the cell in the rows."""
         return f"{self.sender} {self.depth_bdp:g} BDP {self.rate_mbps} Mbit/s {self.setting}"
 
     def scenario(self, start: int, *, simulated: bool = False) -> tb.Scenario:
-        """What both engines run, each start with its seed; a `simulated` QUIC stack answers as late as a program."""
+        """The scenario of both engines, each start with its seed; a `simulated` QUIC stack is as slow as a program."""
         is_program = simulated and self.sender in TRANSPORTS
         flows = [self._flow("first", PROGRAM if is_program else "0s")]
         if self.setting == "unequal":
@@ -87,7 +87,7 @@ class Cell:
             name="standing",
             rate=f"{self.rate_mbps}mbit",
             rtt=f"{RTT_MS}ms",
-            # A queue of less than four packets is no queue.
+            # The queue holds at least four packets.
             queue=f"{1500 * max(4, round(self.depth_bdp * bdp_packets))}B",
             flows=flows,
             duration=f"{DURATION_S}s",
@@ -103,10 +103,10 @@ class Cell:
 
 
 def cells() -> list[Cell]:
-    """QUIC stacks beside CUBIC; then cheap cells first, and each sender in turn, so that a part is a fair one."""
+    """QUIC stacks beside CUBIC; then cheap cells first, and each sender in turn, so that a partial run is fair."""
     beside = [Cell(sender, depth, BESIDE_MBPS, "cubic") for depth in BESIDE_BDP for sender in TRANSPORTS]
     grid = itertools.product(RATES_MBPS, SETTINGS, DEPTHS_BDP, (*ALGORITHMS, *TRANSPORTS))
-    # A kernel has nothing to do with a QUIC stack that is alone: its path is tailback's, and so is its model.
+    # A QUIC stack alone does not involve the kernel: both its path and its model are tailback's.
     return beside + [
         Cell(sender, depth, rate, setting)
         for rate, setting, depth, sender in grid
@@ -138,7 +138,7 @@ class Parted:
 
     @property
     def gap(self) -> float:
-        """From the nearest of the one to the nearest of the other, in floors: at least 1."""
+        """Gap between the nearest values of both sides, in units of `FLOORS`: at least 1."""
         return _gap(self.measure, self.kernel, self.simulator)
 
 
@@ -165,9 +165,9 @@ def study(
     report: Callable[[str], object] = lambda _: None,
     seconds: float = math.inf,
 ) -> dict[str, Any]:
-    """Run what `kernel` has no rows of in `folder`, and write the page of the cells that it has run to the end.
+    """Run the cells that `kernel` lacks in `folder`, and write the page of all completed cells.
 
-    No run begins after `seconds`. Returns how many cells there are and those that part, fit for JSON.
+    Starts no run after `seconds`. Returns the number of cells and those that differ, as JSON-compatible data.
     """
     rows = Rows(folder / file_name("standing", kernel))
     wanted = ((cell.name, start, cell.scenario(start)) for cell in cells() for start in range(KERNELS_STARTS))
@@ -192,7 +192,7 @@ def study(
 
 
 def _kernels(rows: Rows, cell: Cell) -> list[dict[str, float]] | None:
-    """What all starts of a cell measured; empty if a guest refused one, `None` if one was not run."""
+    """Measures of all starts of a cell; empty if a guest refused one, `None` if one was not run."""
     found = [rows.find(cell.name, start, cell.scenario(start)) for start in range(KERNELS_STARTS)]
     if any(row is None for row in found):
         return None

@@ -1,4 +1,4 @@
-"""What was measured elsewhere: plain tables in the folder `truth`, whose README says how."""
+"""Measurements from elsewhere: plain tables in the folder `truth`, whose README describes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 __all__ = ["FOLDER", "kernel", "kernel_algorithms", "kernel_trace", "notes", "ns2", "ns2_ours"]
 
-#: Where the tables and notes are: the top folder `validation` of a checkout.
+#: Folder of the tables and notes: the top folder `validation` of a checkout.
 FOLDER = Path(__file__).parents[1]
 Floats = npt.NDArray[np.float64]
 Row = dict[str, float]
@@ -41,7 +41,7 @@ def kernel() -> dict[str, Row]:
 
 
 def kernel_algorithms() -> tuple[str, ...]:
-    """Algorithms the kernel was measured with."""
+    """Algorithms with which the kernel was measured."""
     return tuple(kernel())
 
 
@@ -63,18 +63,18 @@ def _ns2_rows(name: str) -> dict[tuple[str, bool], Row]:
 
 @cache
 def ns2() -> dict[tuple[str, bool], Row]:
-    """Measures of ns-2 2.35 by (algorithm, delayed acknowledgements), as given to us."""
+    """Measures of ns-2 2.35 by (algorithm, delayed acknowledgements), as received."""
     return _ns2_rows("ns2-2.35.csv")
 
 
 def ns2_ours() -> dict[tuple[str, bool], Row]:
-    """Measures of ns-2 2.35 by our own script; the last `--ns2` wrote them."""
+    """Measures of ns-2 2.35 by our own script; written by the last `--ns2`."""
     return _ns2_rows("ns2-2.35-ours.csv")
 
 
 @cache
 def notes() -> dict[str, Any]:
-    """Mechanisms found for misses, written by hand: notes.toml."""
+    """Mechanisms of misses, written by hand: notes.toml."""
     import tomllib
 
     return tomllib.loads((FOLDER / "notes.toml").read_text(encoding="utf-8"))

@@ -1,1 +1,1 @@
-"""What `tailback pcap identify` is trained on, how, and how well it does: see `validation/identify.toml`."""
+"""Training data, training and evaluation of `tailback pcap identify`: see `validation/identify.toml`."""

@@ -1,4 +1,4 @@
-"""How well it does: on held-out paths, on algorithms it has never seen, and against what was expected."""
+"""Evaluates the classifier: on held-out paths, on unknown algorithms, and against the expectations."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tailback.capture.identify import Forest
 from tailback_validation.identification.runs import LATE, PLAN, POINTS, Row, path
 from tailback_validation.identification.training import TREES, table, train
 
-#: What most servers run.
+#: Algorithms of most servers.
 _COMMON = ("reno", "cubic", "bbr")
 
 
 @dataclass(frozen=True)
 class Judged:
-    """One row and what was answered."""
+    """One row with the classifier's answer."""
 
     row: Row
     answer: str
@@ -33,18 +33,18 @@ class Judged:
 
 
 def judge(found: Forest, rows: Sequence[Row]) -> list[Judged]:
-    """Ask about every row."""
+    """Classify every row."""
     shares = found.shares(table(rows, found.names))
     return [Judged(row, *found.answer(share)) for row, share in zip(rows, shares, strict=True)]
 
 
 def share(judged: Sequence[Judged], *outcomes: str) -> float:
-    """Of all rows those with one of these outcomes."""
+    """Share of all rows with one of these outcomes."""
     return sum(it.outcome in outcomes for it in judged) / max(len(judged), 1)
 
 
 def figures(judged: Sequence[Judged]) -> dict[str, float]:
-    """What the plan has expectations of."""
+    """The figures for which the plan has expectations."""
     named = [it for it in judged if it.outcome in ("named", "misnamed")]
     placed = [it for it in judged if it.outcome in ("family", "misplaced")]
 
@@ -69,7 +69,7 @@ def figures(judged: Sequence[Judged]) -> dict[str, float]:
 
 
 def strangers(seen: Sequence[Row], held: Sequence[Row], algorithms: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Each algorithm left out of the training: share of its held-out rows `unknown`, and put into its own family."""
+    """Per algorithm left out of training: share of its rows answered `unknown`, and share put into its own family."""
     out = {}
     for algorithm in algorithms:
         rows = [row for row in held if row.label == algorithm]

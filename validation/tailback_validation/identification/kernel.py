@@ -1,4 +1,4 @@
-"""The same question asked of real kernels: tcpdump at both ends between namespaces, over the emulated path."""
+"""Evaluates the classifier on real kernels: tcpdump at both ends between namespaces, over the emulated path."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ DUMP = "tcpdump -i any -s 128 --time-stamp-precision=nano -Z root -U -w -"
 
 
 class Over(NamedTuple):
-    """A path, and what else is on it."""
+    """A path with its other conditions."""
 
     rate_mbit: float
     rtt_ms: float
     queue_bdp: float
     #: Share of the packets that are lost at random.
     loss: float = 0.0
-    #: Another bulk flow's algorithm; empty: there is none.
+    #: Algorithm of another bulk flow; empty if there is none.
     other: str = ""
 
 
-#: Alone; under random loss; beside another bulk flow.
+#: Conditions: alone, under random loss, beside another bulk flow.
 PATHS = (
     Over(8, 40, 1.0), Over(12, 80, 0.7), Over(5, 25, 2.0),
     Over(8, 40, 1.0, loss=0.002), Over(12, 80, 0.7, loss=0.003), Over(5, 25, 2.0, loss=0.005),
     Over(16, 40, 1.0, other="cubic"), Over(24, 80, 0.7, other="reno"), Over(10, 25, 2.0, other="bbr"),
 )  # fmt: skip
 SECONDS = 30
-#: The kernel's own; the others are BPF twins of the models.
+#: Algorithms of the kernel itself; the others are BPF twins of the models.
 KERNELS_OWN = ("reno", "cubic", "bbr")
-#: Flows at once, each between hosts of its own.
+#: Number of parallel flows, each between its own hosts.
 _AT_ONCE = 3
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One capture by tcpdump, and what was answered."""
+    """One capture by tcpdump, with the classifier's answer."""
 
     algorithm: str
     source: str
@@ -61,12 +61,12 @@ class Asked:
 
     @property
     def is_right(self) -> bool:
-        """By name or by family."""
+        """Whether the name or the family is right."""
         return self.algorithm == self.answer or self.algorithm in PLAN["families"].get(self.answer, ())
 
 
 def _scenario(algorithms: Sequence[str], path: Over) -> tb.Scenario:
-    """Each algorithm on a link and between hosts of its own, with tcpdump at both."""
+    """Each algorithm on its own link and hosts, with tcpdump at both ends."""
     links: list[dict[str, Any]] = []
     flows: list[Any] = []
     for number, algorithm in enumerate(algorithms):
@@ -85,7 +85,7 @@ def _scenario(algorithms: Sequence[str], path: Over) -> tb.Scenario:
 
 
 def dumps(algorithms: Sequence[str], path: Over, *, twins: bool) -> Iterator[tuple[str, str, str, bytes]]:
-    """One run's captures: algorithm, end, the address that its flow's client has, and the file."""
+    """The captures of a run: algorithm, end, address of the flow's client, and file."""
     result = live.run(_scenario(algorithms, path), twins=twins, allow_code=True)
     for number, algorithm in enumerate(algorithms):
         own = result.flow_names.index(f"own{number}")
@@ -102,7 +102,7 @@ def answer(dump: bytes, client: str) -> Answer:
 
 
 def ask(algorithms: Sequence[str], path: Over, *, twins: bool) -> list[Asked]:
-    """One run, and the classifier's answer for each of its captures."""
+    """Do one run, and classify each of its captures."""
     out = []
     for algorithm, end, client, dump in dumps(algorithms, path, twins=twins):
         found = answer(dump, client)
@@ -112,7 +112,10 @@ def ask(algorithms: Sequence[str], path: Over, *, twins: bool) -> list[Asked]:
 
 
 def measure() -> list[Asked]:
-    """The kernel's own over every path, all twins over the first; eight minutes. Needs root, tcpdump, and BPF."""
+    """Measure the kernel's algorithms on every path, and all twins on the first.
+
+    Takes eight minutes; needs root, tcpdump and BPF.
+    """
     rows = [row for path in PATHS for row in ask(KERNELS_OWN, path, twins=False)]
     others = [name for name in ALGORITHMS if name not in (*KERNELS_OWN, "dctcp", "bbr3")]
     for start in range(0, len(others), _AT_ONCE):
@@ -125,7 +128,7 @@ def measure() -> list[Asked]:
 
 
 def known() -> list[Asked]:
-    """What was measured last."""
+    """The most recent measurements."""
     if not FILE.exists():
         return []
     with FILE.open(encoding="utf-8", newline="") as lines:

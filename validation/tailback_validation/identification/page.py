@@ -1,4 +1,4 @@
-"""The part of docs/identify.md that says how well `tailback pcap identify` does."""
+"""Writes the part of docs/identify.md on the accuracy of `tailback pcap identify`."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def _matrix(judged: Sequence[Judged]) -> str:
 
 
 def text(forest: Forest, seen: Sequence[Row], held: Sequence[Judged], asked: Sequence[Asked]) -> str:
-    """What stands between the marks."""
+    """The text between the marks."""
     recognised = strangers(seen, [it.row for it in held], ALGORITHMS)
     found = figures(held)
-    # Each algorithm counts alike.
+    # Each algorithm has the same weight.
     found["stranger_recognised"] = sum(unknown + home for unknown, home in recognised.values()) / len(recognised)
     own = [it for it in asked if it.source == "kernel"]
     twins = [it for it in asked if it.source == "twin"]
@@ -107,7 +107,7 @@ kernel's own algorithms; of BPF twins {right} of {len(twins)} right, {unsure} â€
 
 
 def write(page: Path, between: str) -> None:
-    """Replace what stands between the marks."""
+    """Replace the text between the marks."""
     old = page.read_text(encoding="utf-8")
     head, _, rest = old.partition(BEGIN)
     _, _, tail = rest.partition(END)

@@ -1,4 +1,4 @@
-"""The runs: every algorithm over varied paths, each captured at both ends and reduced to its features."""
+"""Training and test runs: every algorithm on varied paths, captured at both ends and reduced to features."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tailback_validation import truth
 
 PLAN = tomllib.loads((truth.FOLDER / "identify.toml").read_text(encoding="utf-8"))
 POINTS = ("left", "right")
-#: A capture at one of them that begins in the middle of the connection.
+#: Name of a capture at one end that begins in the middle of the connection.
 LATE = "late"
 ALGORITHMS = (
     "reno", "veno", "westwood", "hybla", "dctcp", "htcp", "highspeed", "scalable", "illinois", "compound", "yeah",
@@ -40,14 +40,14 @@ class Row:
 
     path: int
     algorithm: str
-    #: The right answer: the algorithm, or `reno` where only that can be seen.
+    #: The right answer: the algorithm, or `reno` if only Reno's law is visible.
     label: str
     point: str
     values: dict[str, float]
 
 
 def path(number: int) -> dict[str, Any]:
-    """The drawn path of a number."""
+    """The random path of this number."""
     plan = PLAN["path"]
     stream = np.random.default_rng([PLAN["seed"], number])
 
@@ -77,7 +77,7 @@ def path(number: int) -> dict[str, Any]:
 
 
 def scenario(drawn: dict[str, Any], algorithm: str) -> tb.Scenario:
-    """One algorithm over a drawn path."""
+    """One algorithm on a random path."""
     stack: dict[str, Any] = {"name": drawn["stack"]}
     if drawn["ecn"]:
         stack["ecn"] = True
@@ -99,7 +99,7 @@ def scenario(drawn: dict[str, Any], algorithm: str) -> tb.Scenario:
 
 
 def label(algorithm: str, drawn: dict[str, Any], values: dict[str, float]) -> str:
-    """The right answer, by `reno_where` of the plan."""
+    """The right answer, according to the plan's `reno_where`."""
     segments = 2.0 ** values["window_top_log"]
     is_reno = {
         "hybla": drawn["rtt_us"] <= 25_000,
@@ -111,7 +111,7 @@ def label(algorithm: str, drawn: dict[str, Any], values: dict[str, float]) -> st
 
 
 def begun_late(capture_: bytes, late_s: float) -> bytes:
-    """A capture that tailback wrote, as if it had begun `late_s` seconds after the run."""
+    """A capture that tailback wrote, cut to begin `late_s` seconds after the run's start."""
     kept, place = [], 0
     while place < len(capture_):
         kind, length = struct.unpack_from("<II", capture_, place)
@@ -124,7 +124,7 @@ def begun_late(capture_: bytes, late_s: float) -> bytes:
 
 
 def rows_of(number: int) -> list[Row]:
-    """Every algorithm over one path."""
+    """Rows of every algorithm on one path."""
     drawn = path(number)
     out = []
     for algorithm in ALGORITHMS:
@@ -140,7 +140,7 @@ def rows_of(number: int) -> list[Row]:
                 try:
                     seen[point] = features(_own_rounds(Path(folder) / f"{point}.pcapng"))
                 except CaptureError:
-                    # Too little to say anything: `identify` answers "unknown" before it asks the trees.
+                    # Too little data: `identify` answers "unknown" without the trees.
                     continue
         if "left" in seen:
             right = label(algorithm, drawn, seen["left"])
@@ -149,7 +149,7 @@ def rows_of(number: int) -> list[Row]:
 
 
 def _own_rounds(file: Path) -> Rounds:
-    """Those of the first flow, whichever was seen first."""
+    """Rounds of the first flow, whichever end was seen first."""
     frame = capture.flows(file)
     names = [name for name in frame["name"] if "10.0.0.1:" in name]
     if not names:

@@ -15,9 +15,9 @@ Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 TREES = 60
-#: Rows that a leaf needs: four are two captures of two paths.
+#: Minimum rows of a leaf; four are two captures of two paths.
 LEAST_ROWS = 4
-#: Steps of the calibration, and rows that one needs.
+#: Maximum steps of the calibration, and minimum rows of a step.
 _STEPS, _ROWS_A_STEP = 20, 50
 
 
@@ -32,7 +32,7 @@ class _Growing:
 
 
 def _best_split(values: Array, labels: Ints, count: int, tried: Ints) -> tuple[float, int, float] | None:
-    """Of some columns the cut with the least impurity; `None` if none parts the rows."""
+    """The split with the least impurity over some columns; `None` if no split separates the rows."""
     best: tuple[float, int, float] | None = None
     rows = len(labels)
     for column in tried:
@@ -55,7 +55,7 @@ def _best_split(values: Array, labels: Ints, count: int, tried: Ints) -> tuple[f
 
 
 def _grow(values: Array, labels: Ints, count: int, stream: np.random.Generator, into: _Growing) -> int:
-    """One tree; returns its root."""
+    """Grow one tree; returns its root."""
     tried = max(int(np.sqrt(values.shape[1])) + 2, 1)
 
     def reserve() -> int:
@@ -87,7 +87,7 @@ def _grow(values: Array, labels: Ints, count: int, stream: np.random.Generator, 
 
 
 def _calibrated(votes: Array, right: npt.NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Share of right answers against share of votes: never falling (pool adjacent violators), in a few steps."""
+    """Accuracy by share of votes: monotonic (pool adjacent violators), in a few steps."""
     order = np.argsort(votes, kind="stable")
     parts = np.array_split(order, max(min(_STEPS, len(votes) // _ROWS_A_STEP), 1))
     pools: list[list[float]] = []
@@ -101,13 +101,13 @@ def _calibrated(votes: Array, right: npt.NDArray[np.bool_]) -> tuple[Array, Arra
 
 
 def table(rows: Sequence[Row], names: Sequence[str]) -> Array:
-    """Features as numbers, as a forest is asked: in single precision."""
+    """Features as single-precision numbers, the form in which a forest uses them."""
     values = np.array([[row.values[name] for name in names] for row in rows], dtype=np.float32)
     return values.reshape(len(rows), len(names)).astype(np.float64)
 
 
 def train(rows: Sequence[Row], trees: int = TREES) -> Forest:
-    """A forest from these rows; the same rows give the same bytes."""
+    """Train a forest on these rows; the same rows give the same bytes."""
     names = tuple(rows[0].values)
     labels = tuple(sorted({row.label for row in rows}))
     values = table(rows, names)
@@ -137,7 +137,7 @@ _NOTHING = (np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
 
 def _with_confidence(found: Forest, values: Array, numbers: Ints, paths: Ints, bags: list[set[int]]) -> Forest:
-    """Calibrate: each row is voted on only by the trees that have not seen its path."""
+    """Calibrate the forest: only trees that have not seen a row's path vote on it."""
     total = np.zeros((len(values), len(found.labels)))
     for root, bag in zip(found.roots, bags, strict=True):
         out = np.flatnonzero(~np.isin(paths, list(bag)))
@@ -148,7 +148,7 @@ def _with_confidence(found: Forest, values: Array, numbers: Ints, paths: Ints, b
     truth = numbers[voted]
     sure = _calibrated(shares.max(axis=1), np.argmax(shares, axis=1) == truth)
     member = np.array([[label in members for label in found.labels] for members in found.families.values()], float)
-    # A family is asked for where no algorithm is sure enough: those rows alone show how often it is right then.
+    # A family is answered only if no algorithm is sure enough, so only those rows show its accuracy.
     open_ = np.interp(shares.max(axis=1), *sure) < found.least
     sums = shares[open_] @ member.T
     family = np.argmax(sums, axis=1)
