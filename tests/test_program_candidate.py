@@ -83,7 +83,7 @@ def test_candidates_know_their_engines_and_others_are_refused_with_the_fix() -> 
     module, program = (tb.candidate(name, allow_code=True) for name in (MODULE, f"{PROGRAM},cc=bbr"))
     assert (module.kind, module.engines, module.label) == ("module", ("vm",), "tcp_window.c")
     assert (program.kind, program.engines, program.label) == ("program", ("vm", "live"), "iperf3 bbr")
-    with pytest.raises(TailbackError, match=r"does not run there, but in vm. Write --engine vm"):
+    with pytest.raises(TailbackError, match=r"does not run there; it runs in vm. Write --engine vm"):
         tb.test("cubic/friendly-10mbit-40ms", candidate=MODULE, allow_code=True, engine="sim")
     with pytest.raises(TailbackError, match=r"allow it with --allow-code"):
         tb.hunt(PROGRAM, runs=1)

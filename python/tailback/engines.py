@@ -344,11 +344,11 @@ def for_candidates(names: Iterable[str], engine: str | None = None, kernel: str 
         can = engines_of(name)
         if chosen is not None and chosen[0].name not in can:
             fix = f"Write --engine {can[0]}" if can[0] != "sim" else "Leave it out"
-            raise _no_engine(engine, f'"{name}" does not run there, but in {" and ".join(can)}', fix)
+            raise _no_engine(engine, f'"{name}" does not run there; it runs in {" and ".join(can)}', fix)
         left = [each for each in left if each in can]
         if not left:
             problem = f'"{name}" runs in {" and ".join(can)} only, and what is beside it does not'
-            raise _no_engine(engine, problem, "Take them apart, each in a run of its own")
+            raise _no_engine(engine, problem, "Run each of them separately")
     found = next(iter(left)) if chosen is None else chosen[0].name
     # A live run must be requested explicitly.
     found = "vm" if chosen is None and found == "live" and "vm" in left else found

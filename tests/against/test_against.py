@@ -216,7 +216,7 @@ def test_what_cannot_be_a_base_is_named(repo: Path, tailback: Tailback, tmp_path
     git(repo, "checkout", "--quiet", "change")
     (repo / "new.py").write_text(MINE)
     new = ("--candidate", "new.py:Mine", "--allow-code")
-    assert "lacks new.py: it is new since" in refused("scenarios", "--base", "main", *new)
+    assert "lacks new.py: it was added later" in refused("scenarios", "--base", "main", *new)
     (tmp_path / "outside.py").write_text(MINE)
     outside = ("--candidate", "../outside.py:Mine", "--allow-code")
     assert "lies outside the repository" in refused("scenarios", "--base", "main", *outside)

@@ -141,10 +141,10 @@ def against_base(
     """
     if pairs < 2:
         raise TailbackError(
-            f"pairs is {pairs}, and one pair shows no spread. Give 2 or more, for example {judging.PAIRS}"
+            f"pairs must be at least 2, got {pairs}: one pair shows no spread. Give for example {judging.PAIRS}"
         )
     if not 0.0 <= least < 1.0:
-        raise TailbackError(f"least is {least}, and it is a share from 0 to below 1. Give for example {judging.LEAST}")
+        raise TailbackError(f"least must be a share from 0 to below 1, got {least}. Give for example {judging.LEAST}")
     began = time.perf_counter()
     here = Path(folder).resolve()
     repository = Repository(here)
@@ -155,7 +155,7 @@ def against_base(
     if not scenarios and not unreadable:
         places = ", ".join(map(str, all_paths))
         raise ScenarioError(
-            [Problem("", None, "no scenario is there", "Give scenario files, folders or suites", places)]
+            [Problem("", None, "no scenario was found", "Give scenario files, folders or suites", places)]
         )
     setting = Setting(candidate, dict(changes or {}), dict(algorithms or {}), allow_code, workers)
     notes = []
@@ -283,7 +283,7 @@ def _demand_in_base(setting: Setting, here: Path, top: Path, base: Path, below: 
             raise RevisionError(f"{file} is the working tree's on both sides. Name it relative to the current folder.")
         if not (base / below / file).exists():
             raise RevisionError(
-                f"the base {revision.short} lacks {file}: it is new since. There is nothing to compare it with."
+                f"the base {revision.short} lacks {file}: it was added later. There is nothing to compare it with."
             )
 
 

@@ -213,7 +213,7 @@ def assess(
         raise UnknownWord(str(error)) from None
     if not baselines:
         example = ",".join(procedure.baselines)
-        raise UnknownWord(f"against names nothing, and most rules are relative. Give for example {example}")
+        raise UnknownWord(f"against is empty, but most rules are relative to a baseline. Give for example {example}")
     if seeds is not None and seeds < 2:
         raise UnknownWord(f"seeds must be at least 2, got {seeds}: one run has no spread to judge by")
     scope = procedure.scope_of.get(mine.name, GENERAL) if scope is None else scope
@@ -337,7 +337,7 @@ def _without_population(done: Assessment) -> str:
     """Why the population of paths does not apply to the candidate; empty if it does."""
     if done.scope in population.OUT_OF_SCOPE:
         return f"{done.scope}: {done.procedure.scopes[done.scope]}"
-    return "" if not done.engine else "its paths of up to 1 Gbit/s ask for more than a guest carries"
+    return "" if not done.engine else "its paths of up to 1 Gbit/s exceed a guest's capacity"
 
 
 def _try(procedure: Procedure, mine: Candidate, guest: Engine | None = None) -> float:
@@ -367,7 +367,7 @@ def _try(procedure: Procedure, mine: Candidate, guest: Engine | None = None) -> 
     thread.join(PATIENCE_S if guest is None else None)
     if not outcome:
         raise StuckCandidate(
-            f"{mine.label} has not come back for {PATIENCE_S:g} s from {words}: its code seems to loop. It was not "
+            f"{mine.label} did not return within {PATIENCE_S:g} s from {words}: its code seems to loop. It was not "
             "assessed."
         )
     if isinstance(outcome[0], AlgorithmError):
@@ -378,7 +378,7 @@ def _try(procedure: Procedure, mine: Candidate, guest: Engine | None = None) -> 
     # One segment per RTT would deliver three times as much.
     if not (row["goodput_mbps"] or 0.0) > 0.1:
         raise UnfitCandidate(
-            f"{mine.label} delivered nearly nothing in {words}, and {row['packets_sent']} packets were sent: there is "
+            f"{mine.label} delivered almost nothing in {words} ({row['packets_sent']} packets sent): there is "
             "nothing to assess."
         )
     return time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""Run, check and compare scenarios and results."""
+"""Commands that run, check, compare and show scenarios and results."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def run(
     settings: Set = None,
     algorithm: Own = None,
     allow_code: AllowCode = False,
-    out: Annotated[Path | None, typer.Option(help="Save the result to this folder while the run goes on.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Save the result to this folder during the run.")] = None,
     most_rows: Annotated[
-        int | None, typer.Option(help="Rows the run may record at most; see `most_rows` in docs/scenario.md.")
+        int | None, typer.Option(help="Maximum rows that the run may record; see `most_rows` in docs/scenario.md.")
     ] = None,
     engine: Annotated[
         str,
@@ -85,14 +85,14 @@ def run(
     ] = None,
     dilation: Annotated[
         int,
-        typer.Option(help="How many times faster the processor of `--engine vm` is: its clock runs as much slower."),
+        typer.Option(help="How many times faster the processor of `--engine vm` is, by slowing its clock."),
     ] = 1,
     test: Annotated[
         str | None,
-        typer.Option("--as", help="A test on the path in place of the flows: `responsiveness`."),
+        typer.Option("--as", help="A test to run on the path instead of the flows: `responsiveness`."),
     ] = None,
     client: Annotated[
-        str | None, typer.Option(metavar="NODE", help="Of --as: the end that tests. Default: where the data go.")
+        str | None, typer.Option(metavar="NODE", help="For --as: the end that tests. Default: where the data go.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -167,7 +167,7 @@ def run(
 def shell(
     file: _File,
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- COMMAND]", help="What to run; without it, your shell.")
+        list[str] | None, typer.Argument(metavar="[-- COMMAND]", help="The command to run. Default: your shell.")
     ] = None,
     on: Annotated[
         str | None, typer.Option(metavar="HOST", help="The host: where a flow begins or ends. The first sender.")
@@ -176,14 +176,14 @@ def shell(
         str, typer.Option(metavar="COMMAND", help="Run this at the other end meanwhile: 'iperf3 -s -p {port}'.")
     ] = "",
     cc: Annotated[str, typer.Option(help="Congestion control of the command's connections.")] = "cubic",
-    limit: Annotated[str, typer.Option(help="End it after this time.")] = "1h",
+    limit: Annotated[str, typer.Option(help="End the command after this time.")] = "1h",
     settings: Set = None,
     allow_code: AllowCode = False,
 ) -> None:
-    """A shell, or a command, on a host of a scenario, over its path and beside its flows; needs root.
+    """Run a shell or a command on a host of a scenario, over its path and beside its flows; needs root.
 
     The address of the other end is in the variable `TAILBACK_PEER`. The exit status is the command's; nothing is left
-    behind, however it ends. For example:
+    behind afterwards. For example:
 
     - `sudo tailback shell scenarios/bufferbloat.toml`
 
@@ -307,7 +307,7 @@ def compare(
         typer.Argument(metavar="WHAT...", help="Result folders, two or more; or two scenario files, or one with --cc."),
     ],
     baseline: Annotated[
-        str | None, typer.Option(help="Of results: the one that changes are relative to. Default: the first.")
+        str | None, typer.Option(help="For results: the one that changes are relative to. Default: the first.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -321,7 +321,7 @@ def compare(
     ] = None,
     flow: Annotated[
         list[str] | None,
-        typer.Option("--flow", help="A flow that --cc changes. Default: all over TCP. May be repeated."),
+        typer.Option("--flow", help="A flow that --cc changes. Default: all TCP flows. May be repeated."),
     ] = None,
     pairs: Annotated[int, typer.Option(min=2, help="Seeds that both scenarios are run with.")] = PAIRS,
     settings: Set = None,
@@ -340,7 +340,7 @@ def compare(
         ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every metric, not only the ten differences that matter.")
+        bool, typer.Option("--all", help="Print every metric, not only the ten most important differences.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -579,7 +579,7 @@ def show(result: ResultFolder, as_json: AsJson = False) -> None:
 def repeat(
     result: ResultFolder,
     allow_code: Annotated[
-        bool, typer.Option("--allow-code", help="Run the sources of algorithms that the result keeps. Read them first.")
+        bool, typer.Option("--allow-code", help="Allow running the algorithms' sources in the result. Read them first.")
     ] = False,
     kernel: Annotated[
         str | None,
@@ -588,9 +588,9 @@ def repeat(
     out: Annotated[Path | None, typer.Option(help="Save the new result to this folder.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate what a result was made from once more, and say whether the same came out.
+    """Simulate a result's scenario again, and report whether the rows are the same.
 
-    The result alone is enough: it keeps what its scenario's files said, and the sources of algorithms of your own.
+    The result alone is enough: it contains the files of its scenario and the sources of your own algorithms.
 
     For example:
 

@@ -1,4 +1,4 @@
-"""Studies, validation and benchmarks."""
+"""Commands for studies, validation and benchmarks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ with lazy():
 def study(
     name: Annotated[str | None, typer.Argument(help="Name of a study; `--list` shows them.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the studies.")] = False,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds a cell of the grid. Default: the study's.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds per cell of the grid. Default: the study's.")] = None,
     scale: Annotated[
         bool | None,
         typer.Option(
@@ -175,7 +175,7 @@ def validate(
     ] = "debian-6.1",
     cells: Annotated[int, typer.Option(min=1, max=512, help="With --engine vm: how many sampled paths.")] = 512,
     minutes: Annotated[
-        float, typer.Option(min=0.0, help="With --engine vm: begin no run after this; the next call goes on.")
+        float, typer.Option(min=0.0, help="With --engine vm: start no run after this; the next call continues.")
     ] = float("inf"),
     work: Annotated[
         Path | None,
@@ -285,7 +285,7 @@ def _validate_sampled(
     kernels: list[str], cells: int, minutes: float, work: Path, out: Path, again: int, algorithm: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Run what is missing at the lowest priority, then write the page of what is there."""
+    """Run missing cells at the lowest priority, then write the page of all stored rows."""
     page = _validation("sampled_page")
     os.nice(19)
     report = (lambda _: None) if as_json else say
@@ -320,7 +320,7 @@ def _validate_beside(
 
 
 def _validate_standing(kernels: list[str], minutes: float, work: Path, out: Path, as_json: bool) -> None:
-    """Run what is missing at the lowest priority, then write the page of what is there."""
+    """Run missing cells at the lowest priority, then write the page of all stored rows."""
     if len(kernels) != 1:
         raise BadInput(f"--kernel {','.join(kernels)}: the standing comparison is with one kernel. Give one.")
     os.nice(19)
@@ -335,7 +335,7 @@ def _validate_standing(kernels: list[str], minutes: float, work: Path, out: Path
 
 
 def _validate_queues(kernels: list[str], minutes: float, work: Path, out: Path, as_json: bool) -> None:
-    """Run what is missing at the lowest priority, then write the page of what is there."""
+    """Run missing cells at the lowest priority, then write the page of all stored rows."""
     queues = _validation("queues")
     if len(kernels) != 1:
         raise BadInput(f"--kernel {','.join(kernels)}: queues are compared with those of one kernel. Give one.")
@@ -360,10 +360,10 @@ def _validate_queues(kernels: list[str], minutes: float, work: Path, out: Path, 
 def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Two scenarios, some seconds.")] = False,
     grid: Annotated[bool, typer.Option("--grid", help="Also time the whole grid of the voip-latency study.")] = False,
-    sweep: Annotated[bool, typer.Option("--sweep", help="Only what a sweep adds to its runs.")] = False,
+    sweep: Annotated[bool, typer.Option("--sweep", help="Only the overhead of a sweep.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how fast this machine simulates.
+    """Measure this machine's simulation speed.
 
     For example `tailback bench --quick --json`; side by side with ns-2 and ns-3: docs/performance.md
     """

@@ -1,4 +1,4 @@
-"""Sweeps, and the store of runs they fill."""
+"""`tailback sweep` and `tailback results`: sweeps, and the stores of their runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ with lazy():
     from tailback.verifying import verify
 
 _STORE = Path("results/store")
-_StoreFolder = Annotated[Path, typer.Option("--store", help="The folder of runs.")]
+_StoreFolder = Annotated[Path, typer.Option("--store", help="The store of runs.")]
 
 
 _TablesAt = Annotated[
@@ -43,7 +43,7 @@ _TablesAt = Annotated[
     typer.Option(
         "--tables-at",
         metavar="URL",
-        help="Keep tables in a bucket, such as s3://BUCKET/PREFIX. A store that names one is used only with the same.",
+        help="Keep tables in a bucket, such as s3://BUCKET/PREFIX. A store with a bucket needs the same address.",
     ),
 ]
 _KeyStart = Annotated[str, typer.Argument(metavar="KEY", help="A run's key, or its beginning.")]
@@ -65,15 +65,16 @@ def sweep(
     ] = None,
     settings: Set = None,
     shard: Annotated[
-        str | None, typer.Option(metavar="N/M", help="Only each M-th run, from the N-th on, into a store of its own.")
+        str | None, typer.Option(metavar="N/M", help="Only every M-th run, from the N-th on, into a separate store.")
     ] = None,
     on: Annotated[
         str | None, typer.Option(help="A Dask cluster: dask://HOST:8786, or dask:///path/to/scheduler.json.")
     ] = None,
     tables_at: _TablesAt = None,
-    keep: Annotated[_Keep | None, typer.Option(help="Also keep every table of every run.")] = None,
+    keep: Annotated[_Keep | None, typer.Option(help="Also store all tables of every run.")] = None,
     most_wall: Annotated[
-        float, typer.Option("--most-wall", min=0.001, help="Seconds after which a run is given up; it then failed.")
+        float,
+        typer.Option("--most-wall", min=0.001, help="Seconds after which a run is cancelled and counts as failed."),
     ] = 3600.0,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
     engine: EngineName = None,
@@ -81,10 +82,10 @@ def sweep(
     allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a scenario at many points, with many seeds. A run that is in the store already is not run again.
+    """Run a scenario at many points, with many seeds. Runs that are in the store already are not repeated.
 
-    A run that fails is recorded and the rest goes on; the exit code is then 1. With `--set`, of a value that the sweep
-    varies only the points that have the value given are run.
+    A failed run is recorded and the others continue; the exit code is then 1. `--set` of a value that the sweep varies
+    runs only the points with the given value.
 
     For example:
 
@@ -138,7 +139,7 @@ def sweep(
         raise typer.Exit(FAILED)
 
 
-results = typer.Typer(no_args_is_help=True, help="Look at the runs that sweeps have kept.")
+results = typer.Typer(no_args_is_help=True, help="Show and manage the stored runs of sweeps.")
 
 
 app.add_typer(results, name="results")
@@ -171,7 +172,7 @@ def results_show(
     scenario: Annotated[bool, typer.Option("--scenario", help="Print the scenario, as TOML.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a run: what was measured, or the scenario to run it again.
+    """Show a run's measurements, or its scenario to run it again.
 
     For example `tailback results show 3f9a --store results/store --scenario`
     """
@@ -197,10 +198,10 @@ def results_query(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask the store in SQL; a column with a dot in its name needs double quotes.
+    """Query the store in SQL; a column with a dot in its name needs double quotes.
 
-    With `--intervals` the columns that hold fractional numbers are measurements; what was swept, and all that is not
-    fractional, says which rows belong together. `n` counts the runs that have a measurement.
+    With `--intervals` the columns that hold fractional numbers are measurements; swept values and all columns without
+    fractions define which rows belong together. `n` counts the runs that have a measurement.
 
     For example:
 
@@ -249,15 +250,15 @@ def results_verify(
 
 @results.command("merge")
 def results_merge(
-    into: Annotated[Path, typer.Argument(metavar="INTO", help="The store that takes them in; it may be new.")],
-    stores: Annotated[list[Path], typer.Argument(metavar="FROM...", help="Stores, which stay as they are.")],
+    into: Annotated[Path, typer.Argument(metavar="INTO", help="The store to merge into; it may be new.")],
+    stores: Annotated[list[Path], typer.Argument(metavar="FROM...", help="The stores to merge; they are not changed.")],
     tables_at: _TablesAt = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put stores together: each run once, its tables compared with their checksums.
+    """Merge stores: each run once, its tables verified by their checksums.
 
-    A run that has other numbers in one store than in another ends the merge before anything is written. One that was
-    interrupted goes on where it stopped.
+    A run with different numbers in two stores ends the merge before anything is written. An interrupted merge can be
+    continued.
 
     For example `tailback results merge results/store results/store-*-of-8`
     """
@@ -276,10 +277,10 @@ def results_merge(
 def results_gc(
     store: _StoreFolder = _STORE,
     other_engines: Annotated[
-        bool, typer.Option("--other-engines", help="Also remove the runs of every engine but this.")
+        bool, typer.Option("--other-engines", help="Also remove the runs of other engines.")
     ] = False,
-    failed: Annotated[bool, typer.Option("--failed", help="Also remove runs that failed.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Also remove failed runs.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Tidy up a store: one index file, no rows that newer ones replaced, no tables or leftovers without a row.

@@ -1,4 +1,4 @@
-"""Scenarios that say what must hold of them, as a test."""
+"""`tailback test`: runs scenarios with conditions as tests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test(
         str | None,
         typer.Option(
             metavar="CANDIDATE",
-            help="Judge this in the place of each scenario's subject: an application or a queue where the suite is "
+            help="Judge this in place of each scenario's subject: an application or a queue where the suite is "
             f"about these, else {CANDIDATE}",
         ),
     ] = None,
@@ -59,15 +59,16 @@ def test(
     show: Annotated[bool, typer.Option("--list", help="Print the scenarios' names and run nothing.")] = False,
     write: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Write each scenario as a file of its own there, and run nothing."),
+        typer.Option(metavar="FOLDER", help="Write each scenario as a separate file there, and run nothing."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run scenarios and judge what they expect. Each runs with as many seeds as a verdict needs.
+    """Run scenarios and judge their conditions. Each runs with as many seeds as a verdict needs.
 
     The exit code is 0 if every condition passed, 1 if one failed or a run did, and 2 if a file could not be read (the
     others are run). It is 3 if a condition is undecided with the most seeds allowed, and 130 after Ctrl-C. It is 4 if a
-    control of a suite did not fail, so that the suite judges nothing. Of several the first of 130, 2, 4, 1, 3 counts.
+    control of a suite did not fail, so that the suite's verdicts do not count. If several apply, the first of 130, 2,
+    4, 1, 3 counts.
 
     On GitHub Actions, conditions that did not pass are shown at their lines, and the table in the job's summary.
 
@@ -86,7 +87,7 @@ def test(
     - `tailback test tests/scenarios --algorithm mine=mine.py:Mine --set flow.bulk.cc=mine --junit report.xml`
     """
     if as_declared and (candidate is not None or settings):
-        raise BadInput("--as-declared is about the scenarios as they are. Leave --candidate and --set out.")
+        raise BadInput("--as-declared judges the unchanged scenarios. Leave out --candidate and --set.")
     try:
         testing = Testing(
             paths,
@@ -109,7 +110,7 @@ def test(
         testing.go(progress=not as_json)
     except KeyboardInterrupt:
         _print_outcome(testing.tested, junit, as_json, as_declared)
-        say("interrupted: the verdicts there are were kept")
+        say("interrupted: the verdicts so far are kept")
         raise typer.Exit(INTERRUPTED) from None
     tested = testing.tested
     _print_outcome(tested, junit, as_json, as_declared)
@@ -124,7 +125,7 @@ def test(
 
 
 def _write(scenarios: dict[str, Any], folder: Path | None, as_json: bool) -> None:
-    """Print the names of scenarios, and write them into a folder if there is one."""
+    """Print the names of scenarios, or write them into a folder if one is given."""
     if folder is not None:
         files = {folder / Path(name).name: scenario for name, scenario in scenarios.items()}
         if len(files) < len(scenarios):

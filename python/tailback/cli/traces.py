@@ -1,4 +1,4 @@
-"""Links that change: make the rates and delays of a path for a scenario's `schedule` or `trace`."""
+"""`tailback trace`: makes the rates and delays of a changing link, for a scenario's `schedule` or `trace`."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def generate(
     kind: Annotated[_Kind, typer.Argument(help="The kind of path.")],
     out: Annotated[Path, typer.Option(help="The file: .csv for `schedule`; another ending: mahimahi's, for `trace`.")],
     seconds: Annotated[float, typer.Option(help="How long.")] = 60.0,
-    seed: Annotated[int, typer.Option(help="Another seed, another trace.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed: each gives another trace.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make up a path that changes, by figures that others have published; the file says which.
+    """Generate a changing path from published statistics, which the file states.
 
     For example:
 
@@ -76,10 +76,10 @@ def generate(
 
 @trace.command(name="read")
 def read_(
-    file: Annotated[Path, typer.Argument(help="What irtt, iperf3 --json or Flent wrote.")],
+    file: Annotated[Path, typer.Argument(help="Output file of irtt, iperf3 --json or Flent.")],
     out: Annotated[Path, typer.Option(help="The CSV file, for `schedule`.")],
-    upload: Annotated[bool, typer.Option("--upload", help="Of Flent: the rate of uploads.")] = False,
-    window: Annotated[float, typer.Option(help="Of irtt: seconds of probes to a step.")] = 1.0,
+    upload: Annotated[bool, typer.Option("--upload", help="For Flent: use the rate of uploads.")] = False,
+    window: Annotated[float, typer.Option(help="For irtt: seconds of probes per step.")] = 1.0,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -160,10 +160,10 @@ def with_algorithm(
             close = nearest(name, tcp)
             hint = f'Did you mean "{close}"? ' if close else ""
             fix = f"{hint}There are: {', '.join(tcp) or 'none'}"
-            raise ScenarioError([Problem("flow", name, "there is no flow over TCP of this name", fix)])
+            raise ScenarioError([Problem("flow", name, "there is no TCP flow of this name", fix)])
     if not tcp:
         fix = "Give two scenario files instead"
-        raise ScenarioError([Problem("flow.cc", cc, "no flow is over TCP, so there is nothing to change", fix)])
+        raise ScenarioError([Problem("flow.cc", cc, "no flow uses TCP, so there is nothing to change", fix)])
     return scenario.with_({f"flow.{name}.cc": table(cc) if "," in cc else cc for name in flows or tcp})
 
 
@@ -197,7 +197,7 @@ def run_pairs(
     (5, 'goodput_mbps')
     """
     if pairs < 2:
-        raise TailbackError(f"pairs is {pairs}, and one pair has no interval. Give 2 or more, for example 60")
+        raise TailbackError(f"pairs must be at least 2, got {pairs}: one pair has no interval. Give for example 60")
     both = [each if isinstance(each, Scenario) else Scenario.from_toml(each) for each in (a, b)]
     names = [name for each in both for name in each.named]
     chosen = engines.for_candidates(names, engine, kernel)

@@ -56,7 +56,7 @@ class Image:
             target = PurePosixPath(entry.contents.decode())
             done, target = (PurePosixPath("/"), target.relative_to("/")) if target.is_absolute() else (done, target)
             left[:0] = target.parts
-        raise ImageError(f"{path} leads in a circle in the image")
+        raise ImageError(f"{path} is a loop of symbolic links in the image")
 
     def has(self, path: str) -> bool:
         """Whether the image has a file at this path."""

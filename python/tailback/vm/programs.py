@@ -283,7 +283,7 @@ class _Closure:
                 raise _Absent(f"the program {word} is not installed here ({_PATH})")
             word = str(found)
         elif not word.startswith("/"):
-            raise _Absent(f"{word} is relative to nothing: write {{here}}/{word.removeprefix('./')}")
+            raise _Absent(f"{word} is relative to no known folder: write {{here}}/{word.removeprefix('./')}")
         if not self._outside(word).is_file():
             raise _Absent(f"the program {word} is not here")
         self.add(word)
@@ -370,7 +370,7 @@ class _Closure:
             if target.is_absolute():
                 done, target = PurePosixPath("/"), target.relative_to("/")
             left[:0] = target.parts
-        raise _Absent(f"{path} leads in a circle")
+        raise _Absent(f"{path} is a loop of symbolic links")
 
     def _script(self, path: str, contents: bytes) -> None:
         line = contents[2:_FIRST_LINE].split(b"\n")[0].decode(errors="replace").split()
