@@ -328,7 +328,9 @@ def test_the_headline_names_both_columns_of_the_null_and_counts_cells() -> None:
     pair = {"cells": 100, "within_both": 0.85, "by_chance": 0.05, "beyond_chance": 0.10, "nulls": nulls}
     pair |= {"chance_of_first": 3, "beyond": [1, 2]}
     page = "\n".join(sampled_page._headline(pair))
-    assert "with between 100 and 500 µs of noise on every packet; by the cells that are beyond, with between 500" in page
+    assert (
+        "with between 100 and 500 µs of noise on every packet; by the cells that are beyond, with between 500" in page
+    )
     # 0.10 of 0.15 that part, and 0.75 of those with 2000 µs of noise.
     assert "than in any null" not in page
     assert "5 cells are beyond. The kernel's chance takes 3 of them; left: 1, 2." in page

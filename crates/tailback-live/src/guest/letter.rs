@@ -1,7 +1,7 @@
 //! What leaves a guest: a page with its progress, and behind it the tables, in memory that the host reads.
 //!
 //! Memory and no device: a write to it is over at once, so nothing in the guest waits for the host or is interrupted by
-//! it. `python/tailback/vm/letter.py` reads it.
+//! it. `python/tailback/vm/shared_memory.py` reads it.
 
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
