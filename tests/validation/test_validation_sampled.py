@@ -326,7 +326,7 @@ def test_the_headline_names_both_columns_of_the_null_and_counts_cells() -> None:
         for name, (within, beyond) in zip(names, shares, strict=True)
     }
     pair = {"cells": 100, "within_both": 0.85, "by_chance": 0.05, "beyond_chance": 0.10, "nulls": nulls}
-    pair |= {"chance_of_first": 3, "beyond": [1, 2]}
+    pair |= {"chance_of_first": 3, "beyond": [1, 2], "run_again": 5}
     page = "\n".join(sampled_page._headline(pair))
     assert (
         "with between 100 and 500 µs of noise on every packet; by the cells that are beyond, with between 500" in page
@@ -334,5 +334,6 @@ def test_the_headline_names_both_columns_of_the_null_and_counts_cells() -> None:
     # 0.10 of 0.15 that part, and 0.75 of those with 2000 µs of noise.
     assert "than in any null" not in page
     assert "5 cells are beyond. The kernel's chance takes 3 of them; left: 1, 2." in page
+    assert "4 of them were run again on the kernel" in sampled_page._left(pair | {"run_again": 4})
     nulls[names[4]]["beyond_chance"] = 0.20
     assert "Of the cells that part, more are beyond than in any null." in "\n".join(sampled_page._headline(pair))

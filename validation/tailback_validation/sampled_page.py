@@ -173,6 +173,7 @@ def compared(
     out["nulls"] = {name: _verdicts(errors) | {"places": _places(errors)} for name, errors in (disturbed or {}).items()}
     if all(error.draws for error in found):
         out["chance_of_first"] = sum(error.is_chance_of_first for error in found)
+        out["run_again"] = sum(bool(error.again) for error in found if not error.is_within and not error.is_chance)
         out["beyond"] = [error.cell.number for error in found if Words.verdict(_verdict(error)) is Verdict.FAILED]
         out["places"] = _places(found)
     out["worst"] = [_row(error) for error in sorted(found, key=lambda error: -error.worst)[:_WORST]]
@@ -442,12 +443,15 @@ def _headline(pair: dict[str, Any]) -> list[str]:
 
 
 def _left(pair: Mapping[str, Any]) -> str:
-    """How many of the cells that are beyond the kernel's own chance explains, and which are left."""
+    """Number of cells beyond, those that the kernel's own chance explains, and the numbers of the remaining cells."""
     if not pair["chance_of_first"] and not pair["beyond"]:
         return "No cell is beyond."
     left = ", ".join(map(str, pair["beyond"])) or "none"
-    count = pair["chance_of_first"] + len(pair["beyond"])
-    return f"{count} cells are beyond. The kernel's chance takes {pair['chance_of_first']} of them; left: {left}."
+    count, again = pair["chance_of_first"] + len(pair["beyond"]), pair["run_again"]
+    tried = "" if again == count else f" {again} of them were run again on the kernel."
+    return (
+        f"{count} cells are beyond.{tried} The kernel's chance takes {pair['chance_of_first']} of them; left: {left}."
+    )
 
 
 def _verdict_row(name: str, row: Mapping[str, Any]) -> str:
