@@ -224,10 +224,10 @@ def test_of_several_seeds_the_answer_has_the_median_and_its_interval() -> None:
     frame = runs(**{"call.experience_mos": [4.0, 4.1, 4.2, 4.3, 4.4], "bulk.goodput_mbps": [9.0] * 5})
     call, bulk, certain = answer_of_runs(frame).statements
     assert call.measured[0].value == pytest.approx(4.2)
-    # Of five values the bootstrap's interval of the median is the range.
+    # Of five values the median has no interval of 95 %.
     assert call.text == "call: quality is 4.2 MOS (4 to 4.4)."
     assert bulk.text == "bulk: goodput is 9 Mbit/s (9 to 9)."
-    assert certain.text.startswith("5 runs, 5 seeds each: in parentheses the median's 95 % interval")
+    assert certain.text.startswith("5 runs, 5 seeds each: in parentheses the range over the seeds")
 
 
 def test_of_settings_the_answer_names_the_best_and_the_worst() -> None:

@@ -12,6 +12,7 @@ import tailback as tb
 from tailback import engines
 from tailback.experiment.pairs import InterruptedPairs, with_algorithm
 
+ROOT = Path(__file__).parents[2]
 LOSSY = """
 duration = "5s"
 [dumbbell]
@@ -126,6 +127,34 @@ def test_seeds_that_change_nothing_are_reported(lossy: Path, tailback: Any) -> N
         code, _, err = tailback(*lossless, "--set", f"flow.a.stack={stack}", "--set", f"flow.b.stack={stack}")
         assert code == 0
         assert ("start_spread" in err) == agree
+
+
+GENTLE = """
+class Gentle:
+    def on_ack(self, ack, control):
+        if ack.may_grow:
+            control.cwnd += ack.newly_acked * control.mss / control.cwnd
+
+    def on_congestion(self, congestion, control):
+        control.ssthresh = max(0.8 * control.cwnd, 2 * control.mss)
+"""
+
+
+def test_one_run_many_times_is_no_interval(tmp_path: Path, tailback: Any) -> None:
+    """A seed changes only the engine's own count of events here."""
+    (tmp_path / "gentle.py").write_text(GENTLE)
+    call = ROOT / "scenarios" / "voip-and-bulk.toml"
+    own = ["--algorithm", f"gentle={tmp_path / 'gentle.py'}:Gentle"]
+    words = ["compare", call, *own, "--cc", "cubic", "--cc", "gentle", "--pairs", "4"]
+    code, out, _ = tailback(*words, "--json")
+    assert code == 0
+    assert "cubic" in out["still"]
+    verdicts = {row["metric"]: row["verdict"] for row in out["metrics"]}
+    assert verdicts["bulk.goodput_mbps"] == "one case"
+    assert not {"higher", "lower"} & set(verdicts.values())
+    code, out, err = tailback(*words)
+    assert "all seeds gave the same run with cubic" in err
+    assert " to " not in out
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,19 @@ def test_few_or_equal_values_claim_nothing_more_than_they_know() -> None:
     assert (same.low, same.high) == (2.0, 2.0)
 
 
+def test_a_median_of_few_values_has_a_range_and_no_confidence_of_95() -> None:
+    """The range of n values misses the median with 2 * 0.5**n: 2,000 samples, within 4 sigma."""
+    random = np.random.default_rng(6)
+    few = interval([4.0, 1.0, 2.0, 9.0, 3.0])
+    assert (few.low, few.high, few.kind, few.coverage) == (1.0, 9.0, "range of 5 runs", 0.9375)
+    held = sum(sample.min() <= 0.0 <= sample.max() for sample in random.normal(0.0, 1.0, (2000, 5)))
+    assert abs(held / 2000 - few.coverage) < 4 * math.sqrt(few.coverage * (1 - few.coverage) / 2000)
+    assert interval([4.0, 1.0, 2.0, 9.0, 3.0, 5.0]).kind == "95 % interval"
+    assert interval([4.0, 1.0, 2.0, 9.0], confidence=0.8).kind == "80 % interval"
+    assert interval([4.0, 1.0, 2.0], "mean").kind == "95 % interval"
+    assert (interval([2.0] * 9).kind, interval([2.0]).kind) == ("9 equal runs", "none")
+
+
 def test_what_cannot_be_asked_is_refused() -> None:
     with pytest.raises(StatisticsError, match="There are: mean, median"):
         interval([1.0, 2.0], "mode")
@@ -116,11 +129,23 @@ def test_effects_refuse_pairs_that_are_none() -> None:
         effects(FRAME, "goodput", "cc", across=["rate", "seed"], baseline="vegas")
 
 
+def test_a_delay_that_was_not_recorded_names_the_instrument() -> None:
+    with pytest.raises(StatisticsError, match=r'instruments = \{ packets = \["voip"\] \}'):
+        summary(pl.DataFrame({"voip.goodput_mbps": [1.0]}), "voip.delay_p95_ms", [])
+
+
 def test_a_summary_has_a_row_a_combination() -> None:
     table = summary(FRAME, "goodput", ["cc", "rate"])
     assert table.select("cc", "rate", "median", "n").rows()[0] == ("reno", 10, 10.0, 3)
     assert len(table) == 4
-    assert statistics.summary(FRAME, "goodput", ["cc"], statistic="mean").columns == ["cc", "mean", "low", "high", "n"]
+    assert statistics.summary(FRAME, "goodput", ["cc"], statistic="mean").columns == [
+        "cc",
+        "mean",
+        "low",
+        "high",
+        "n",
+        "interval",
+    ]
 
 
 # --- Sides of a bound -----------------------------------------------------------------------------------------

@@ -145,6 +145,10 @@ def test_seeds_that_draw_nothing_are_reported(tmp_path: Path) -> None:
     assert done.seeds_agree
     drawn = tb.sweep(BASE, tb.grid({"dumbbell.queue": ["10packets", "20packets"]}), store=tmp_path / "drawn", seeds=2)
     assert not drawn.seeds_agree
+    # Only one of two points draws.
+    mixed = tb.grid({"randomness.start_spread": ["0s", "1s"]})
+    some = tb.sweep(still, mixed, store=tmp_path / "mixed", seeds=2)
+    assert some.still == (0,)
     once = tb.sweep(still, tb.grid({"dumbbell.queue": ["10packets"]}), store=tmp_path / "still", seeds=1)
     assert not once.seeds_agree
 
@@ -258,10 +262,18 @@ def test_effects_and_summaries_of_a_sweep(tmp_path: Path) -> None:
     axes = {"dumbbell.queue": ["5packets", "20packets"], "flow.bulk.cc": ["reno", "cubic"]}
     done = tb.sweep(BASE, axes, seeds=3, store=tmp_path / "s")
     table = done.summary("call.delay_p95_ms")
-    assert table.columns == ["dumbbell.queue", "flow.bulk.cc", "median", "low", "high", "n"]
-    printed = done.effects("call.delay_p95_ms", "dumbbell.queue").to_dicts()[0]
+    assert table.columns == ["dumbbell.queue", "flow.bulk.cc", "median", "low", "high", "n", "interval"]
+    assert set(table["interval"]) == {"range of 3 runs"}
+    # Other axes are not pooled unless named: one row for each algorithm.
+    each = done.effects("call.delay_p95_ms", "dumbbell.queue").to_dicts()
+    assert [(row["flow.bulk.cc"], row["pairs"]) for row in each] == [("reno", 3), ("cubic", 3)]
+    printed = done.effects("call.delay_p95_ms", "dumbbell.queue", over=["flow.bulk.cc"]).to_dicts()[0]
     assert (printed["dumbbell.queue"], printed["pairs"], printed["above"]) == ("20packets", 6, 1.0)
     assert printed["low"] > 0
+    assert printed["over"] == "flow.bulk.cc"
+    assert sum(row["difference"] for row in each) / 2 == pytest.approx(printed["difference"])
+    with pytest.raises(tb.TailbackError, match="other axes"):
+        done.effects("call.delay_p95_ms", "dumbbell.queue", over=["dumbbell.rate"])
 
 
 def test_cancelling_keeps_what_is_finished(tmp_path: Path) -> None:

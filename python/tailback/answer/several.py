@@ -11,6 +11,7 @@ import polars as pl
 from tailback import metrics
 from tailback.answer.parts import LINES, Answer, Measured, Statement
 from tailback.experiment import statistics
+from tailback.judge import are_enough
 from tailback.numbers import written
 from tailback.plots import sweeps
 
@@ -33,8 +34,8 @@ _LOWER = frozenset({"stalled_s", "startup_s"})
 def answer_of_runs(frame: pl.DataFrame) -> Answer:
     """Summary of a store's runs: people first, then transfers, then the number of seeds.
 
-    Each with its median over seeds and the 95 % interval; for a sweep, with its best and worst settings. Failed runs
-    are left out.
+    Of each the median over seeds, with its interval or range; where a sweep varied something, of the settings in
+    which it is best and worst. Runs that failed are left out.
     """
     done = frame.filter(pl.col("status") == "ok") if "status" in frame.columns else frame
     axes = [axis.column for axis in sweeps.axes_of(done)]
@@ -122,7 +123,6 @@ def _certainty(frame: pl.DataFrame, axes: Sequence[str]) -> Statement:
     if many == 1:
         text = f"{len(frame):,} runs{settings}, one seed each: there are no intervals, and other seeds may differ."
     else:
-        text = (
-            f"{len(frame):,} runs{settings}, {count} seeds each: in parentheses the median's 95 % interval (bootstrap)."
-        )
+        what = "the median's 95 % interval (bootstrap)" if are_enough(few) else "the range over the seeds"
+        text = f"{len(frame):,} runs{settings}, {count} seeds each: in parentheses {what}."
     return Statement("certainty", text)

@@ -486,15 +486,15 @@ def _report_pairs(found: Any, everything: bool, as_json: bool) -> None:
         f"{found.pairs} pairs in {found.wall_s:.1f} s. b - a is taken seed by seed, with its {share} interval; where "
         f"nothing differs, {chance} metrics still seems to"
     )
-    if found.seeds_agree:
+    if found.still:
         say(
-            "[yellow]warning:[/yellow] all seeds gave the same: nothing in the scenarios is drawn, and intervals over "
-            "seeds say nothing. Add for example --set randomness.start_spread=1s"
+            f"[yellow]warning:[/yellow] all seeds gave the same run with {escape(' and with '.join(found.still))}: "
+            "nothing there is drawn, so seeds add no cases. Add for example --set randomness.start_spread=1s"
         )
 
 
 def _print_pairs(found: Any, everything: bool) -> None:
-    colours = {"higher": "bold", "lower": "bold", "same": "dim", "not seen": "dim"}
+    colours = {"higher": "bold", "lower": "bold", "same": "dim", "not seen": "dim", "one case": "yellow"}
     table = Table(box=None, pad_edge=False)
     table.add_column("metric", overflow="fold")
     for head in (f"a: {found.labels[0]}", f"b: {found.labels[1]}", "b - a", "95 % interval", "change"):
@@ -511,7 +511,7 @@ def _print_pairs(found: Any, everything: bool) -> None:
         sided = f" ({row.one_sided} pairs have it on one side only)" if row.one_sided else ""
         verdict = {"same": "the same", "not seen": "not seen to differ"}.get(row.verdict, row.verdict)
         style = colours[row.verdict]
-        interval = f"{low} to {high}"
+        interval = "-" if row.verdict == "one case" else f"{low} to {high}"
         table.add_row(
             escape(row.metric),
             *values,

@@ -128,10 +128,11 @@ def sweep(
         )
         for text, count in list(done.errors.items())[:5]:
             say(f"  {count} × {escape(text)}")
-        if done.seeds_agree:
+        if done.still:
+            points = "every point" if len(done.still) == len(wanted.design) else f"{len(done.still)} points"
             say(
-                "[yellow]warning:[/yellow] all seeds of a point gave the same: nothing in the scenario is drawn, and "
-                'intervals over seeds would be of no width. Add for example \\[randomness] start_spread = "1s"'
+                f"[yellow]warning:[/yellow] at {points} all seeds gave the same run: nothing there is drawn, so seeds "
+                'add no cases. Add for example \\[randomness] start_spread = "1s"'
             )
         where = "" if store == _STORE else f" --store {shlex.quote(str(store))}"
         say(f"store: {escape(str(store))}   ask it with: tailback results query{escape(where)} 'SELECT …'")
@@ -193,19 +194,20 @@ def results_query(
     store: _StoreFolder = _STORE,
     intervals: Annotated[
         bool,
-        typer.Option("--intervals", help="Fold the answer's rows: median and 95 % interval of each measured column."),
+        typer.Option("--intervals", help="Fold the answer's rows: median and interval of each measured column."),
     ] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Query the store in SQL; a column with a dot in its name needs double quotes.
 
-    With `--intervals` the columns that hold fractional numbers are measurements; swept values and all columns without
-    fractions define which rows belong together. `n` counts the runs that have a measurement.
+    With `--intervals` the columns that hold fractional numbers are measurements; what was swept, and all that is not
+    fractional, says which rows belong together. `n` counts the runs that have a measurement. The column `interval`
+    says what low and high are: a 95 % interval, or the range of fewer than six runs.
 
     For example:
 
-    - `tailback results query 'SELECT "flow.bulk.cc", avg("voip.delay_p95_ms") FROM runs GROUP BY 1'`
+    - `tailback results query 'SELECT "flow.bulk.cc", "dumbbell.queue", avg("voip.loss") FROM runs GROUP BY 1, 2'`
 
     - `tailback results query --intervals 'SELECT "flow.bulk.cc", "dumbbell.queue", "voip.delay_p95_ms" FROM runs'`
     """

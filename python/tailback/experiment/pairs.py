@@ -15,7 +15,7 @@ from tailback import engines, programs
 from tailback.algorithms import factories
 from tailback.candidate import table
 from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, nearest
-from tailback.experiment.run_metrics import measurable, measured
+from tailback.experiment.run_metrics import ENGINES, measurable, measured
 from tailback.judge import Interval, interval, paired
 from tailback.progress import Runs
 from tailback.repeatable import demand_repeatable
@@ -25,8 +25,6 @@ from tailback.scenario import Scenario
 
 __all__ = ["PairedMetric", "PairedRuns", "lean", "run_pairs", "that_matter", "with_algorithm"]
 
-#: Metrics left out of the comparison: they describe the simulator, not the network.
-_LEFT_OUT = ("events",)
 #: Instruments that no total is computed from.
 _UNUSED = ("segments", "polls", "queue_polls", "queues", "drops", "captures")
 
@@ -42,13 +40,20 @@ class PairedMetric:
     difference: Interval
     #: Pairs in which only one of the two has a value.
     one_sided: int = 0
+    #: Whether all seeds of a side gave the same run.
+    still: bool = False
 
     @property
     def verdict(self) -> str:
-        """Whether b is "higher" or "lower" than a, the "same" in every pair, or the difference is "not seen"."""
+        """Whether b is "higher" or "lower" than a, the "same" in every pair, or the difference is "not seen".
+
+        It is "one case" if a side's seeds drew nothing: of that side N pairs have one run N times.
+        """
         low, high = self.difference.low, self.difference.high
         if low == high == 0.0:
             return "same"
+        if self.still:
+            return "one case"
         return "higher" if low > 0.0 else "lower" if high < 0.0 else "not seen"
 
     @property
@@ -88,30 +93,39 @@ class PairedRuns:
         return len(self._values[0].keys() & self._values[1].keys())
 
     @property
-    def seeds_agree(self) -> bool:
-        """Whether all seeds of each side gave equal results: nothing was random, and intervals mean nothing."""
+    def still(self) -> tuple[str, ...]:
+        """Labels of the sides of which all seeds gave equal results: nothing was random there."""
 
         def agree(values: Mapping[int, Mapping[str, float]]) -> bool:
-            return len({json.dumps(row, sort_keys=True) for row in values.values()}) == 1
+            rows = ({name: value for name, value in row.items() if name not in ENGINES} for row in values.values())
+            return len({json.dumps(row, sort_keys=True) for row in rows}) == 1
 
-        return self.pairs > 1 and all(agree(values) for values in self._values)
+        if self.pairs < 2:
+            return ()
+        return tuple(label for label, values in zip(self.labels, self._values, strict=True) if agree(values))
+
+    @property
+    def seeds_agree(self) -> bool:
+        """Whether all seeds of a side gave equal results; `still` names the sides."""
+        return bool(self.still)
 
     @property
     def metrics(self) -> list[PairedMetric]:
         """Every metric that both scenarios have, with its difference over the pairs."""
         a, b = self._values
         seeds = sorted(a.keys() & b.keys())
+        still = bool(self.still)
         out = []
         for name in self._known:
             columns = [{seed: side[seed][name] for seed in seeds} for side in (a, b)]
             has = [{seed for seed, value in column.items() if math.isfinite(value)} for column in columns]
             both = sorted(has[0] & has[1])
-            if not both or name in _LEFT_OUT:
+            if not both or name in ENGINES:
                 continue
             left, right = ({seed: column[seed] for seed in both} for column in columns)
             means = [interval(list(side.values()), "mean", confidence=self.confidence) for side in (left, right)]
             difference = paired(left, right, confidence=self.confidence).difference
-            out.append(PairedMetric(name, means[0], means[1], difference, len(has[0] ^ has[1])))
+            out.append(PairedMetric(name, means[0], means[1], difference, len(has[0] ^ has[1]), still))
         return out
 
     def to_json(self) -> dict[str, Any]:
@@ -119,7 +133,8 @@ class PairedRuns:
         return {
             "a": self.labels[0], "b": self.labels[1], "pairs": self.pairs, "asked": len(self.seeds),
             "first_seed": self.seeds[0], "confidence": self.confidence, "seeds_agree": self.seeds_agree,
-            "wall_s": self.wall_s, "errors": self.errors, "metrics": [row.to_json() for row in self.metrics],
+            "still": list(self.still), "wall_s": self.wall_s,
+            "errors": self.errors, "metrics": [row.to_json() for row in self.metrics],
         }  # fmt: skip
 
 
@@ -144,7 +159,7 @@ def that_matter(rows: Sequence[PairedMetric], most: int = 10) -> list[PairedMetr
         return not of, tier, -(math.inf if math.isnan(row.change) else abs(row.change))
 
     found: dict[tuple[str, str, str], PairedMetric] = {}
-    for row in sorted((row for row in rows if row.verdict in ("higher", "lower")), key=rank):
+    for row in sorted((row for row in rows if row.verdict in ("higher", "lower", "one case")), key=rank):
         found.setdefault((row.metric.rpartition(".")[0], f"{row.a.estimate:.6g}", f"{row.b.estimate:.6g}"), row)
     return list(found.values())[:most]
 

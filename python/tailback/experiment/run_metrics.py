@@ -22,10 +22,12 @@ from tailback.experiment.store.index import COLUMNS
 from tailback.metrics import MissingRows, holds_queue
 from tailback.result import EVENTS, Result
 
-__all__ = ["RunMetrics", "measurable", "measured", "totals", "totals_names"]
+__all__ = ["ENGINES", "RunMetrics", "measurable", "measured", "totals", "totals_names"]
 
 #: Changes when `totals` does, so that old rows are not treated as new ones.
 REVISION = "6"
+#: Metrics that describe the engine, not the network: they may differ between runs that are otherwise the same.
+ENGINES = ("events",)
 #: With more flows (or links) than this, only totals over all of them are kept.
 MOST = 16
 

@@ -15,7 +15,7 @@ from tailback._core import Cancel
 from tailback.errors import ScenarioError
 from tailback.experiment import statistics
 from tailback.experiment.design import Design, Point, demand_few, grid, refuse, single
-from tailback.experiment.run_metrics import RunMetrics
+from tailback.experiment.run_metrics import ENGINES, RunMetrics
 from tailback.experiment.runner import Finished, columns_of, perform_all
 from tailback.experiment.store import Store
 from tailback.experiment.store.index import COLUMNS
@@ -203,23 +203,44 @@ class SweepResult(Finished):
         """One row per point: the statistic of a metric over the seeds, with its interval."""
         return statistics.summary(self.frame, metric, self._axes(), statistic=statistic, confidence=confidence)
 
-    def effects(self, metric: str, axis: str, *, baseline: Any = None, statistic: str = "mean") -> pl.DataFrame:
-        """The effect of each value of an axis on a metric, paired over the other axes and the seeds."""
+    def effects(
+        self, metric: str, axis: str, *, baseline: Any = None, statistic: str = "mean", over: Sequence[str] = ()
+    ) -> pl.DataFrame:
+        """The effect of each value of an axis on a metric, seed by seed: a row for each value of the other axes.
+
+        Axes named in `over` are pooled: their values pair runs, as seeds do, and the column `over` names them.
+        """
         rest = [name for name in self._axes() if name != axis]
-        return statistics.effects(
-            self.frame, metric, axis, across=[*rest, "seed"], baseline=baseline, statistic=statistic
-        )
+        if unknown := [name for name in over if name not in rest]:
+            fix = f"Choose from: {', '.join(rest) or 'none, as the sweep varies nothing else'}"
+            raise refuse("over", unknown[0], "is none of the sweep's other axes", fix)
+        out = statistics.effects(
+            self.frame, metric, axis, across=[*over, "seed"], by=[name for name in rest if name not in over],
+            baseline=baseline, statistic=statistic,
+        )  # fmt: skip
+        return out.with_columns(pl.lit(", ".join(over)).alias("over")) if over else out
+
+    @property
+    def still(self) -> tuple[int, ...]:
+        """Points of which all seeds gave equal results: nothing was random there, and intervals mean nothing."""
+        frame = self.frame
+        if frame.is_empty() or not {"events", "point", "seed", "status"} <= set(frame.columns):
+            return ()
+        done = frame.filter(pl.col("status") == "ok")
+        kept = [
+            name for name in done.columns
+            if name not in COLUMNS and name not in ENGINES and not name.endswith(".si") and name not in self._axes()
+        ]  # fmt: skip
+        if done.is_empty() or not kept:
+            return ()
+        each = done.group_by("point", maintain_order=True).agg(pl.len(), pl.col(kept).n_unique())
+        alike = each.filter((pl.col("len") > 1) & pl.all_horizontal(pl.col(kept) == 1))
+        return tuple(alike["point"].to_list())
 
     @property
     def seeds_agree(self) -> bool:
-        """Whether all seeds of each point gave equal results: nothing was random, and intervals mean nothing."""
-        frame = self.frame
-        if frame.is_empty() or not {"packets", "events", "point", "seed"} <= set(frame.columns):
-            return False
-        recorded = frame.filter(pl.col("events").is_not_null())
-        each = recorded.group_by("point").agg(pl.len(), pl.col("packets", "events").n_unique())
-        several = each.filter(pl.col("len") > 1)
-        return len(several) > 0 and bool((several.select(pl.max_horizontal("packets", "events").max()) == 1).item())
+        """Whether all seeds of some point gave equal results; `still` lists these points."""
+        return bool(self.still)
 
     def result(self, key: str) -> Result:
         """The tables of a run, if they were kept."""
@@ -240,6 +261,7 @@ class SweepResult(Finished):
             "failed": self.failed,
             "wall_s": self.wall_s,
             "seeds_agree": self.seeds_agree,
+            "still": list(self.still),
             "errors": [{"error": text, "runs": count} for text, count in self.errors.items()],
         }
 

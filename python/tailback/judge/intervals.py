@@ -18,7 +18,18 @@ import numpy.typing as npt
 from tailback import _core, extras
 from tailback.errors import TailbackError
 
-__all__ = ["CONFIDENCE", "Interval", "Paired", "StatisticsError", "gap", "interval", "is_most", "paired", "side"]
+__all__ = [
+    "CONFIDENCE",
+    "Interval",
+    "Paired",
+    "StatisticsError",
+    "are_enough",
+    "gap",
+    "interval",
+    "is_most",
+    "paired",
+    "side",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -33,13 +44,32 @@ class StatisticsError(TailbackError):
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its confidence interval. The interval of a single value is NaN."""
+    """An estimate and the interval that holds the true value with the given confidence. NaN from one value.
+
+    A median of few values has no such interval: `low` and `high` are then the least and the greatest (`is_range`).
+    """
 
     estimate: float
     low: float
     high: float
     n: int
     confidence: float
+    #: Whether the values are too few for an interval of this confidence.
+    is_range: bool = False
+
+    @property
+    def coverage(self) -> float:
+        """The chance that a median lies between the least and the greatest of n values; else the confidence."""
+        return 1.0 - 2.0 * 0.5**self.n if self.is_range else self.confidence
+
+    @property
+    def kind(self) -> str:
+        """What `low` and `high` are: "95 % interval", "range of 5 runs", or "5 equal runs"; "none" from one value."""
+        if self.n < 2:
+            return "none"
+        if self.low == self.high:
+            return f"{self.n} equal runs"
+        return f"range of {self.n} runs" if self.is_range else f"{100 * self.confidence:g} % interval"
 
     @property
     def width(self) -> float:
@@ -81,7 +111,8 @@ def interval(
     """The `statistic` ("mean", "median", "p95", …) of independent `values` and its confidence interval.
 
     `method` is "t" (Student; of the mean only), "percentile" or "bca" (bootstrap). Default: "t" for a mean, as a
-    bootstrap of five values is too narrow, "percentile" for quantiles. Values that are not finite are left out.
+    bootstrap of five values is too narrow, "percentile" for quantiles. Values that are not finite are left out. A
+    median of fewer values than its confidence needs (6 for 95 %) gets their range, and says so in `kind`.
 
     >>> interval([4.5, 5.5, 5.0, 4.0, 6.0], "mean").estimate
     5.0
@@ -101,7 +132,10 @@ def interval(
         return Interval(estimate, math.nan, math.nan, 1, confidence)
     if float(np.ptp(data)) == 0.0:
         return Interval(estimate, estimate, estimate, len(data), confidence)
-    # scipy takes half a second to load, so import it only when an interval is computed.
+    if statistic == "median" and method is None and not are_enough(len(data), confidence):
+        # A bootstrap would give the same two values, under a confidence that they do not have.
+        return Interval(estimate, float(data.min()), float(data.max()), len(data), confidence, is_range=True)
+    # Half a second to load, which only those who ask for intervals should wait for.
     stats = extras.load("scipy.stats", "a confidence interval")
 
     if how == "t":
@@ -120,6 +154,15 @@ def interval(
             random_state=np.random.default_rng(seed),
         ).confidence_interval
     return Interval(estimate, float(found.low), float(found.high), len(data), confidence)
+
+
+def are_enough(n: int, confidence: float = CONFIDENCE) -> bool:
+    """Whether a median of n values has an interval of this confidence: all of them hold it with 1 - 2 * 0.5**n.
+
+    >>> [are_enough(n) for n in (5, 6)]
+    [False, True]
+    """
+    return 1.0 - 2.0 * 0.5**n >= confidence
 
 
 def side(

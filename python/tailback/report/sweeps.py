@@ -74,13 +74,15 @@ def _table(done: pl.DataFrame, name: str, axes: list[str]) -> dict[str, Any]:
     return {
         "name": f"table-{name}",
         "title": sweeps.metric_title(name),
-        "caption": f"Column {name}. Median over the runs of a setting, and its 95 % interval (bootstrap).",
-        "columns": [*axes, "median", "low", "high", "runs"],
+        "caption": f"Column {name}. Median over the runs of a setting, and its 95 % interval (bootstrap); "
+        "of fewer than six runs their range.",
+        "columns": [*axes, "median", "low", "high", "runs", "low to high"],
         "rows": [
             [
                 *(str(row[axis]) for axis in axes),
                 *(written(row[key]) for key in ("median", "low", "high")),
                 str(row["n"]),
+                row["interval"],
             ]
             for row in rows
         ],
