@@ -34,6 +34,11 @@ def iperf3(rates: list[float], **more: object) -> dict[str, Any]:
     return {"intervals": rows}
 
 
+def test_a_table_of_changes_needs_no_reading() -> None:
+    with pytest.raises(traces.TraceError, match=r'takes it as it is: schedule = "good.csv"'):
+        trace_sources.steps("# mine\ntime (s),rate (Mbit/s)\n0,5\n", name="there/good.csv")
+
+
 def test_irtt_gives_half_the_median_round_trip_and_the_share_without_an_answer() -> None:
     assert trace_sources.steps(json.dumps(irtt(lost=2))) == [
         {"at": "0s", "delay": "20ms", "loss": 0.2},

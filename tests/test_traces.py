@@ -99,6 +99,45 @@ def test_a_duplex_link_reports_what_is_wrong_with_its_file_once(tmp_path: Path) 
     assert str(caught.value).count('none.csv": ') == 1
 
 
+def notes(folder: Path, rows: str) -> list[str]:
+    (folder / "path.csv").write_text(rows)
+    return tb.Scenario.from_toml(written(folder, "path.csv")).notes()
+
+
+def test_a_file_of_changes_is_summed_up_and_a_gap_or_a_wrong_unit_stands_out(tmp_path: Path) -> None:
+    good = "time (s),rate (Mbit/s)\n" + "".join(f"{at / 10},{at % 7}\n" for at in range(50))
+    assert notes(tmp_path, good) == ["path.csv: 50 rows from 0 to 4.9 s of 5 s; 0 to 6 Mbit/s; longest step 0.1 s"]
+    # Seconds labelled ms.
+    summed, short = notes(tmp_path, good.replace("(s)", "(ms)"))
+    assert "rows from 0 to 0.0049 s of 5 s" in summed
+    assert "ends at 0.0049 s of the run's 5 s" in short
+    kept = [line for number, line in enumerate(good.splitlines(True)) if not 10 < number < 40]
+    _, gap = notes(tmp_path, "".join(kept))
+    assert "no row for 3 s after 0.9 s, and a row every 0.1 s in the median" in gap
+    code, _, err = tailback("check", tmp_path / "s.toml")
+    assert code == 0
+    assert "warning: path.csv has no row" in err
+
+
+def test_a_trace_of_opportunities_is_summed_up(tmp_path: Path) -> None:
+    traces.write(tmp_path / "x.trace", traces.constant(6e6, 2000))
+    scenario = tb.network(
+        links=[tb.link("x", "a", "b", trace=str(tmp_path / "x.trace")), tb.link("y", "b", "a", rate="1mbit")],
+        flows=[tb.bulk(from_="a", to="b")],
+        duration="5s",
+    )
+    endless, summed = scenario.notes()
+    assert endless.startswith("the queue of x has no limit")
+    assert "x.trace: 997 opportunities in 2 s, repeated over the run's 5 s; 5.99 to 6 Mbit/s" in summed
+
+
+def test_the_rate_of_a_link_with_a_schedule_is_its_mean(tmp_path: Path) -> None:
+    (tmp_path / "path.csv").write_text(ROWS)
+    result = tb.run(tb.Scenario.from_toml(written(tmp_path, "path.csv")))
+    # 10 for 1.5 s, 2.5 for 1.5 s, 0 for 1 s, 10 for 1 s.
+    assert result.link_summary()[0]["rate_mbps"] == pytest.approx((15 + 3.75 + 10) / 5)
+
+
 @pytest.mark.parametrize("make", [traces.lte, traces.low_orbit])
 def test_a_generator_makes_the_same_for_the_same_seed_and_a_file_holds_all_of_it(make: Any, tmp_path: Path) -> None:
     steps = make(60, seed=3)

@@ -221,6 +221,7 @@ _offer(
         "result.figure": "tailback.plots:get",
         "result.games": "tailback.experience:games",
         "result.page_loads": "tailback.experience:page_loads",
+        "scenario.notes": "tailback.result.notes:notes_of",
         "result.report": "tailback.report:write",
         "study.claims": "tailback.report:claims_html",
         "study.report": "tailback.report:write_study",

@@ -50,6 +50,10 @@ def steps(text: str, *, name: str = "the file", upload: bool = False, window_s: 
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
+        heads = [line for line in text.splitlines() if line.strip() and not line.startswith("#")][:1]
+        if any(sign in head for head in heads for sign in ",;\t") and "{" not in heads[0]:
+            fix = f'A link takes it as it is: schedule = "{Path(name).name}"'
+            raise TraceError(f"{name} is a table, not what irtt, iperf3 or Flent wrote", fix) from None
         where = f"line {error.lineno}, column {error.colno} of {name}"
         raise TraceError(f"{where}: {error.msg}", "Give the JSON that the program wrote, whole") from None
     if isinstance(data, dict) and "round_trips" in data:

@@ -45,10 +45,12 @@ with lazy():
     from tailback.experiment.pairs import run_pairs, that_matter, with_algorithm
     from tailback.report.comparison import write_comparison
     from tailback.result import demand_writable, open_result
+    from tailback.result.notes import notes_of
     from tailback.run import run as simulate
 
 if TYPE_CHECKING:
     from tailback.engines import Engine
+    from tailback.scenario import Scenario
 
 #: As many as experts compare one line of an algorithm with; see docs/plots.md.
 PAIRS = 60
@@ -153,8 +155,10 @@ def run(
     )
     result.meta["command"] = command
     if as_json:
-        emit(described(result) | _tests.numbers(result, test) | {"saved": None if out is None else out})
+        notes = {"notes": scenario.notes(result.resolved)}
+        emit(described(result) | _tests.numbers(result, test) | notes | {"saved": None if out is None else out})
         return
+    _say_notes(scenario, result.resolved)
     _tests.show(result, test)
     if out is not None:
         say(f"saved: {escape(str(out))}   look again with: tailback show {escape(str(out))}")
@@ -203,6 +207,13 @@ def shell(
     raise typer.Exit(status)
 
 
+def _say_notes(scenario: Scenario, resolved: Mapping[str, Any]) -> None:
+    """What the scenario says that may not be meant."""
+    for note in notes_of(scenario, resolved):
+        head = "[yellow]warning:[/yellow]" if note.is_warning else "[bold]note:[/bold]"
+        say(f"{head} {escape(note.text)}")
+
+
 def _demand_same_scenario(out: Path, name: str) -> None:
     """A run takes the place of an earlier one of the same scenario, and of no other's."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -232,6 +243,7 @@ def _run_engines(
     for folder in folders.values():
         if folder is not None:
             demand_writable(folder)
+    _say_notes(scenario, scenario.resolve(live=True, allow_code=allow_code))
     results = {}
     for engine in chosen:
         result = engine.run(scenario, progress=not as_json, allow_code=allow_code)
@@ -553,8 +565,9 @@ def check(
         demand_sound(scenario, resolved, algorithms)
     code = [{"field": row.field, "asks_to_run": row.value} for row in asked_for(resolved)]
     if as_json:
-        emit({"resolved": resolved, "code": code})
+        emit({"resolved": resolved, "code": code, "notes": scenario.notes(resolved)})
         return
+    _say_notes(scenario, resolved)
     say(f"{escape(str(file))}: nothing wrong; {len(resolved['flows'])} flows, {len(resolved['links'])} links")
     if any(registry.application(flow).runs_programs for flow in resolved["flows"]):
         say("its programs run on a kernel: tailback run FILE --engine live (or vm)")

@@ -26,7 +26,7 @@ def summary(
     rows = []
     for group, part in frame.group_by(by, maintain_order=True):
         found = interval(_numbers(part, metric), statistic, confidence=confidence)
-        measured = {statistic: found.estimate, "low": found.low, "high": found.high, "n": found.n}
+        measured: dict[str, Any] = {statistic: found.estimate, "low": found.low, "high": found.high, "n": found.n}
         measured["interval"] = found.kind
         rows.append(dict(zip(by, group, strict=True)) | measured)
     return pl.DataFrame(rows, infer_schema_length=None)
@@ -63,7 +63,8 @@ def fold(
             f"the answer has only measurements, of {of}: {columns}. Nothing says which rows belong together. Select "
             'also what was swept (such as "flow.bulk.cc"), or point'
         )
-    rows, counts, kinds = [], [], []
+    rows, counts = [], []
+    kinds: list[dict[str, str]] = []
     groups = frame.group_by(by, maintain_order=True) if by else [((), frame)]
     for group, part in groups:
         row: dict[str, Any] = dict(zip(by, group, strict=True))

@@ -177,6 +177,15 @@ class Described:
         rate = self.link_spec(link).get("rate_bps")
         return float("nan") if rate is None else float(rate)
 
+    def mean_rate_bps(self, link: int | str) -> float:
+        """Rate of a link in the mean over the run, as its schedule changes it; NaN if its medium or trace decides."""
+        spec, rate, at_s, bits = self.link_spec(link), self.rate_bps(link), 0.0, 0.0
+        for row in spec.get("schedule") or ():
+            if row["rate_bps"] is not None and row["at_ps"] / PS_PER_S < self.duration_s:
+                bits += rate * (row["at_ps"] / PS_PER_S - at_s)
+                rate, at_s = float(row["rate_bps"]), row["at_ps"] / PS_PER_S
+        return (bits + rate * (self.duration_s - at_s)) / self.duration_s if at_s else rate
+
     def ip_rate_bps(self, link: int | str) -> float:
         """Rate available to full IP packets: less than the link's rate if the link adds framing."""
         on_line = _on_line(self.link_spec(link), FULL_PACKET)

@@ -63,12 +63,15 @@ def flows(result: Result) -> list[dict[str, Any]]:
 
 
 def links(result: Result) -> list[dict[str, Any]]:
-    """One row per link with a queue. For a medium, rate and utilisation are None."""
+    """One row a link in which a queue can form. Of a medium, rate and utilisation are None.
+
+    The rate of a link with a schedule is its mean over the run.
+    """
     totals = result.numpy("links")
     return [
         {
             "link": spec["name"],
-            "rate_mbps": None if spec.get("rate_bps") is None else spec["rate_bps"] / 1e6,
+            "rate_mbps": _known(result.mean_rate_bps(index), 1e-6),
             "utilisation": None if spec.get("rate_bps") is None else float(totals["busy_s"][index]) / result.duration_s,
             "delivered": int(totals["delivered"][index]),
             "dropped": int(totals["dropped"][index]),

@@ -14,6 +14,7 @@ from tailback.algorithms import Factory, factories, is_reference, referenced
 from tailback.consent import without_references
 from tailback.errors import Problem, ScenarioError, TailbackError, UnitError
 from tailback.scenario.parts import Part, ScenarioFields
+from tailback.views import view
 
 #: Line and column of each field in a file, without fields that were changed since.
 Positions = Mapping[str, tuple[int, int] | None]
@@ -281,6 +282,14 @@ class Scenario(ScenarioFields):
         return self._resolved(
             _Outside(self, factories() if algorithms is None else algorithms, allow_code), check, live
         )
+
+    def notes(self, resolved: Mapping[str, Any] | None = None) -> list[str]:
+        """What it says that may not be meant, as sentences: a queue without a limit, what its trace files hold.
+
+        `resolved` is what `resolve` returned, if that is at hand.
+        """
+        found = view("scenario.notes")(self, self.resolve(live=True) if resolved is None else resolved)
+        return [note.text for note in found]
 
     def to_json(self) -> str:
         """The resolved scenario as JSON text, the same for equal scenarios.
