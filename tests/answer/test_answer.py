@@ -243,6 +243,18 @@ def test_of_settings_the_answer_names_the_best_and_the_worst() -> None:
     assert "8 runs in 2 settings, 4 seeds each" in certain.text
 
 
+def test_settings_within_a_step_of_the_best_are_named_as_equal() -> None:
+    queues = ["fifo"] * 2 + ["codel"] * 2 + ["pie"] * 2
+    mos = "call.experience_mos"
+    frame = runs(**{"dumbbell.queue": queues, mos: [3.0, 3.1, 4.41, 4.41, 4.40, 4.41]})
+    frame = frame.with_columns(seed=pl.Series([1, 2] * 3))
+    text = answer_of_runs(frame).statements[0].text
+    assert "best with dumbbell.queue = codel, 4.41 MOS" in text
+    assert "equal within the step of 0.1 MOS that is noticed: 1 other settings, such as dumbbell.queue = pie" in text
+    alike = answer_of_runs(frame.filter(pl.col("dumbbell.queue") != "fifo")).statements[0].text
+    assert "no setting differs by the 0.1 MOS that are noticed" in alike
+
+
 def test_of_a_film_is_said_when_its_picture_comes_or_that_none_does() -> None:
     def said(back_rate: str) -> str:
         film = tb.flow("video", name="film", from_="right", to="left")

@@ -10,7 +10,8 @@ import pytest
 
 import tailback as tb
 from tailback import engines
-from tailback.experiment.pairs import InterruptedPairs, with_algorithm
+from tailback.experiment.pairs import InterruptedPairs, PairedMetric, with_algorithm
+from tailback.judge import Interval
 
 ROOT = Path(__file__).parents[2]
 LOSSY = """
@@ -65,6 +66,27 @@ def test_a_change_that_matters_is_seen(lossy: Path) -> None:
     found = metrics(tb.run_pairs(scenario, scenario.with_({"dumbbell.rtt": "20ms"}), pairs=6))
     assert found["goodput_mbps"].verdict == "higher"
     assert found["a.rtt_min_ms"].verdict == "lower"
+
+
+@pytest.mark.parametrize(
+    ("metric", "low", "high", "effect"),
+    [
+        ("call.experience_mos", -0.5, -0.2, "worse"),
+        ("call.experience_mos", 0.2, 0.3, "better"),
+        ("call.experience_mos", -0.09, -0.01, "unnoticed"),
+        ("call.delay_p95_ms", 31.0, 40.0, "worse"),
+        ("call.delay_p95_ms", 1.0, 40.0, ""),
+        ("bulk.goodput_mbps", 5.0, 6.0, ""),
+    ],
+)
+def test_a_difference_is_worse_for_its_user_only_beyond_a_step(
+    metric: str, low: float, high: float, effect: str
+) -> None:
+    def around(middle: float, below: float, above: float) -> Interval:
+        return Interval(middle, below, above, 10, 0.95)
+
+    row = PairedMetric(metric, around(4.0, 3.0, 5.0), around(4.0, 3.0, 5.0), around((low + high) / 2, low, high))
+    assert row.effect == effect
 
 
 def test_a_run_that_fails_leaves_the_other_pairs(lossy: Path) -> None:
@@ -166,6 +188,7 @@ def test_one_run_many_times_is_no_interval(tmp_path: Path, tailback: Any) -> Non
         (["{file}", "--cc", "reno", "--cc", "qubic"], 'Did you mean "cubic"'),
         (["{file}", "--cc", "reno", "--cc", "cubic", "--flow", "aa"], "no flow over TCP"),
         (["{file}", "{file}", "--flow", "a"], "there is no --cc"),
+        (["{file}", "--cc", "reno", "--cc", "my.py:Mine"], "--algorithm my=my.py:Mine --cc my"),
         (["{file}", "{file}", "--baseline", "x"], "--baseline is for results"),
         (["{folder}", "{folder}", "--cc", "reno"], "--cc is for scenarios"),
         (["none.toml", "none.toml"], "No such file"),

@@ -10,6 +10,7 @@ import polars as pl
 
 from tailback import metrics
 from tailback.answer.parts import LINES, Answer, Measured, Statement
+from tailback.experience import NOTICED
 from tailback.experiment import statistics
 from tailback.judge import are_enough
 from tailback.numbers import written
@@ -86,12 +87,25 @@ def _of_column(
         found = value(best, "median over seeds")
         yield Statement("takes", f"{of}: {what} is {_certain(best, found)}.", (found,))
         return
+    step = NOTICED.get(ending)
+    alike = [row for row in rows if step and abs(row["median"] - best["median"]) <= step.step]
     good, bad = value(best, f"median, {_setting(best, axes)}"), value(worst, f"median, {_setting(worst, axes)}")
     text = (
         f"{of}: {what} is best with {_setting(best, axes)}, {_certain(best, good)}, "
         f"and worst with {_setting(worst, axes)}, {_certain(worst, bad)}."
     )
-    if _overlap(best, worst):
+    if step and len(alike) == len(rows):
+        kind = "spared"
+        text = (
+            f"{of}: {what} is {good} to {bad}; no setting differs by the {written(step.step)} {unit} that are noticed."
+        )
+    elif len(alike) > 1:
+        text = (
+            f"{of}: {what} is best with {_setting(best, axes)}, {_certain(best, good)}; equal within the step of "
+            f"{written(step.step if step else 0.0)} {unit} that is noticed: {len(alike) - 1} other settings, such as "
+            f"{_setting(alike[1], axes)}. It is worst with {_setting(worst, axes)}, {_certain(worst, bad)}."
+        )
+    elif _overlap(best, worst):
         kind = "spared"
         text = (
             f"{of}: {what} is {good} to {bad}; no setting is seen to differ from another, as their intervals overlap."

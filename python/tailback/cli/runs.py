@@ -451,6 +451,12 @@ def _compare_scenarios(
         raise BadInput(f"{len(files)} scenarios and {len(cc)} times --cc are no pair. {fix}")
     if flows and not cc:
         raise BadInput("--flow says which flows --cc changes, and there is no --cc. Leave it out")
+    for each in cc:
+        if each.rpartition(":")[0].endswith(".py") and not each.startswith("python:"):
+            name = Path(each.rpartition(":")[0]).stem
+            raise BadInput(
+                f"--cc {each}: this is a place, and --cc takes a name. Give --algorithm {name}={each} --cc {name}"
+            )
     algorithms = own(algorithm)
     both = [read_scenario(file, settings, None) for file in files]
     labels = [str(file) for file in files] if len(files) == 2 else cc
@@ -523,6 +529,11 @@ def _print_pairs(found: Any, everything: bool) -> None:
         sided = f" ({row.one_sided} pairs have it on one side only)" if row.one_sided else ""
         verdict = {"same": "the same", "not seen": "not seen to differ"}.get(row.verdict, row.verdict)
         style = colours[row.verdict]
+        of = row.metric.rpartition(".")[0]
+        if row.effect in ("better", "worse"):
+            verdict = f"{verdict}, {row.effect} for {of}"
+        elif row.effect == "unnoticed" and row.verdict in ("higher", "lower"):
+            verdict, style = f"{verdict}, too little to notice", "dim"
         interval = "-" if row.verdict == "one case" else f"{low} to {high}"
         table.add_row(
             escape(row.metric),
@@ -530,7 +541,7 @@ def _print_pairs(found: Any, everything: bool) -> None:
             written(row.difference.estimate, 3),
             interval,
             change,
-            f"[{style}]{verdict}[/]{sided}",
+            f"[{style}]{escape(verdict)}[/]{sided}",
         )
     if not shown:
         say("no metric is seen to differ")

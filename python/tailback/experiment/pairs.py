@@ -15,6 +15,7 @@ from tailback import engines, programs
 from tailback.algorithms import factories
 from tailback.candidate import table
 from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, nearest
+from tailback.experience import noticed
 from tailback.experiment.run_metrics import ENGINES, measurable, measured
 from tailback.judge import Interval, interval, paired
 from tailback.progress import Runs
@@ -42,6 +43,8 @@ class PairedMetric:
     one_sided: int = 0
     #: Whether all seeds of a side gave the same run.
     still: bool = False
+    #: Whether a person waits for the flow's packets or answers, as for a call's.
+    is_users: bool = True
 
     @property
     def verdict(self) -> str:
@@ -57,6 +60,20 @@ class PairedMetric:
         return "higher" if low > 0.0 else "lower" if high < 0.0 else "not seen"
 
     @property
+    def effect(self) -> str:
+        """Whether b is "better" or "worse" for the flow's user: the whole interval lies beyond the step they notice.
+
+        "unnoticed" if the difference lies within it; "" where no step is known, or the interval decides neither.
+        """
+        step = noticed(self.metric)
+        if step is None or not self.is_users or self.verdict == "one case":
+            return ""
+        low, high = self.difference.low, self.difference.high
+        if low > step.step or high < -step.step:
+            return "better" if (low > 0.0) == step.is_better_higher else "worse"
+        return "unnoticed" if -step.step <= low and high <= step.step else ""
+
+    @property
     def change(self) -> float:
         """The difference as a share of a; NaN where a is zero."""
         return self.difference.estimate / self.a.estimate if self.a.estimate else math.nan
@@ -70,7 +87,7 @@ class PairedMetric:
         return {
             "metric": self.metric, "pairs": self.difference.n, "a": as_dict(self.a), "b": as_dict(self.b),
             "difference": as_dict(self.difference), "change": self.change, "verdict": self.verdict,
-            "one_sided": self.one_sided,
+            "effect": self.effect, "one_sided": self.one_sided,
         }  # fmt: skip
 
 
@@ -125,7 +142,8 @@ class PairedRuns:
             left, right = ({seed: column[seed] for seed in both} for column in columns)
             means = [interval(list(side.values()), "mean", confidence=self.confidence) for side in (left, right)]
             difference = paired(left, right, confidence=self.confidence).difference
-            out.append(PairedMetric(name, means[0], means[1], difference, len(has[0] ^ has[1]), still))
+            is_users = f"{name.rpartition('.')[0]}.experience_p95_ms" in self._known
+            out.append(PairedMetric(name, means[0], means[1], difference, len(has[0] ^ has[1]), still, is_users))
         return out
 
     def to_json(self) -> dict[str, Any]:
@@ -150,13 +168,14 @@ _FIRST = (
 def that_matter(rows: Sequence[PairedMetric], most: int = 10) -> list[PairedMetric]:
     """At most `most` of the rows that differ, in the order of interest, largest change first.
 
-    Metrics of the whole run come last. Of two equivalent metrics of a flow the first is taken.
+    What its user would not notice comes after all else of flows and links, metrics of the whole run last. Of two
+    equivalent metrics of a flow the first is taken.
     """
 
-    def rank(row: PairedMetric) -> tuple[bool, int, float]:
+    def rank(row: PairedMetric) -> tuple[bool, bool, int, float]:
         of, _, name = row.metric.rpartition(".")
         tier = next((number for number, names in enumerate(_FIRST) if name in names), len(_FIRST))
-        return not of, tier, -(math.inf if math.isnan(row.change) else abs(row.change))
+        return not of, row.effect == "unnoticed", tier, -(math.inf if math.isnan(row.change) else abs(row.change))
 
     found: dict[tuple[str, str, str], PairedMetric] = {}
     for row in sorted((row for row in rows if row.verdict in ("higher", "lower", "one case")), key=rank):
