@@ -62,7 +62,7 @@ def test_hunting_finds_that_quinns_bbr_starves_reno_over_a_path_that_jitters(tmp
         ("{ name = ", "no table in TOML"),
         ("", "has no name"),
         ("none.py:Mine", "none.py cannot be imported"),
-        (f"{newreno.__file__}:NewRena", "has no NewRena"),
+        (f"{newreno.__file__}:NewRena", 'has no NewRena. Did you mean "NewReno"?'),
     ],
 )
 def test_what_is_wrong_is_said(what: str, says: str) -> None:

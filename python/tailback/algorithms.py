@@ -177,7 +177,11 @@ def load(reference: str) -> Callable[..., Algorithm]:
         raise TailbackError(f"{place} cannot be imported: {type(error).__name__}: {error}{hint}") from error
     found: Any = getattr(module, attribute, None)
     if found is None:
-        raise TailbackError(f"{place} has no {attribute}.")
+        classes = [name for name, each in vars(module).items() if isinstance(each, type) and not name.startswith("_")]
+        there = [name for name in classes if getattr(module, name).__module__ == module.__name__] or classes
+        close = nearest(attribute, there)
+        hint = f' Did you mean "{close}"?' if close else ""
+        raise TailbackError(f"{place} has no {attribute}.{hint} Its classes: {', '.join(there) or 'none'}.")
     if not isinstance(found, type):
         # A function would be called with parameters from the scenario, whatever it does.
         raise TailbackError(

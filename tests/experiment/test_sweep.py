@@ -20,6 +20,7 @@ import tailback as tb
 from tailback import metrics
 from tailback.experiment import RunMetrics, Sweep, latin_hypercube, read_sweep, single, sobol
 from tailback.experiment.store import run_key
+from tailback.experiment.sweeps import FailedRuns
 
 ROOT = Path(__file__).parents[2]
 BASE = tb.dumbbell(
@@ -203,14 +204,21 @@ def test_own_metrics_are_kept_and_make_runs_of_their_own(tmp_path: Path) -> None
 
 def test_a_failing_point_is_recorded_and_the_rest_goes_on(tmp_path: Path) -> None:
     axes = {"dumbbell.rate": ["1mbit", "-1mbit", "2mbit"]}
-    done = tb.sweep(BASE, axes, seeds=2, store=tmp_path / "s")
+    with pytest.warns(FailedRuns, match="2 of 6 runs failed, 2 of them by: ScenarioError: .*dumbbell.rate"):
+        done = tb.sweep(BASE, axes, seeds=2, store=tmp_path / "s")
     assert (done.run, done.failed) == (4, 2)
     assert done.frame["status"].to_list() == ["ok", "ok", "failed", "failed", "ok", "ok"]
     assert "dumbbell.rate" in done.frame["error"][2]
     assert list(done.errors.values()) == [2]
     # Tried again, as what made it fail may have passed.
-    again = tb.sweep(BASE, axes, seeds=2, store=tmp_path / "s")
+    with pytest.warns(FailedRuns):
+        again = tb.sweep(BASE, axes, seeds=2, store=tmp_path / "s")
     assert (again.run, again.reused, again.failed) == (0, 4, 2)
+
+
+def test_a_sweep_of_which_no_run_can_be_described_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(tb.TailbackError, match=r"none of 2 runs could be described: .*ccc"):
+        tb.sweep(BASE, {"flow.bulk.ccc": ["reno"]}, seeds=2, store=tmp_path / "s")
 
 
 def test_a_metric_that_fails_is_a_failed_run(tmp_path: Path) -> None:
@@ -219,7 +227,8 @@ def test_a_metric_that_fails_is_a_failed_run(tmp_path: Path) -> None:
             raise RuntimeError("no such thing")
         return 1.0
 
-    done = tb.sweep(BASE, seeds=3, store=tmp_path / "s", metrics={"broken": broken})
+    with pytest.warns(FailedRuns):
+        done = tb.sweep(BASE, seeds=3, store=tmp_path / "s", metrics={"broken": broken})
     assert (done.run, done.failed, done.errors) == (2, 1, {"RuntimeError: no such thing": 1})
 
 

@@ -176,6 +176,8 @@ def plot(
         _list_figures([{"name": r.name, "title": r.title} for r in plots.drawable(opened)], as_json)
         return
     name = figure or plots.default
+    if name not in plots.names() and name in sweeps.FIGURES:
+        raise BadInput(f"--figure {name} draws a sweep's store, and {results[0]} is a result. Give the store's folder")
     if name not in plots.names():
         raise BadInput(unknown("figure", name, plots.names()))
     window = {key: value for key, value in (("start", start), ("end", end)) if value is not None}

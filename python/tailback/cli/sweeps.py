@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import warnings
 from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
@@ -108,17 +109,20 @@ def sweep(
         wanted = replace(wanted, keep_tables=keep is _Keep.TABLES)
     elif tables_at is not None:
         wanted = replace(wanted, keep_tables=True)
-    done = run_sweep(
-        wanted,
-        store=Store(store, tables_at=tables_at),
-        most_wall_s=most_wall,
-        on=on,
-        workers=workers,
-        progress=not as_json,
-        allow_code=allow_code,
-        engine=engine,
-        kernel=kernel,
-    )
+    with warnings.catch_warnings():
+        # `FailedRuns`: printed below.
+        warnings.filterwarnings("ignore", r"\d+ of \d+ runs failed")
+        done = run_sweep(
+            wanted,
+            store=Store(store, tables_at=tables_at),
+            most_wall_s=most_wall,
+            on=on,
+            workers=workers,
+            progress=not as_json,
+            allow_code=allow_code,
+            engine=engine,
+            kernel=kernel,
+        )
     if as_json:
         emit(done.to_json())
     else:
@@ -129,7 +133,7 @@ def sweep(
         for text, count in list(done.errors.items())[:5]:
             say(f"  {count} × {escape(text)}")
         if done.still:
-            points = "every point" if len(done.still) == len(wanted.design) else f"{len(done.still)} points"
+            points = f"{len(done.still)} of {len(wanted.design)} points"
             say(
                 f"[yellow]warning:[/yellow] at {points} all seeds gave the same run: nothing there is drawn, so seeds "
                 'add no cases. Add for example \\[randomness] start_spread = "1s"'

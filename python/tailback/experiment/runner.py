@@ -86,6 +86,10 @@ class Experiment(Protocol):
         """Relative duration of a run of this point."""
 
 
+#: How the error of a point begins that is no scenario.
+UNDESCRIBED = "ScenarioError: "
+
+
 @dataclass
 class Finished:
     """The result of a runner."""
@@ -334,7 +338,7 @@ class _Run:
                 raise
             text = json.dumps([self.wanted.name, state.values, seed, str(error)], default=str)
             key = run_key("cannot be resolved", self._digest, hashlib.sha256(text.encode()).hexdigest())
-            said = f"ScenarioError: {error}" if self._kernel is None else refusal(error)
+            said = f"{UNDESCRIBED}{error}" if self._kernel is None else refusal(error)
             self._settle(_Job(state, seed, key, key, None, "", False), None, said, 0.0)
             return False
         code = [f"{name} {source.sha256}" for name, source in own.items()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,11 +13,11 @@ import polars as pl
 
 from tailback import engines
 from tailback._core import Cancel
-from tailback.errors import ScenarioError
+from tailback.errors import ScenarioError, TailbackError
 from tailback.experiment import statistics
 from tailback.experiment.design import Design, Point, demand_few, grid, refuse, single
 from tailback.experiment.run_metrics import ENGINES, RunMetrics
-from tailback.experiment.runner import Finished, columns_of, perform_all
+from tailback.experiment.runner import UNDESCRIBED, Finished, columns_of, perform_all
 from tailback.experiment.store import Store
 from tailback.experiment.store.index import COLUMNS
 from tailback.judge import Sequential, interval
@@ -177,6 +178,10 @@ class Sweep:
         return 1.0
 
 
+class FailedRuns(UserWarning):
+    """Some runs of a sweep failed; the text has the first error."""
+
+
 @dataclass
 class SweepResult(Finished):
     """The result of a sweep. `frame` has one row per run, in the order of the design."""
@@ -311,7 +316,8 @@ def sweep(
     Algorithms of your own may be swept if they stand in a file: a run is kept under the digest of that file, which a
     cluster's workers are sent. `allow_code` allows classes that the scenario names by reference; read them first.
 
-    A run that fails is recorded with its error, and the rest goes on; so does one that takes longer than `most_wall_s`
+    A run that fails is recorded with its error and warned of (`FailedRuns`), and the rest goes on. If no run can be
+    described, as with a misspelt path, `TailbackError` is raised. A run also fails that takes longer than `most_wall_s`
     seconds of the machine's time (None: as long as it takes). Ctrl-C raises `Interrupted` at once; what
     was finished is in the store, and the same call goes on from there.
 
@@ -347,7 +353,19 @@ def sweep(
         raise refuse("on", str(on), f"this sweep runs in {chosen.name}, which no cluster has", "Leave it out")
     out = SweepResult(store if isinstance(store, Store) else Store(store), sweep=wanted)
     perform_all(wanted, out, workers=workers, on=chosen if chosen.can.kernel else on, progress=progress, cancel=cancel)
+    _report_failures(out)
     return out
+
+
+def _report_failures(out: SweepResult) -> None:
+    """Raise if no run could be described, as with a misspelt path; warn if some runs failed."""
+    if not out.failed:
+        return
+    first = next(iter(out.errors))
+    if out.failed == len(out.index) and all(error.startswith(UNDESCRIBED) for error in out.errors):
+        raise TailbackError(f"none of {out.failed} runs could be described: {first.removeprefix(UNDESCRIBED)}")
+    text = f"{out.failed} of {len(out.index)} runs failed, {out.errors[first]} of them by: {first}"
+    warnings.warn(text, FailedRuns, stacklevel=3)
 
 
 def _named(wanted: Sweep) -> list[str]:
