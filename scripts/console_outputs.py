@@ -70,8 +70,18 @@ def _has_kernel() -> bool:
 def _run(block: str, folder: Path) -> str:
     out = []
     for command in _commands(block):
-        out += [*command, *_output("\n".join(command)[2:], folder)]
+        shown = _output("\n".join(command)[2:], folder)
+        _demand_matches("\n".join(command), shown)
+        out += [*command, *shown]
     return "".join(line + "\n" for line in out)
+
+
+def _demand_matches(command: str, shown: list[str]) -> None:
+    """`RuntimeError` if an alternative of a `grep -E` matches no line shown: the page asks for what is not printed."""
+    for pattern in re.findall(r"""\| *grep -E (?:"([^"]+)"|'([^']+)')""", command):
+        for alternative in re.split(r"\|(?![^(]*\))", "".join(pattern)):
+            if not any(re.search(alternative, line) for line in shown):
+                raise RuntimeError(f"{command}\nprints no line that matches {alternative!r}")
 
 
 def _commands(block: str) -> list[list[str]]:

@@ -31,6 +31,13 @@ def test_an_output_that_has_changed_is_noticed(tmp_path: Path) -> None:
     )
 
 
+def test_a_grep_of_which_an_alternative_matches_nothing_is_an_error(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text('```console\n$ echo head | grep -E "head|(a|b)c|^value"\n```\n')
+    with pytest.raises(RuntimeError, match=r"matches '\(a\|b\)c'"):
+        SCRIPT["rewritten"](page)
+
+
 def test_a_page_is_run_with_the_files_that_it_has_its_reader_save(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("Save this as `a.txt`, once:\n\n```text\nin it\n```\n\n```console\n$ cat a.txt\n```\n")
