@@ -76,6 +76,15 @@ def assert_equal(one: Result, other: Result) -> None:
 # --- Tables ---------------------------------------------------------------------------------------------------
 
 
+def test_the_heads_of_shares_and_scores_say_what_they_are() -> None:
+    call = tb.dumbbell(
+        rate="10mbit", rtt="40ms", flows=[tb.voip(name="call")], duration="1s", instruments={"packets": ["call"]}
+    )
+    flows, people = (line for line in str(tb.run(call)).splitlines() if line.startswith("flow"))
+    assert "loss share" in flows
+    assert people.split("  ")[-3:] == ["lost share", "jitter ms", "mos (1-4.5)"]
+
+
 def test_every_face_shows_the_same_numbers(result: Result) -> None:
     for name in result.tables:
         columns = result.numpy(name)

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
     from tailback.result import Result
 
+#: Heads of columns whose name does not say their unit.
+_HEADS = {
+    "loss": "loss share", "lost": "lost share", "mos": "mos (1-4.5)",
+    "late_50": "share later than 50 ms", "late_100": "share later than 100 ms",
+}  # fmt: skip
 _WORDS = ("flow", "link", "app", "cc", "stack", "measure", "program", "end", "measured")
 
 
@@ -148,7 +153,7 @@ def as_text(result: Result) -> RenderableType:
         shown = Table(box=None, pad_edge=False)
         for head in rows[0]:
             words = head in _WORDS
-            shown.add_column(head.replace("_", " "), justify="left" if words else "right")
+            shown.add_column(_head(head), justify="left" if words else "right")
         for row in rows:
             shown.add_row(*(_cell(value) for value in row.values()))
         parts += [Text(""), Unbroken(shown)]
@@ -160,7 +165,7 @@ def as_html(result: Result) -> str:
     """Title, tables and recorded instruments, for a notebook."""
     out = [f"<p><strong>{html.escape(result.title)}</strong></p>"]
     for rows in tables(result):
-        head = "".join(f"<th>{html.escape(key.replace('_', ' '))}</th>" for key in rows[0])
+        head = "".join(f"<th>{html.escape(_head(key))}</th>" for key in rows[0])
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(_cell(value))}</td>" for value in row.values()) + "</tr>"
             for row in rows
@@ -203,6 +208,10 @@ def _whose(row: Mapping[str, str]) -> str:
         digest = row["sha256"][:12]
         return f'your own {kind}, registered as "{row["registered"]}", SHA-256 of its source as kept {digest}'
     return _WHOSE[row["by"]]
+
+
+def _head(column: str) -> str:
+    return _HEADS.get(column, column.replace("_", " "))
 
 
 def _known(value: float, scale: float = 1.0) -> float | None:
