@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import tailback as tb
 from tailback import cli, compare
+from tailback.answer.compared import answer_of_comparison
 from tailback.experiment.pairs import PairedMetric, that_matter
 from tailback.judge import Interval
 from tailback.metrics import Rows
@@ -112,7 +113,7 @@ def _row(metric: str, base: float, other: float) -> compare.Comparison:
 
 
 def test_the_differences_that_matter_begin_with_what_people_notice() -> None:
-    rows = [_row("timeouts", 1.0, 9.0), _row("goodput", 8.0, 9.0), _row("delay, 95 %", 10.0, 11.0)]
+    rows = [_row("timeouts", 1.0, 9.0), _row("goodput", 8.0, 9.0), _row("delay, 95 %", 100.0, 140.0)]
     rows += [_row("loss rate", 1.0, 1.0), _row("quality (G.107)", 4.0, 2.0)]
     shown = [row.metric for row in compare.that_matter(rows)]
     assert shown == ["quality (G.107)", "delay, 95 %", "goodput", "timeouts"]
@@ -134,3 +135,11 @@ def test_pairs_show_what_differs_and_nothing_twice() -> None:
     rows += [row("call.delay_p95_ms", 200.0, 50.0, 1.0), row("call.experience_p95_ms", 200.0, 50.0, 1.0)]
     rows += [row("up.goodput_mbps", 9.0, 9.1, 0.5)]
     assert [each.metric for each in that_matter(rows)] == ["call.delay_p95_ms", "call.loss", "up.retransmitted", "jain"]
+
+
+def test_what_no_person_notices_comes_last() -> None:
+    little, much = _row("quality (G.107)", 4.41, 4.40), _row("delay, 95 %", 20.0, 60.0)
+    loss = _row("loss rate", 1.0, 2.0)
+    assert [each.is_unnoticed for each in (little, much, loss)] == [True, False, False]
+    assert compare.that_matter([little, much, loss]) == [much, loss, little]
+    assert answer_of_comparison([little]).statements[0].text.endswith("4.4 in b (-0.2 %): too little to notice.")

@@ -16,6 +16,7 @@ import numpy as np
 from tailback import metrics, registry
 from tailback.capture.matching import matched
 from tailback.errors import TailbackError, nearest
+from tailback.experience import NOTICED
 from tailback.result import Result
 
 __all__ = ["Comparison", "NothingToCompare", "compare", "that_matter"]
@@ -51,6 +52,13 @@ class Comparison:
         if not self.values[self.baseline]:
             return math.inf if any(value > 0 for value in self.values.values()) else 0.0
         return max((each for each in changes if not math.isnan(each)), default=0.0)
+
+    @property
+    def is_unnoticed(self) -> bool:
+        """Whether every result lies within the step that people notice; False where no step is known."""
+        step = NOTICED.get(_NOTICED_AS.get(self.metric, ""))
+        base = self.values[self.baseline]
+        return step is not None and all(abs(value - base) <= step.step for value in self.values.values())
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: `values` and `change` by label."""
@@ -98,6 +106,8 @@ def _window(result: Result, flow: str) -> float:
     return float(np.median(before)) / 1000 if len(before) else math.nan
 
 
+#: The columns of `experience.NOTICED` by the names of these metrics.
+_NOTICED_AS = {"quality (G.107)": "experience_mos", "delay, 95 %": "delay_p95_ms"}
 Measure = Callable[[Result, str], float]
 _TCP: list[tuple[str, str, Measure]] = [
     ("goodput", "Mbit/s", lambda result, flow: metrics.goodput(result, flow) / 1e6),
@@ -155,12 +165,12 @@ _FIRST = (
 
 
 def that_matter(rows: Sequence[Comparison], most: int = 10) -> list[Comparison]:
-    """At most `most` of the rows, in the order of interest, largest change first."""
+    """At most `most` of the rows, in the order of interest, largest change first; what no person notices is last."""
     differing = [row for row in rows if row.largest_change]
 
-    def rank(row: Comparison) -> tuple[int, float]:
+    def rank(row: Comparison) -> tuple[bool, int, float]:
         tier = next((number for number, names in enumerate(_FIRST) if row.metric in names), len(_FIRST))
-        return tier, -row.largest_change
+        return row.is_unnoticed, tier, -row.largest_change
 
     return sorted(differing, key=rank)[:most]
 

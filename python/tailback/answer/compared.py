@@ -23,7 +23,9 @@ def answer_of_comparison(rows: Sequence[Comparison]) -> Answer:
             if label != row.baseline
         )
         text = f"{row.of}: {row.metric} is {written(base, 3)} {row.unit}".rstrip() + f" in {row.baseline}, {others}."
-        statements.append(Statement("differs", text))
+        if row.is_unnoticed:
+            text = f"{text[:-1]}: too little to notice."
+        statements.append(Statement("spared" if row.is_unnoticed else "differs", text))
     if not statements:
         statements.append(Statement("spared", "No measure differs."))
     certain = Statement("certainty", f"{len(rows[0].values)} results, one run each: there are no intervals.")
