@@ -219,6 +219,14 @@ def test_the_sizes_of_studies_are_those_of_their_grids() -> None:
     assert f"# repeats a paper: {runs} runs" in (ROOT / "README.md").read_text()
 
 
+def test_the_overview_says_what_the_paper_s_scale_changes() -> None:
+    page = (ROOT / "docs/studies/high-speed-harm.md").read_text()
+    moved = re.search(r"`tailback study high-speed-harm --full .*\. (\d+ of \d+ verdicts are others) than", page)
+    assert moved
+    said = f"At the paper's scale {moved[1]} (one seed, engine of 0.2.0)."
+    assert said in (ROOT / "docs/studies/index.md").read_text()
+
+
 def test_ci_runs_what_contributing_says() -> None:
     script = (ROOT / ".ci/run").read_text()
     always = re.findall(r"^exec make .* ([a-z-]+) \"\$\{more\[@\]\}\"$", script, re.MULTILINE)
