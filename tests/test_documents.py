@@ -256,6 +256,19 @@ def test_how_close_to_linux_is_what_the_sampled_page_says() -> None:
     assert f"{said} The rule asked for 95 %: [{verdict}]" in index
 
 
+def test_the_dossiers_say_of_a_model_what_the_comparison_s_page_says() -> None:
+    row = r"^\| \[(\w+)\]\(\w+\.md\) \| `[\w.-]+` \| \[(\d+)\]\(\.\./([\w-]+\.md)\) \| (\d+) \|$"
+    rows = re.findall(row, _page("assess/index.md"), re.MULTILINE)
+    assert len(rows) > 10
+    for page in {page for _, _, page, _ in rows}:
+        cells, within = (sum(int(each[at]) for each in rows if each[2] == page) for at in (1, 3))
+        lead = f"**Of {cells} cells {100 * within / cells:.1f} % are within"
+        assert lead in _page(page), f"{page}: run scripts/assess_pages without a folder"
+    for name, cells, page, within in rows:
+        said = f"{within} of {cells} sampled cells agree with its own code on"
+        assert re.search(rf"^Model: {said} .*{re.escape(page)}", _page(f"assess/{name}.md"), re.MULTILINE), name
+
+
 def test_the_sizes_of_studies_are_those_of_their_grids() -> None:
     said = re.findall(r"tailback study (\S+) +# (\d+) cells × (\d+) seeds", "".join(map(Path.read_text, DOCUMENTS)))
     assert len(said) == 2
