@@ -319,7 +319,7 @@ _OF_S2N: tuple[tuple[str, str, str, str, Callable[[str], Measure], str, Rule, st
     ("ST-10", "In a shallow queue s2n-quic's BBRv2 leaves Linux's CUBIC more than Linux's BBRv1 does", " points",
      "What CUBIC has beside it less what it has beside Linux's BBR, of what it has beside itself.",
      _spared, "s2n-quic bbr2", AtLeast(20, 5), "quinn bbr"),
-    ("ST-11", "Its BBRv2 bounds its own losses near the 2 % of its draft", " %",
+    ("ST-11", "Its BBRv2 keeps its own losses below the 2 % of its draft", " %",
      "Packets lost alone in the shallow queue.",
      lambda sender: _alone(sender, "loss", "shallow"), "s2n-quic bbr2", AtMost(2, 4), "quinn bbr"),
     ("ST-12", "At 0.1 % loss its BBRv2 still uses the link", " %", "Its utilisation alone.",
