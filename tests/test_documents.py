@@ -269,6 +269,15 @@ def test_the_dossiers_say_of_a_model_what_the_comparison_s_page_says() -> None:
         assert re.search(rf"^Model: {said} .*{re.escape(page)}", _page(f"assess/{name}.md"), re.MULTILINE), name
 
 
+def test_each_dossier_counts_the_same_criteria() -> None:
+    counts = {}
+    for name in registry.names("algorithms"):
+        tally = re.search(r"^\d+ criteria passed, .* not applicable\.", _page(f"assess/{name}.md"), re.MULTILINE)
+        assert tally
+        counts[name] = sum(map(int, re.findall(r"(?<!\()\b\d+", tally[0])))
+    assert len(set(counts.values())) == 1, counts
+
+
 def test_the_sizes_of_studies_are_those_of_their_grids() -> None:
     said = re.findall(r"tailback study (\S+) +# (\d+) cells × (\d+) seeds", "".join(map(Path.read_text, DOCUMENTS)))
     assert len(said) == 2

@@ -121,8 +121,8 @@ class Assessment:
         return together([each.verdict for each in self.criteria if each.verdict not in ASIDE] or [UNFINISHED])
 
     def counted(self) -> dict[str, int]:
-        """Number of criteria by verdict."""
-        words = [each.verdict for each in self.criteria]
+        """Number of criteria by verdict; a row that other rows cover counts with those only."""
+        words = [each.verdict for each in self.criteria if not each.experiment.covered_by]
         return {
             word: words.count(word) for word in (Verdict.PASSED, Verdict.FAILED, Verdict.UNDECIDED, UNFINISHED, *ASIDE)
         }
