@@ -430,8 +430,9 @@ def page(kernel: str, found: Sequence[Judged]) -> str:
 
 _HEAD = """# CAKE's model against the kernel's
 
-`python -m tailback_validation.cake {kernel}` writes this page. CUBIC transfers and a call cross one CAKE for
-{duration} s: in the simulator with the model, and on `{kernel}` with the kernel's `sch_cake`. The {cells} cells: 4 and
+`python -m tailback_validation.cake {kernel}` writes this page. Read it to see how far CAKE's model can
+stand in for the kernel's. CUBIC transfers and a call cross one CAKE for {duration} s:
+in the simulator with the model, and on `{kernel}` with the kernel's `sch_cake`. The {cells} cells: 4 and
 12 Mbit/s, round trips of 20 and 80 ms, one transfer or four, ECN or not, one tin or three. Eight of them are with
 CAKE's own shaper at nine tenths of the link.
 

@@ -192,7 +192,8 @@ def page(rows: list[Agreement], absent: list[str]) -> str:
     table = "\n".join(lines)
     return f"""# Captures, beside tshark and tcptrace
 
-Written by `make validate`; do not edit. The same files are given to `tailback pcap`, tshark and tcptrace: captures of
+Written by `make validate`; do not edit. Read it to see how far figures of `tailback pcap` can be
+trusted. The same files are given to `tailback pcap`, tshark and tcptrace: captures of
 runs with loss, reordering and a slow way back, and real ones by tcpdump (`docs/captures`). Of each the connection of
 most payload. Counts have to be equal; round trips may differ by {RTT_MS} ms from tcptrace, which prints tenths, and
 their samples by {SAMPLES}. At the receiver a segment that fills a gap was either overtaken, or lost and sent again;

@@ -193,8 +193,9 @@ _MECHANISMS = {
 
 _HEAD = """# Flow queues against the kernel's
 
-`python -m tailback_validation.flow_queues {kernel}` writes this page. CUBIC transfers and a call cross one queue for
-{duration} s. The simulator has the model, `{kernel}` the kernel's own. {cells} of {all} cells were run.
+`python -m tailback_validation.flow_queues {kernel}` writes this page. Read it to see how far these models
+can stand in for the kernel's queues. CUBIC transfers and a call cross one queue for {duration} s.
+The simulator has the model, `{kernel}` the kernel's own. {cells} of {all} cells were run.
 They have 4 and 12 Mbit/s, round trips of 20 and 80 ms, one transfer or four.
 Of each discipline four cells have a parameter of its own.
 

@@ -77,8 +77,8 @@ _MECHANISMS = {
         "average decay over idle time only if it is asked for a packet when it has none, and HTB does not ask an "
         "empty class. With the lines of `queue/red.rs` that begin the idle time taken out, the simulator has 2.27, "
         "7.22, 1.67 and 3.57 Mbit/s on the four paths of 80 ms, in their order below. The kernel has 2.21, "
-        "9.27, 1.73 and 4.41. So RED in a class of HTB, which is common, is another RED than its "
-        "paper's. The one-packet steps at 20 ms were not looked into."
+        "9.27, 1.73 and 4.41. That explains the paths of 4 Mbit/s only. RED in a class of HTB, which is common, is "
+        "another RED than its paper's. The one-packet steps at 20 ms were not looked into."
     ),
 }
 
@@ -236,7 +236,8 @@ def write(rows: Sequence[dict[str, Any]], kernel: str, out: Path) -> None:
 
 _HEAD = """# Queue models against the kernel's own queues
 
-`tailback validate --engine vm --queues` writes this page. A CUBIC transfer and a call cross one queue for {duration} s.
+`tailback validate --engine vm --queues` writes this page. Read it to see how far a queue's model can stand in for the
+kernel's. A CUBIC transfer and a call cross one queue for {duration} s.
 Each path is run three times: in the simulator with the model (*sim*), on `{kernel}` with the model in the emulator
 (*model*), and there with the kernel's own queue (*kernel*). Between *model* and *kernel* only the queue is another; TCP
 is the same.

@@ -56,6 +56,9 @@ SPREAD = "20ms"
 BESIDE_MBPS, BESIDE_BDP = 20, (0.25, 1.0, 4.0)
 """Paths on which each QUIC stack runs beside Linux's CUBIC, before all other cells."""
 
+ENOUGH = 0.1
+"""Share of the cells below which the page says that it says nothing."""
+
 FLOORS = {"goodput": 0.01, "share": 0.01, "delay": 0.0005, "dropped": 10.0}
 """Smaller differences do not count: goodput relative, the first flow's share, delay in s, dropped packets."""
 
@@ -200,6 +203,12 @@ def _kernels(rows: Rows, cell: Cell) -> list[dict[str, float]] | None:
     return [] if any(row.refused for row in there) else [row.measures for row in there]
 
 
+def _so_far(carried: int) -> str:
+    """What so few cells say."""
+    share = carried / len(cells())
+    return f" {100 * share:.0f} % run: this says nothing yet." if share < ENOUGH else ""
+
+
 def _page(
     kernel: str, carried: Sequence[Cell], refused: Sequence[Cell], apart: Sequence[Parted], about: Sequence[str]
 ) -> Iterator[str]:
@@ -207,7 +216,7 @@ def _page(
     yield from (
         "# Where the kernel and the simulator part",
         "",
-        f"**{len(carried)} of {len(cells())} cells have been run; {len(where)} of them part.**",
+        f"**{len(carried)} of {len(cells())} cells have been run; {len(where)} of them part.{_so_far(len(carried))}**",
         "",
         "`tailback validate --engine vm --standing` writes this page. Read it to see which algorithm's results to",
         "distrust, and where. Every algorithm runs alone, with a second flow of twice the round trip, and beside",
