@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
+from matplotlib.text import Text
 from typer.testing import CliRunner
 
 import tailback as tb
@@ -417,8 +419,89 @@ def test_other_values_that_a_point_pools_are_named():
             "flow.bulk.cc": ["reno", "reno", "cubic", "cubic"],
         }
     )
-    title = store_figure("lines", frame, axis="dumbbell.rate", by="flow.bulk.cc").axes[0].get_title(loc="left")
-    assert title.endswith("over every round-trip time")
+    ax = store_figure("lines", frame, axis="dumbbell.rate", by="flow.bulk.cc").axes[0]
+    assert below(ax).endswith("over every round-trip time")
+
+
+def below(ax: Axes) -> str:
+    """The line beneath the title."""
+    return next(text.get_text() for text in ax.texts if text.get_gid() == "below-the-title")
+
+
+def test_what_all_runs_share_of_the_path_stands_beneath_the_title(store):
+    ax = store_figure("lines", tb.open_store(store).frame()).axes[0]
+    assert ax.get_title(loc="left") == "median and 95 % interval"
+    assert below(ax).startswith("10 Mbit/s, RTT ")
+
+
+def test_a_table_whose_keys_have_columns_is_no_axis_of_its_own():
+    tables = ['{"queue": "1bdp", "rate": "5mbit"}', '{"queue": "fq_codel", "rate": "5mbit"}']
+    frame = mixed(**{"dumbbell": tables, "dumbbell.queue": ["1bdp", "fq_codel"]})
+    assert [axis.column for axis in sweeps.axes_of(frame)] == ["dumbbell.queue"]
+
+
+def test_a_duration_stands_at_an_axis_in_milliseconds():
+    (axis,) = sweeps.axes_of(mixed(**{"dumbbell.rtt": ["80ms", "20ms"]}))
+    assert (axis.unit, list(axis.numbers)) == ("ms", [20.0, 80.0])
+
+
+SCENARIO = '[dumbbell]\nrate = "50mbit"\nback_rate = "10mbit"\nrtt = "20ms"\n'
+
+
+def many_controls() -> pl.DataFrame:
+    """Nine controls behind two queues, and a run without an upload: it starts when the run is over."""
+    controls = [f"cc{number}" for number in range(9)] + ["cc0"]
+    rows = [
+        {
+            "status": "ok", "seed": 1, "duration_s": 10.0, "scenario": SCENARIO, "flow.upload.cc": cc,
+            "flow.upload.start": "9999ms" if number == 9 else "1s", "dumbbell.queue": queue,
+            "upload.goodput_mbps": 5.0, "call.goodput_mbps": 0.1, "call.back.goodput_mbps": 0.1,
+            "call.delay_p95_ms": 10.0 + number, "call.back.delay_p95_ms": 200.0 if queue == "200ms" else 10.0,
+        }
+        for number, cc in enumerate(controls) for queue in ("200ms", "fq_codel")
+    ]  # fmt: skip
+    return pl.DataFrame(rows)
+
+
+def test_many_controls_are_cells_and_all_are_named():
+    figure = store_figure("people", many_controls())
+    panels = [ax for ax in figure.axes if ax.images]
+    names = [text.get_text() for text in panels[0].get_yticklabels()]
+    assert names == ["no upload", *(f"cc{number}" for number in range(9))]
+    assert [text.get_text() for text in panels[0].get_xticklabels()] == ["FIFO, 200 ms", "fq_codel"]
+    titles = [ax.get_title(loc="left") for ax in panels]
+    assert titles[0] == "call, downward: one-way delay, 95th percentile (ms)"
+    assert titles[1].startswith("call, upward: ")
+    assert len(panels[0].texts) == 2 * 10 + 1, "a number a cell, and the line beneath the title"
+    # Of an upload that there is not nothing was measured.
+    assert len(panels[2].texts) == 2 * 9 + 1
+
+
+def test_panels_of_cells_stand_one_above_another_in_a_column(tmp_path):
+    figure = store_figure("people", many_controls())
+    plots.save(figure, tmp_path / "a.svg", width=3.5)
+    assert {ax.get_subplotspec().get_gridspec().ncols for ax in figure.axes if ax.images} == {1}
+
+
+def test_a_scale_is_logarithmic_where_most_values_lie_at_the_foot():
+    few = many_controls().filter(pl.col("flow.upload.cc").is_in(["cc1", "cc2"]))
+    panels = store_figure("people", few).axes
+    assert [ax.get_yscale() for ax in panels] == ["linear", "log", "linear"]
+    assert "log" in panels[1].get_ylabel()
+
+
+def test_a_marker_says_the_queue_and_a_colour_the_algorithm(store):
+    figure = store_figure("throughput-delay", tb.open_store(store).frame())
+    algorithms, queues = figure.legends
+    assert [text.get_text() for text in algorithms.get_texts()] == ["reno", "cubic"]
+    assert queues.get_title().get_text() == "bottleneck queue (BDP)"
+    assert len({handle.get_marker() for handle in queues.legend_handles}) == len(queues.get_texts()) > 1
+
+
+@pytest.mark.parametrize("name", ["lines", "box", "violin", "heat-map", "throughput-delay", "people"])
+def test_no_text_of_a_sweeps_figure_is_below_seven_points(name, store):
+    figure = store_figure(name, tb.open_store(store).frame())
+    assert min(text.get_fontsize() for text in figure.findobj(Text) if text.get_text()) >= 7
 
 
 def test_a_sweep_figure_takes_a_flow_labels_and_a_title(store, tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +17,17 @@ from ..metrics.registry import RUN_MEASURES
 from ..metrics.rows import Floats
 from ..units import Bytes, Duration, Rate
 
-__all__ = ["Axis", "NoSuchColumn", "axes_of", "is_expression", "metric_column", "metric_title", "with_metric"]
+__all__ = [
+    "Axis",
+    "NoSuchColumn",
+    "axes_of",
+    "directions",
+    "is_expression",
+    "metric_column",
+    "metric_title",
+    "path_of",
+    "with_metric",
+]
 
 #: Top-level keys of a scenario whose values a sweep may vary.
 _ROOTS = ("dumbbell", "flow", "link", "duration", "randomness", "instruments", "warmup")
@@ -42,12 +54,14 @@ class Axis:
         return f"{name_of(self.column)} ({self.unit})" if self.unit else name_of(self.column)
 
     def text(self, position: int) -> str:
-        """A level's tick label: the number if the axis has the unit, else the sweep's text."""
-        return (
-            f"{self.numbers[position]:g}"
-            if self.unit and self.numbers is not None
-            else level_text(self.levels[position])
-        )
+        """A level as it stands at a tick: the number where the axis says the unit, else in words."""
+        if self.unit and self.numbers is not None:
+            return f"{self.numbers[position]:g}"
+        return self.words(self.levels[position])
+
+    def words(self, level: Any) -> str:
+        """A level where no axis says its unit: a queue given by its limit is a FIFO."""
+        return queue_text(level) if self.column.endswith("queue") else level_text(level)
 
 
 def axes_of(frame: pl.DataFrame) -> list[Axis]:
@@ -61,6 +75,8 @@ def axes_of(frame: pl.DataFrame) -> list[Axis]:
             # Copies of the values as numbers in base units.
             continue
         levels = frame[name].drop_nulls().unique(maintain_order=True).to_list()
+        if len(levels) < 2 or len(_without_columns(frame, name, levels)) < 2:
+            continue
         found = [quantity(level) for level in levels]
         # Sizes in bytes, in packets and in multiples of the BDP have no common scale, nor do disciplines.
         known = [each for each in found if each is not None]
@@ -71,6 +87,69 @@ def axes_of(frame: pl.DataFrame) -> list[Axis]:
         else:
             out.append(Axis(name, levels, None))
     return out
+
+
+def _without_columns(frame: pl.DataFrame, name: str, levels: list[Any]) -> set[str]:
+    """The levels, of tables without the keys that have columns of their own."""
+    own = {column.removeprefix(f"{name}.") for column in frame.columns if column.startswith(f"{name}.")}
+    if not own:
+        return {str(level) for level in levels}
+    kept = set()
+    for level in map(str, levels):
+        table = json.loads(level) if level.startswith("{") else level
+        kept.add(str({k: v for k, v in table.items() if k not in own}) if isinstance(table, dict) else table)
+    return kept
+
+
+def queue_text(level: Any) -> str:
+    """A queue as the sweep has it; a limit alone is a FIFO's."""
+    found = quantity(level)
+    return f"FIFO, {found[0]:g} {found[1] or 'B'}" if found else level_text(level)
+
+
+def path_of(frame: pl.DataFrame) -> str:
+    """What all runs share of the bottleneck: rate, round-trip time, queue; empty if nothing."""
+    found = _dumbbells(frame)
+
+    def shared(key: str) -> Any:
+        first = found[0].get(key) if found else None
+        return first if all(each.get(key) == first for each in found) else None
+
+    def words(key: str) -> str:
+        number = quantity(shared(key)) if shared(key) is not None else None
+        if number is None:
+            return ""
+        return f"{number[0]:g} {number[1]}" if number[1] else f"{number[0] / 1e6:g} Mbit/s"
+
+    rates = [] if any("medium" in each for each in found) else [words("rate")]
+    if rates and words("back_rate") != words("rate"):
+        rates.append(words("back_rate"))
+    rate = "/".join(each for each in rates if each).replace(" Mbit/s/", "/") if all(rates[:1]) else ""
+    rtt = f"RTT {words('rtt')}" if words("rtt") else f"one-way delay {words('delay')}" if words("delay") else ""
+    queue = shared("queue")
+    kind = queue.get("discipline", "") if isinstance(queue, dict) else queue_text(queue) if queue is not None else ""
+    return ", ".join(part for part in (rate, rtt, str(kind)) if part)
+
+
+def directions(frame: pl.DataFrame) -> tuple[str, str]:
+    """What the way there and the way back are called: an access is the slower upward."""
+    rates = {(str(each.get("rate")), str(each.get("back_rate"))) for each in _dumbbells(frame)}
+    found = {(quantity(there), quantity(back)) for there, back in rates}
+    if found and all(there and back and there[0] > back[0] for there, back in found):
+        return "downward", "upward"
+    if found and all(there and back and there[0] < back[0] for there, back in found):
+        return "upward", "downward"
+    return "forward", "backward"
+
+
+def _dumbbells(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """The different bottlenecks of the runs; none if a run has no dumbbell."""
+    if "scenario" not in frame.columns:
+        return []
+    texts = frame["scenario"].drop_nulls().str.replace(r"(?m)^seed = .*$", "").unique(maintain_order=True)
+    found = [tomllib.loads(text).get("dumbbell") for text in texts]
+    kept = [each for each in found if each]
+    return kept if len(kept) == len(found) else []
 
 
 def level_text(level: Any) -> str:
@@ -91,7 +170,7 @@ def quantity(level: Any) -> tuple[float, str] | None:
                 return float(text.removesuffix(ending)), unit
             except ValueError:
                 return None
-    for kind, scale, unit in ((Rate, 1e-6, "Mbit/s"), (Duration, 1e3, "ms"), (Bytes, 1e-3, "kB")):
+    for kind, scale, unit in ((Rate, 1e-6, "Mbit/s"), (Duration, 1e-9, "ms"), (Bytes, 1e-3, "kB")):
         try:
             return float(kind(text)) * scale, unit
         except ValueError:
@@ -123,21 +202,27 @@ def name_of(column: str) -> str:
     return f"{_FIELDS[field]} of {flow}" if first == "flow" and flow and field in _FIELDS else column
 
 
-def metric_title(column: str) -> str:
-    """Axis title of a metric: flow or link, name, and unit.
+def metric_title(column: str, ways: tuple[str, str] | None = None) -> str:
+    """What a metric is called at an axis: of what, its name and its unit.
+
+    `ways` names the two directions of a flow that has a way back, as `directions` does.
 
     >>> metric_title("call.delay_p95_ms")
-    'call: one-way delay, 95 % (ms)'
+    'call: one-way delay, 95th percentile (ms)'
+    >>> metric_title("call.back.delay_p95_ms", ("downward", "upward"))
+    'call, upward: one-way delay, 95th percentile (ms)'
     """
     if is_expression(column):
         return column
     of, _, name = column.rpartition(".")
     if row := RUN_MEASURES.get(name):
-        words, unit = row.title, row.unit
+        words, unit = re.sub(r"\b(\d\d) %", r"\1th percentile", row.title), row.unit
     else:
         stem, _, ending = name.rpartition("_")
         words, unit = (stem or name, _UNITS[ending]) if stem and ending in _UNITS else (name, "")
         words = words.replace("_", " ")
+    if ways:
+        of = f"{of.removesuffix('.back')}, {ways[of.endswith('.back')]}"
     return (f"{of}: " if of else "") + words + (f" ({unit})" if unit else "")
 
 

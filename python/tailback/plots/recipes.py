@@ -44,9 +44,14 @@ class Curve:
 
 
 def draw_drops(ax: Axes, times: Floats, colour: str = VERMILION) -> None:
-    """Mark drops as ticks along the top."""
+    """Mark drops as ticks above the panel, where they cross no curve and no text."""
     if len(times):
-        ax.plot(times, np.full(len(times), 0.985), "|", transform=ax.get_xaxis_transform(), color=colour, ms=5, mew=0.7)
+        over = ax.get_xaxis_transform()
+        ax.plot(times, np.full(len(times), 1.03), "|", transform=over, clip_on=False, color=colour, ms=5, mew=0.7)
+        ax.annotate(
+            "drops", (1.0, 1.03), xycoords="axes fraction", xytext=(4, 0), textcoords="offset points",
+            fontsize=7, color=colour, va="center", annotation_clip=False,
+        )  # fmt: skip
 
 
 def draw_cwnd_and_queue(

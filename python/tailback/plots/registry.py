@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from tailback.errors import TailbackError
 
 from ..metrics import Rows
-from .style import house_style
+from .style import headed, house_style
 
 Draw = Callable[..., Figure]
 Applies = Callable[[Rows], bool]
@@ -99,7 +99,7 @@ def titled(figure: Figure, title: str) -> Figure:
     with house_style():
         first = figure.axes[0]
         if first.get_title(loc="left"):
-            first.set_title(title)
+            headed(first, title)
         else:
             figure.suptitle(title, x=0.01, ha="left", fontsize=9, fontweight="bold")
     return figure

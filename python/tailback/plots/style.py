@@ -144,10 +144,16 @@ def label_ends(ax: Axes, lines: Sequence[tuple[float, float, str, str]], gap: fl
     """
     low, high = ax.get_ylim()
     least = gap * (high - low)
+    ordered = sorted(lines, key=lambda line: line[1])
     placed: list[float] = []
-    for x, y, text, colour in sorted(lines, key=lambda line: line[1]):
-        at = max(y, placed[-1] + least) if placed else y
-        placed.append(at)
+    for _, y, _, _ in ordered:
+        placed.append(max(y, placed[-1] + least) if placed else y)
+    # Labels pushed out at the top would stand beside the panel above.
+    ceiling = high - 0.4 * least
+    for number in reversed(range(len(placed))):
+        placed[number] = min(placed[number], ceiling)
+        ceiling = placed[number] - least
+    for (x, _, text, colour), at in zip(ordered, placed, strict=True):
         halo(
             ax.annotate(
                 text,
@@ -160,6 +166,29 @@ def label_ends(ax: Axes, lines: Sequence[tuple[float, float, str, str]], gap: fl
                 annotation_clip=False,
             )
         )
+
+
+#: What distinguishes a line beneath a title from other texts.
+_BELOW = "below-the-title"
+
+
+def headed(ax: Axes, title: str, below: str = "") -> None:
+    """A title in bold and, beneath it, a line in plain type; without `below` an earlier line stays."""
+    old = next((text for text in ax.texts if text.get_gid() == _BELOW), None)
+    if old is not None and below:
+        old.remove()
+    if below:
+        old = ax.annotate(
+            below, (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points",
+            fontsize=7.5, color=INK, va="bottom", gid=_BELOW, annotation_clip=False,
+        )  # fmt: skip
+    lines = 0 if old is None else old.get_text().count("\n") + 1
+    ax.set_title(title, pad=6 + 10 * lines)
+
+
+def nested(number: int, of: int, step: float = 1.2) -> float:
+    """The width of a line among several: the first is widest, so that one that lies over it leaves its rim."""
+    return 1.0 + step * min(of - 1 - number, 3) if of > 1 else 1.2
 
 
 class UnknownFormat(TailbackError, ValueError):
@@ -204,19 +233,44 @@ def _fit(figure: Figure, width: float) -> None:
     """Set a figure's width: wraps titles, and moves the legend of a narrow figure below it."""
     height = figure.get_figheight()
     if width < _NARROW:
-        for legend in list(figure.legends):
+        for number, legend in enumerate(list(figure.legends)):
             names = [text.get_text() for text in legend.get_texts()]
             columns = max(1, int(width / (0.5 + 0.075 * max(map(len, names), default=1))))
             handles = [handle for handle in legend.legend_handles if handle is not None]
             heading = legend.get_title().get_text() or None
-            figure.legend(handles, names, title=heading, ncols=columns, loc="outside lower center")
+            figure.legend(handles, names, title=heading, ncols=columns,
+                          loc="outside upper center" if number else "outside lower center")  # fmt: skip
             legend.remove()
             height += 0.2 * (-(-len(names) // columns) + 1)
+        height += _stack(figure)
     letters = max(16, int((width - _BESIDE) / _LETTER))
     for ax in figure.axes:
         title = ax.get_title(loc="left")
-        lines = textwrap.wrap(title, letters)
-        if len(lines) > 1:
-            ax.set_title("\n".join(lines), loc="left")
-            height += 0.14 * (len(lines) - 1)
+        below = next((text.get_text() for text in ax.texts if text.get_gid() == _BELOW), "")
+        lines, more = textwrap.wrap(title, letters), textwrap.wrap(below, int(1.15 * letters))
+        if more or len(lines) > 1:
+            headed(ax, "\n".join(lines), "\n".join(more))
+            height += 0.14 * (len(lines) - 1 + max(0, len(more) - 1))
+    if above := figure.get_suptitle():
+        lines = textwrap.wrap(above, int(width / _LETTER))
+        figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=9, fontweight="bold")
+        height += 0.14 * (len(lines) - above.count("\n") - 1)
     figure.set_size_inches(width, height)
+
+
+#: What the names of panels begin with that a narrow figure stacks.
+PANEL = "panel-"
+
+
+def _stack(figure: Figure) -> float:
+    """Put panels that stand side by side beneath one another; the inches that the figure grows by."""
+    panels = [ax for ax in figure.axes if str(ax.get_gid()).startswith(PANEL)]
+    if not panels:
+        return 0.0
+    spec = panels[0].get_subplotspec()
+    rows = spec.get_gridspec().nrows if spec else len(panels)
+    grid = figure.add_gridspec(len(panels), 1)
+    for number, ax in enumerate(panels):
+        ax.set_subplotspec(grid[number])
+        ax.tick_params(labelleft=True, labelbottom=True)
+    return (len(panels) / rows - 1) * figure.get_figheight()

@@ -16,26 +16,29 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 from matplotlib.text import Text
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator, NullFormatter, PercentFormatter
 
 from ..errors import nearest
 from ..experiment import statistics
 from ..experiment.run_metrics import MOST
+from ..metrics.registry import RUN_MEASURES
 from ..metrics.rows import Floats
 from .columns import (
     Axis,
     NoSuchColumn,
     axes_of,
+    directions,
     is_expression,
     level_text,
     metric_column,
     metric_title,
     name_of,
+    path_of,
     quantity,
     with_metric,
 )
 from .flows import STYLES, nth_colour
-from .style import FAINT, FULL_WIDTH, INK, SOFT, house_style, new_figure
+from .style import FULL_WIDTH, INK, PANEL, SOFT, headed, house_style, nested, new_figure
 
 __all__ = [
     "FIGURES",
@@ -149,22 +152,26 @@ def metric_over_axis(
     for position, level in enumerate(levels):
         part = table if lines is None else table.filter(pl.col(lines.column) == level)
         rows = {row[along.column]: row for row in part.to_dicts()}
+        shown = None if lines is None else lines.words(level)
         there = [i for i, each in enumerate(along.levels) if each in rows and _is_number(rows[each][statistic])]
         if not there:
-            empty.append(level_text(level))
+            empty.append(str(shown))
             continue
         middle = np.array([rows[along.levels[i]][statistic] for i in there])
         low, high = (np.array([rows[along.levels[i]][key] for i in there]) for key in ("low", "high"))
-        style, colour = STYLES[position // 7 % len(STYLES)], nth_colour(position)
-        look: dict[str, Any] = {"marker": MARKERS[position % len(MARKERS)], "ms": 4, "color": colour}
-        label = None if level is None else level_text(level)
+        # One over another, lines and markers get smaller: what lies below is seen around and between them.
+        style, colour, width = STYLES[position % len(STYLES)], nth_colour(position), nested(position, len(levels))
+        look: dict[str, Any] = {
+            "marker": MARKERS[position % len(MARKERS)], "ms": 2.5 + 1.3 * width, "color": colour,
+            "mfc": "white" if position % 2 else colour, "label": shown,
+        }  # fmt: skip
         if x is None:
             # Categories have no order, so they are not joined by lines.
             beside = at[there] + 0.6 * (position - (len(levels) - 1) / 2) / max(len(levels), 1)
             ax.vlines(beside, low, high, color=colour, lw=1.4)
-            ax.plot(beside, middle, ls="none", label=label, **look)
+            ax.plot(beside, middle, ls="none", **look | {"ms": 4.5})
         else:
-            ax.plot(at[there], middle, ls=style, label=label, **look)
+            ax.plot(at[there], middle, ls=style, lw=width, **look)
             ax.fill_between(at[there], low, high, color=colour, alpha=0.18, lw=0)
     if len(empty) == len(levels):
         raise NoSuchColumn(f'no run has a value in "{name}". {_MANY_FLOWS}')
@@ -176,7 +183,7 @@ def metric_over_axis(
     ax.set_ylim(bottom, top + 0.03 * (top - bottom))
     if lines:
         _legend(figure, ax, lines.title)
-    ax.set_title(f"{statistic} and {confidence:.0%} interval, {_runs(frame)}{_pooled(frame, along, lines)}")
+    headed(ax, f"{statistic} and {100 * confidence:g} % interval", _below(frame, along, lines))
     _missing(
         figure, empty, [level_text(each) for each in along.levels if not _has_value(frame, name, along.column, each)]
     )
@@ -189,7 +196,7 @@ def box(frame: pl.DataFrame, metric: str | None = None, *, axis: str | None = No
     The box is from quartile to quartile with the median in it, the whiskers reach from the 5th to the 95th percentile,
     and each run is a dot. Left open, `axis` and `by` are as in `metric_over_axis`.
     """
-    return _spread(frame, metric, axis, by, "quartiles, 5 to 95 %", _box)
+    return _spread(frame, metric, axis, by, "quartiles, 5th to 95th percentile", _box)
 
 
 def violin(frame: pl.DataFrame, metric: str | None = None, *, axis: str | None = None, by: str | None = None) -> Figure:
@@ -241,12 +248,12 @@ def _spread(
         if not kept:
             empty.append(level_text(level))
             continue
-        colour = nth_colour(number)
+        marker, colour = MARKERS[number % len(MARKERS)], nth_colour(number)
         places = at[kept] + width * (number - (len(levels) - 1) / 2)
         shape(ax, [each[i] for i in kept], places, 0.8 * width, colour)
         for i, place in zip(kept, places, strict=True):
-            ax.plot(np.full(len(each[i]), place), each[i], ".", ms=3, color=colour)
-        ax.plot([], [], "s", color=colour, label=None if level is None else level_text(level))
+            ax.plot(np.full(len(each[i]), place), each[i], marker, ms=2.5, color=colour)
+        ax.plot([], [], marker, color=colour, label=groups.words(level) if groups else None)
     if len(empty) == len(levels):
         raise NoSuchColumn(f'no run has a value in "{name}". {_MANY_FLOWS}')
     ax.set_xticks(at, [along.text(i) for i in range(len(at))])
@@ -258,7 +265,7 @@ def _spread(
         ax.set_ylim(bottom=min(0.0, low))
     if groups:
         _legend(figure, ax, groups.title)
-    ax.set_title(f"{shows}, {_runs(frame)}{_pooled(frame, along, groups)}")
+    headed(ax, shows, _below(frame, along, groups))
     _missing(
         figure, empty, [level_text(each) for each in along.levels if not _has_value(frame, name, along.column, each)]
     )
@@ -272,7 +279,14 @@ def _pooled(frame: pl.DataFrame, *shown: Axis | None) -> str:
     """Other values in which the runs behind a point differ, since their spread is then not that of seeds alone."""
     drawn = {axis.column for axis in shown if axis}
     rest = [name_of(axis.column) for axis in _apart(frame, drawn) if axis.column not in drawn]
-    return f",\nover every {', '.join(rest)}" if rest else ""
+    return f"over every {', '.join(rest)}" if rest else ""
+
+
+def _below(frame: pl.DataFrame, *shown: Axis | None) -> str:
+    """The line beneath a title: the path that all runs share, their number, and what a point pools."""
+    first = "; ".join(part for part in (path_of(frame), _runs(frame)) if part)
+    pooled = _pooled(frame, *shown)
+    return f"{first},\n{pooled}" if pooled else first
 
 
 def _missing(figure: Figure, levels: list[str], values: list[str]) -> None:
@@ -360,7 +374,7 @@ def heat_map(
     ax.set_xlabel(across.title)
     ax.set_ylabel(down.title)
     figure.colorbar(image, ax=ax, label=metric_title(name))
-    ax.set_title(f"{statistic}, {_runs(frame)}")
+    headed(ax, statistic, _below(frame, across, down))
     return figure
 
 
@@ -420,7 +434,8 @@ def pair_shares(frame: pl.DataFrame, *, axis: str | None = None, by: str | None 
                         color="white" if abs(value - 100.0) > 65.0 else INK)  # fmt: skip
         ax.set_xticks(range(len(columns)), [str(level) for level in columns], rotation=90)
         ax.set_yticks(range(len(rows)), [str(level) for level in rows])
-        ax.set(xlabel="beside this one", ylabel="this one keeps", title=f"{rate}, {_runs(of_rate)}")
+        ax.set(xlabel="beside this one", ylabel="this one keeps")
+        headed(ax, "mean share kept", _below(of_rate, _axis(frame, down), _axis(frame, across)))
         figure.colorbar(image, ax=ax, label="per cent of the fair share", shrink=0.8)
     return figure
 
@@ -445,25 +460,45 @@ def throughput_delay(
     others = [axis.column for axis in found if colours is None or axis.column != colours.column]
     figure, grid = new_figure(width=6.4, height=3.9)
     ax = grid[0][0]
-    for position, level in enumerate(colours.levels if colours else [None]):
+    kinds = list(frame.group_by(others, maintain_order=True)) if others else [((), frame)]
+    texts = [_setting(values, [axis for axis in found if axis.column in others]) for values, _ in kinds]
+    # A marker a setting; of more settings than markers each stands beside its own.
+    marked = len(kinds) <= len(MARKERS)
+    joined = all(axis.numbers is not None for axis in found if axis.column in others)
+    several = list(colours.levels if colours else [None])
+    for position, level in enumerate(several):
         part = frame if colours is None else frame.filter(pl.col(colours.column) == level)
-        settings = list(part.group_by(others, maintain_order=True)) if others else [((), part)]
-        middles = [_cloud(ax, each, name, good, nth_colour(position)) for _, each in settings]
-        x, y = np.array(middles).T
+        colour, width = nth_colour(position), nested(position, len(several), 0.4)
+        mine = dict(part.group_by(others, maintain_order=True)) if others else {(): part}
+        middles = {values: _cloud(ax, each, name, good, colour) for values, each in mine.items()}
         label = "all runs" if level is None else level_text(level)
-        joined = "-" if all(axis.numbers is not None for axis in found if axis.column in others) else "none"
-        ax.plot(x, y, marker=MARKERS[position % len(MARKERS)], color=nth_colour(position), ls=joined, lw=0.7, ms=5,
-                label=label)  # fmt: skip
-        if position == 0:
-            for (values, _), at in zip(settings, middles, strict=True):
-                text = ", ".join(level_text(value) for value in values if value is not None)
-                ax.annotate(text, at, xytext=(4, 5), textcoords="offset points", fontsize=7, color=SOFT)
+        look: dict[str, Any] = {"color": colour, "mfc": "white" if position % 2 else colour, "mew": 1.1}
+        style = STYLES[position % len(STYLES)] if joined and len(middles) > 1 else "none"
+        ax.plot(*np.array(list(middles.values())).T, ls=style, lw=width, color=colour)
+        for number, (values, _) in enumerate(kinds):
+            if at := middles.get(values):
+                ax.plot(*at, MARKERS[number if marked else position % len(MARKERS)], ms=3.5 + 1.8 * width, **look)
+                if not marked:
+                    ax.annotate(texts[number], at, xytext=(4, 4), textcoords="offset points", fontsize=7, color=colour)
+        shown = MARKERS[0] if marked else MARKERS[position % len(MARKERS)]
+        ax.plot([], [], shown, ls=style, lw=width, ms=5, label=label, **look)
     ax.invert_xaxis()
     ax.set_xlabel(f"{metric_title(name)}  better →")
     ax.set_ylabel(f"{metric_title(good)}  better ↑")
     _legend(figure, ax, colours.title if colours else None)
-    ax.set_title(f"mean and one standard deviation, {_runs(frame)}")
+    if others and marked:
+        handles = [ax.plot([], [], MARKERS[n], color=SOFT, ms=5)[0] for n in range(len(kinds))]
+        title = ", ".join(axis.title for axis in found if axis.column in others)
+        figure.legend(handles, texts, title=title, loc="outside right lower")
+    headed(ax, "mean and one standard deviation", _below(frame, *found))
     return figure
+
+
+def _setting(values: Sequence[Any], axes: Sequence[Axis]) -> str:
+    """A setting in words: its levels, as ticks have them."""
+    return ", ".join(
+        axis.text(axis.levels.index(value)) for value, axis in zip(values, axes, strict=True) if value is not None
+    )
 
 
 def _cloud(ax: Axes, frame: pl.DataFrame, x_name: str, y_name: str, colour: str) -> tuple[float, float]:
@@ -483,9 +518,9 @@ def _cloud(ax: Axes, frame: pl.DataFrame, x_name: str, y_name: str, colour: str)
     return middle
 
 
-#: Algorithms with a colour of their own in the figure of people, if there are more levels than colours.
-_WELL_KNOWN = ("cubic", "reno", "bbr", "bbr3", "vegas", "ledbat")
-#: Maximum number of panels, vertically and side by side.
+#: So many levels have a marker each; of more, people are drawn as cells.
+_DOTS = len(MARKERS)
+#: Most panels, one above another, and most of them side by side.
 _PANELS, _BESIDE = 12, 4
 
 
@@ -555,68 +590,197 @@ def people(
     """What everybody on the link notices: a panel a metric, and in it a dot a level of `by` at each value of `axis`.
 
     A dot is the median of the runs. Left open, the metrics are what each flow's user notices, or the flow's goodput,
-    `axis` is the queue and `by` the algorithm; another value that the sweep varied stands side by side. Of many
-    algorithms the best known have a colour.
+    `axis` is the queue and `by` the algorithm; another value that the sweep varied stands side by side. More than
+    eight levels are rows of cells. A flow that starts when a run is over is a level: "no upload".
     """
+    frame = _with_absent(frame)
     names, along, dots, beside = _people(frame, metrics, axis, by, flows)
+    if dots and len(dots.levels) > _DOTS:
+        return _people_cells(frame, names, along, dots, beside)
     keys = [each.column for each in (along, dots, beside) if each]
-    # With many levels only some are labelled; the grey line spans all, from smallest to largest.
     levels = dots.levels if dots else [None]
-    known = [level for level in _WELL_KNOWN if level in levels] or levels[: len(_WELL_KNOWN)]
-    named = levels if len(levels) <= len(_WELL_KNOWN) else known
-    table = frame.group_by(keys).agg(pl.col(name).cast(pl.Float64).fill_nan(None).median() for name in names)
+    table = frame.group_by(keys).agg(
+        found for name in names for value in (pl.col(name).cast(pl.Float64).fill_nan(None),)
+        for found in (value.median(), value.min().alias(f"{name}:low"), value.max().alias(f"{name}:high"))
+    )  # fmt: skip
     sides = beside.levels if beside else [None]
     height = 0.95 * len(names) + 1.4
     figure, grid = new_figure(len(names), len(sides), width=FULL_WIDTH, height=height, sharex="col")
     at = np.arange(len(along.levels), dtype=float)
     slant: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if len(at) > 4 else {}
     for row, name in zip(grid, names, strict=True):
+        scale = _scale_of(_finite(table, name), name)
         for ax, side in zip(row, sides, strict=True):
             part = table if beside is None else table.filter(pl.col(beside.column) == side)
-            for place, level in zip(at, along.levels, strict=True):
-                values = _finite(part.filter(pl.col(along.column) == level), name)
-                if len(values) > 1:
-                    ax.vlines(place, values.min(), values.max(), color=FAINT, lw=7, capstyle="butt")
-                    ax.plot(np.full(len(values), place), values, "_", color=SOFT, ms=7, mew=0.5)
-            for number, level in enumerate(named):
+            for number, level in enumerate(levels):
                 mine = part if dots is None else part.filter(pl.col(dots.column) == level)
-                value = {each[along.column]: each[name] for each in mine.to_dicts()}
-                y = np.array([value.get(each) for each in along.levels], dtype=np.float64)
-                apart = 0.5 * ((number + 0.5) / len(named) - 0.5)
-                ax.plot(at + apart, y, MARKERS[number % len(MARKERS)], ms=3.6, color=nth_colour(number),
-                        label=None if level is None else level_text(level))  # fmt: skip
-            _scale(ax, name)
+                value = {each[along.column]: each for each in mine.to_dicts()}
+                low, y, high = (
+                    np.array([value.get(each, {}).get(name + end) for each in along.levels], dtype=np.float64)
+                    for end in (":low", "", ":high")
+                )
+                x = at + 0.6 * ((number + 0.5) / len(levels) - 0.5)
+                colour = nth_colour(number)
+                ax.vlines(x, low, high, color=colour, lw=1.0)
+                ax.plot(x, y, MARKERS[number], ms=3.8, color=colour, mfc="white" if number % 2 else colour,
+                        label=None if dots is None else dots.words(level))  # fmt: skip
+            _scale(ax, name, scale)
             ax.grid(visible=False, axis="x")
             ax.set_xlim(-0.6, at[-1] + 0.6)
             ax.set_xticks(at, [along.text(i) for i in range(len(at))], **slant)
-        title = metric_title(name).removesuffix(" (share)")
-        row[0].set_ylabel("\n".join(textwrap.wrap(title, 17)), fontsize=7)
+        title = metric_title(name, _ways(frame, name)).removesuffix(" (share)")
+        row[0].set_ylabel("\n".join(textwrap.wrap(title + ("" if scale == "linear" else ", log"), 19)), fontsize=7)
     for number, ax in enumerate(grid[0] if beside else ()):
         assert beside is not None
         ax.set_title(f"{name_of(beside.column)}: {beside.text(number)} {beside.unit}".strip())
     for ax in grid[-1]:
         ax.set_xlabel(along.title)
-    words = f"median of the runs ({_runs(frame)}){_pooled(frame, along, dots, beside)}"
-    figure.suptitle(words.replace("\n", " "), x=0.01, ha="left", fontsize=9, fontweight="bold")
+    words = f"median of the runs, a line from the least to the largest; {_below(frame, along, dots, beside)}"
+    _above(figure, words)
     if dots:
-        title = name_of(dots.column) + ("" if len(named) == len(levels) else f" ({len(levels)} in all, as dashes)")
         handles, labels = grid[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, title=title, ncols=len(named), loc="outside lower center")
+        figure.legend(handles, labels, title=name_of(dots.column), ncols=min(len(labels), 6),
+                      loc="outside lower center")  # fmt: skip
     return figure
 
 
-def _scale(ax: Axes, metric: str) -> None:
-    """Start the scale at zero; for a mean opinion score, from 1 to 4.5."""
+def _above(figure: Figure, words: str) -> None:
+    """A title above all panels, in the lines it needs."""
+    text = "\n".join(textwrap.wrap(words.replace("\n", " "), int(14 * figure.get_figwidth())))
+    figure.suptitle(text, x=0.01, ha="left", fontsize=9, fontweight="bold")
+
+
+def _with_absent(frame: pl.DataFrame) -> pl.DataFrame:
+    """Runs in which a flow starts when they are over are of another level of its algorithm: that there is no flow."""
+    for axis in axes_of(frame):
+        flow = axis.column.removeprefix("flow.").removesuffix(".start")
+        cc = f"flow.{flow}.cc"
+        if axis.unit != "ms" or axis.numbers is None or axis.column != f"flow.{flow}.start" or cc not in frame.columns:
+            continue
+        late = [level for level, ms in zip(axis.levels, axis.numbers, strict=True)
+                if ms / 1e3 >= 0.999 * frame["duration_s"].cast(pl.Float64).max()]  # type: ignore[operator]  # fmt: skip
+        if not late or len(late) == len(axis.levels):
+            continue
+        absent = pl.col(axis.column).is_in(late).fill_null(value=False)
+        own = [name for name in frame.columns if name.startswith(f"{flow}.") and frame[name].dtype.is_numeric()]
+        first = next(level for level in axis.levels if level not in late)
+        frame = frame.with_columns(
+            pl.when(absent).then(pl.lit(f"no {flow}")).otherwise(pl.col(cc)).alias(cc),
+            pl.when(absent).then(pl.lit(first)).otherwise(pl.col(axis.column)).alias(axis.column),
+            *(pl.when(absent).then(None).otherwise(pl.col(name)).alias(name) for name in own),
+        )
+    return frame
+
+
+def _ways(frame: pl.DataFrame, metric: str) -> tuple[str, str] | None:
+    """The directions' names, of a metric of a flow that has a way back."""
+    flow = metric.rpartition(".")[0].removesuffix(".back")
+    has_back = any(name.startswith(f"{flow}.back.") for name in frame.columns)
+    return directions(frame) if flow and has_back else None
+
+
+def _people_cells(frame: pl.DataFrame, names: list[str], along: Axis, down: Axis, beside: Axis | None) -> Figure:
+    """What everybody notices, of many levels: a panel a metric, a row a level, the median in each cell."""
+    sides = [(name, side) for name in names for side in (beside.levels if beside else [None])]
+    across = len(beside.levels) if beside else 2 if len(names) > 1 else 1
+    rows = -(-len(sides) // across)
+    levels = sorted(down.levels, key=lambda level: not str(level).startswith("no "))
+    figure, grid = new_figure(rows, across, width=FULL_WIDTH, height=rows * (0.145 * len(levels) + 0.75) + 0.8)
+    panels = [ax for row in grid for ax in row]
+    for ax in panels[len(sides) :]:
+        ax.set_axis_off()
+    for number, (ax, (name, side)) in enumerate(zip(panels, sides, strict=False)):
+        part = frame if beside is None else frame.filter(pl.col(beside.column) == side)
+        values, spread = (np.full((len(levels), len(along.levels)), np.nan) for _ in range(2))
+        value = pl.col(name).cast(pl.Float64).fill_nan(None)
+        table = part.group_by(down.column, along.column).agg(
+            value.median().alias("m"), (value.max() - value.min()).alias("r")
+        )
+        for row, column, middle, reach in table.iter_rows():
+            if row in levels and column in along.levels and middle is not None:
+                place = levels.index(row), along.levels.index(column)
+                values[place], spread[place] = middle, reach
+        is_share = metric_title(name).endswith("(share)")
+        title = metric_title(name, _ways(frame, name))
+        _cells_of(ax, 100 * values if is_share else values, higher=_is_better_higher(name))
+        if np.isfinite(spread).any():
+            most = float(np.nanmax(100 * spread if is_share else spread))
+            note = f"runs of a cell span {most:.2g} at most"
+            if beside is not None:
+                note = f"{name_of(beside.column)}: {level_text(side)}; {note}"
+            headed(ax, title.replace("(share)", "(%)"), note)
+        ax.title.set_fontsize(7.5)
+        ax._left_title.set_fontsize(7.5)  # type: ignore[attr-defined]
+        ax.set_gid(f"{PANEL}{number}")
+        ax.set_yticks(range(len(levels)), [down.words(level) for level in levels], fontsize=7)
+        ax.set_xticks(range(len(along.levels)), [along.text(i) for i in range(len(along.levels))], fontsize=7,
+                      rotation=45, ha="right", rotation_mode="anchor")  # fmt: skip
+        ax.tick_params(length=0, labelleft=number % across == 0, labelbottom=number >= len(sides) - across)
+    _above(figure, f"median of the runs, darker is worse, shades logarithmic; {_below(frame, along, down, beside)}")
+    figure.supxlabel(f"{along.title} (across), {name_of(down.column)} (down)", fontsize=8)
+    return figure
+
+
+def _is_better_higher(metric: str) -> bool:
+    row = RUN_MEASURES.get(metric.rpartition(".")[2])
+    return row is not None and row.better == "higher"
+
+
+def _cells_of(ax: Axes, values: Floats, *, higher: bool) -> None:
+    """Cells with their numbers, the darker the worse, in shades by the logarithm."""
+    ax.grid(visible=False)
+    ax.spines[:].set_visible(False)
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return
+    # Zero has no logarithm: it stands a decade below the least that counts.
+    least = max(float(known[known > 0].min(initial=np.inf)), float(known.max()) / 1e3)
+    shades = (
+        np.log10(np.maximum(values, least / 10 if (known <= 0).any() else least)) if known.max() > 0 else 0 * values
+    )
+    low, high = float(np.nanmin(shades)), float(np.nanmax(shades))
+    if high - low < 0.3:  # Within a factor of two nothing is much worse.
+        low, high = (high - 0.3, high) if higher else (low, low + 0.3)
+    ax.imshow(shades, cmap="cividis" if higher else "cividis_r", vmin=low, vmax=high, aspect="auto")
+    for (i, j), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            shade = (shades[i, j] - low) / (high - low)
+            dark = 1 - shade if higher else shade
+            ax.text(j, i, f"{value:.3g}", ha="center", va="center", fontsize=7, color="white" if dark > 0.5 else INK)
+
+
+def _scale_of(values: Floats, metric: str) -> str:
+    """Linear, or logarithmic where most values would lie at the foot of the largest."""
+    if metric.endswith("_mos") or not len(values) or values.max() <= 0:
+        return "linear"
+    if np.median(values) > values.max() / 8:
+        return "linear"
+    return "log" if values.min() > 0 else "symlog"
+
+
+def _scale(ax: Axes, metric: str, scale: str = "linear") -> None:
+    """From zero on unless logarithmic, but a mean opinion score from 1 to 4.5."""
     if metric.endswith("_mos"):
         ax.set_ylim(1.0, 4.6)
-    else:
+    elif scale == "linear":
         low, high = ax.get_ylim()
         low = min(low, 0.0)
         margin = 0.08 * (high - low)
         ax.set_ylim(low - margin, high + margin)
+    elif scale == "log":
+        ax.set_yscale("log")
+        low, high = ax.get_ylim()
+        ax.set_ylim(low / 1.2, high * 1.2)
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        values = np.concatenate([np.asarray(line.get_ydata(), dtype=np.float64) for line in ax.lines])
+        ax.set_yscale("symlog", linthresh=max(float(values[values > 0].min(initial=np.inf)), np.nanmax(values) / 1e3))
     if metric_title(metric).endswith("(share)"):
-        ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-    ax.yaxis.set_major_locator(MaxNLocator(3))
+        ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    elif scale == "log":
+        ax.yaxis.set_major_formatter("{x:g}")
+    if scale == "linear":
+        ax.yaxis.set_major_locator(MaxNLocator(3))
 
 
 #: Figures of a store by name: title, function, and a function that finds its columns or raises `NoSuchColumn`.
@@ -668,7 +832,7 @@ def captioned(name: str, frame: pl.DataFrame, metric: str | None = None) -> tupl
             "mean of the runs, in both roles. Blue is more than fair, red less.",
         )
     if name == "people":
-        _, over, dots, _ = _people(frame)
+        _, over, dots, _ = _people(_with_absent(frame))
         of = f", for each {name_of(dots.column)}" if dots else ""
         return "What everybody notices", f"The median of the runs at each {name_of(over.column)}{of}."
     shown = metric_title(metric or _default_metric(frame))
@@ -685,7 +849,10 @@ def captioned(name: str, frame: pl.DataFrame, metric: str | None = None) -> tupl
     if name == "violin":
         return title, f"The runs at each {name_of(along.column)}{lines}: their density, median, a dot a run."
     if name == "box":
-        return title, f"The runs at each {name_of(along.column)}{lines}: quartiles, median, 5 to 95 %, a dot a run."
+        return (
+            title,
+            f"The runs at each {name_of(along.column)}{lines}: quartiles, median, 5th to 95th percentile, a dot a run.",
+        )
     shape = "band" if along.numbers is not None else "bar"
     return (
         title,
@@ -746,9 +913,9 @@ def draw(
         figure = FIGURES[name][1](done, *given, **chosen)
         _rename(figure, done, labels or {})
         if title and figure.get_suptitle():
-            figure.suptitle(title, x=0.01, ha="left", fontsize=9, fontweight="bold")
+            _above(figure, title)
         elif title:
-            figure.axes[0].set_title(title)
+            headed(figure.axes[0], title)
     return figure
 
 
@@ -784,6 +951,9 @@ def _rename(figure: Figure, frame: pl.DataFrame, labels: Mapping[str, str]) -> N
             close = nearest(level, sorted(known))
             hint = f' Did you mean "{close}"?' if close else ""
             raise NoSuchColumn(f'label "{level}": no axis of the sweep has this level.{hint}')
+    # A level may stand in the picture in other words than in the sweep.
+    words = {axis.words(level): level_text(level) for axis in axes_of(frame) for level in axis.levels}
+    labels = {**labels, **{shown: labels[level] for shown, level in words.items() if level in labels}}
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
         if text.get_text() in labels:

@@ -18,7 +18,7 @@ from . import fits
 from . import flows as who
 from .recipes import POINTS, Curve, bin_s, draw_drops, rate_line, throughput
 from .registry import recipe
-from .style import CYCLE, FULL_WIDTH, INK, SKY, SOFT, label_ends, new_figure
+from .style import CYCLE, FULL_WIDTH, INK, SKY, SOFT, label_ends, nested, new_figure
 
 #: From this many curves per panel on, a legend is used, as labels at the lines' ends would overlap.
 _MANY = 6
@@ -63,7 +63,7 @@ def caption(rows: Rows) -> str:
     titles = [panel.title for panel in single(rows, None, None)]
     if not titles:
         return "What was counted: nothing was recorded over time."
-    drops = " Red ticks along the top: packets that the queue dropped." if rows.has("queue") else ""
+    drops = " Red ticks above a queue: packets that it dropped." if rows.has("queue") else ""
     dashed = "Dashed lines: a queue's limit, and the bottleneck's rate."
     return f"Over time, from the top: {', '.join(titles)}. {dashed}{drops}"
 
@@ -76,10 +76,10 @@ def _draw(ax: Axes, panel: Panel) -> None:
     """One panel of the overview."""
     steps = {"kB": "steps-post", "Mbit/s": "steps-post"}.get(panel.unit, "default")
     is_one_queue = panel.unit == "kB" and len(panel.curves) == 1
-    for curve in panel.curves:
+    for number, curve in enumerate(panel.curves):
         if is_one_queue:
             ax.fill_between(curve.x, curve.y, color=SKY, alpha=0.35, lw=0, step="post")
-        width = 0.6 if is_one_queue else 0.9
+        width = 0.6 if is_one_queue else nested(number, len(panel.curves), 0.5) - 0.2
         ax.plot(curve.x, curve.y, color=curve.colour, ls=curve.style, lw=width, drawstyle=steps, label=curve.label)
     if panel.limit is not None and np.isfinite(panel.limit):
         ax.axhline(panel.limit, color=SOFT, lw=0.8, ls=(0, (4, 2)))
@@ -88,6 +88,8 @@ def _draw(ax: Axes, panel: Panel) -> None:
             xycoords=("axes fraction", "data"), xytext=(0, 2), textcoords="offset points",
             ha="right", fontsize=7, color=SOFT,
         )  # fmt: skip
+        # Room for the words between the line and the panel's edge.
+        ax.set_ylim(top=max(ax.get_ylim()[1], 1.12 * panel.limit))
     draw_drops(ax, panel.drops)
     title = (
         panel.title if len(panel.title) < 18 else panel.title.replace(" at ", " at\n").replace(" window", "\nwindow")
@@ -226,7 +228,7 @@ def panels(results: Mapping[str, Rows], start: float | None = None, end: float |
     wanted: list[tuple[str, str, _Series]] = [
         ("congestion window", "segments", _windows),
         *(("queue" if len(links) == 1 else f"queue at {link}", "kB", _backlog(link)) for link in links),
-        ("throughput", "Mbit/s", _throughput),
+        ("throughput", "Mbit/s", _rates),
         ("one-way delay", "ms", _delays),
         ("bitrate of film", "Mbit/s", _films),
         ("page load", "s", _loads),
@@ -234,17 +236,23 @@ def panels(results: Mapping[str, Rows], start: float | None = None, end: float |
     ]
     look, out = who.line_styles(results), []
     for title, unit, series in wanted:
-        curves = []
-        for label, rows in results.items():
+        curves: list[Curve] = []
+        shown: set[str] = set()
+        for position, (label, rows) in enumerate(results.items()):
             found = series(rows)
             for flow, times, values in found:
                 kept = (times >= (start or 0.0)) & (times <= (np.inf if end is None else end))
                 drawn = look[label, max(flow, 0)]
                 name = label if len(found) == 1 else f"{label}: {rows.flow_names[flow]}"
                 is_only = flow < 0 or len(found) == 1
-                curves.append(Curve(name, times[kept], values[kept], drawn.colour, "-" if is_only else drawn.style))
+                # Where no style is needed for flows, results differ in it too: for print without colours.
+                style = who.STYLES[position % len(who.STYLES)] if is_only else drawn.style
+                curves.append(Curve(name, times[kept], values[kept], drawn.colour, style))
+                shown.add(rows.flow_names[flow] if flow >= 0 else "")
         if any(len(curve.x) for curve in curves):
-            out.append(Panel(title, unit, curves))
+            # The legend has the results' names alone: whose curve it is stands at the axis.
+            whose = f" of {shown.pop()}" if len(shown) == 1 and shown != {""} else ""
+            out.append(Panel(title + whose, unit, curves))
     return out
 
 
@@ -256,18 +264,24 @@ def over_one_another(results: Mapping[str, Rows], start: float | None = None, en
     figure, grid = new_figure(len(drawn), width=FULL_WIDTH, height=1.75 * len(drawn) + 0.4, sharex=True)
     shown: dict[str, Any] = {}
     for (axis,), panel in zip(grid, drawn, strict=True):
-        for curve in panel.curves:
+        steps = {"kB": "steps-post", "Mbit/s": "steps-post"}.get(panel.unit, "default")
+        for number, curve in enumerate(panel.curves):
             if not len(curve.x):
                 continue
-            (line,) = axis.plot(curve.x, curve.y, color=curve.colour, ls=curve.style, lw=0.9, alpha=0.85)
+            width = nested(number, len(panel.curves), 0.4)
+            (line,) = axis.plot(curve.x, curve.y, color=curve.colour, ls=curve.style, lw=width, drawstyle=steps)
             shown.setdefault(curve.label, line)
-        axis.set_ylabel(f"{panel.title}\n({panel.unit})" if panel.unit else panel.title)
+        title = panel.title.replace(" window", "\nwindow").replace(" at ", " at\n")
+        axis.set_ylabel(f"{title}\n({panel.unit})" if panel.unit else title)
+        if panel.title.startswith("throughput"):
+            rate_line(axis, list(results.values()))
         if all(np.nanmin(curve.y) >= 0 for curve in panel.curves if len(curve.y)):
             axis.set_ylim(bottom=0)
-        if panel.title == "throughput":
-            rate_line(axis, list(results.values()))
         axis.yaxis.set_major_locator(MaxNLocator(4))
     grid[-1][0].set_xlabel("time (s)")
+    last = max(rows.duration_s for rows in results.values())
+    grid[-1][0].set_xlim(0.0 if start is None else start, last if end is None else end)
+    grid[0][0].set_title(who.paths_of(results))
     figure.legend(list(shown.values()), list(shown), loc="outside upper left", ncols=min(len(shown), 4))
     return figure
 
@@ -305,17 +319,6 @@ def _backlog(link: str) -> _Series:
         return [(-1, times, values)] if len(times) else []
 
     return of_result
-
-
-def _throughput(rows: Rows) -> list[tuple[int, Floats, Floats]]:
-    # About sixty bins, each longer than a round trip.
-    width = min(1.0, max(0.1, rows.duration_s / 60))
-
-    def series(flow: int) -> tuple[Floats, Floats]:
-        times, rates = metrics.throughput_series(rows, flow, width)
-        return times + width / 2, rates / 1e6
-
-    return _each(rows, rows.tcp_flows, series)
 
 
 def _delays(rows: Rows) -> list[tuple[int, Floats, Floats]]:

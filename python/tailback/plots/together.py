@@ -16,7 +16,7 @@ from . import fits
 from . import flows as who
 from .recipes import POINTS, Curve, bin_s, draw_cdfs, rate_line
 from .registry import recipe
-from .style import FULL_WIDTH, INK, new_figure
+from .style import FULL_WIDTH, INK, PANEL, nested, new_figure
 
 _Key = tuple[str, int]
 
@@ -80,10 +80,16 @@ def all_four(results: Mapping[str, Rows]) -> Figure:
     look = who.line_styles(results)
     shown: dict[str, Any] = {}
 
+    def style_of(key: _Key, series: Mapping[_Key, tuple[Floats, Floats]]) -> Any:
+        """The flow's style; where each result has one flow, results differ in it too: for print without colours."""
+        is_only = len(results) > 1 and sum(label == key[0] for label, _ in series) == 1
+        return who.STYLES[list(results).index(key[0]) % len(who.STYLES)] if is_only else look[key].style
+
     def lines(ax: Axes, series: Mapping[_Key, tuple[Floats, Floats]], **more: Any) -> None:
-        for key, name in _names(results, series).items():
+        for number, (key, name) in enumerate(_names(results, series).items()):
             x, y = metrics.decimate(*series[key], POINTS)
-            (line,) = ax.plot(x, y, color=look[key].colour, ls=look[key].style, lw=0.9, **more)
+            width = nested(number, len(series), 0.4)
+            (line,) = ax.plot(x, y, color=look[key].colour, ls=style_of(key, series), lw=width, **more)
             shown.setdefault(name, line)
 
     (top_left, top_right), (low_left, low_right) = axes
@@ -95,24 +101,28 @@ def all_four(results: Mapping[str, Rows]) -> Figure:
         colour = INK if len(results) == 1 else look[label, rows.tcp_flows[0] if rows.tcp_flows else 0].colour
         for number, link in enumerate(links):
             t, backlog = metrics.decimate(*metrics.backlog_series(rows, link), POINTS)
-            style = who.STYLES[number % len(who.STYLES)]
+            place = number if len(links) > 1 or len(results) == 1 else list(results).index(label)
+            style = who.STYLES[place % len(who.STYLES)]
             (line,) = top_right.plot(t, backlog / 1e3, color=colour, ls=style, lw=0.8, drawstyle="steps-post")
             if len(links) > 1:
                 shown.setdefault(f"queue at {rows.link_names[link]}", line)
     top_right.set_ylabel("queue (kB)")
     lines(low_left, delays)
     low_left.set_ylabel(unit)
-    low_left.set_xlabel("time (s)")
     curves = [
-        Curve(name, *metrics.cdf(delays[key][1]), look[key].colour, look[key].style)
+        Curve(name, *metrics.cdf(delays[key][1]), look[key].colour, style_of(key, delays))
         for key, name in _names(results, delays).items()
     ]
     draw_cdfs(low_right, curves, labels=False)
     low_right.set_xlabel(unit)
     low_right.set_ylabel("share of packets")
+    for number, ax in enumerate((top_left, top_right, low_left, low_right)):
+        ax.set_gid(f"{PANEL}{number}")
     for ax in (top_left, top_right, low_left):
+        ax.set_xlabel("time (s)")
         ax.set_ylim(bottom=0)
         ax.set_xlim(0, max(rows.duration_s for rows in results.values()))
+    top_left.set_title(who.paths_of(results))
     figure.legend(list(shown.values()), list(shown), loc="outside upper left", ncols=min(len(shown), 4))
     return figure
 
