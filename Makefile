@@ -84,11 +84,12 @@ validate: $(VENV)/.built ## Compare with a real kernel and with ns-2; with tshar
 identify: $(VENV)/.built ## Train what `tailback pcap identify` asks and judge it, in a quarter of an hour; writes docs/identify.md
 	$(BIN)/python scripts/identify
 
-figures: $(VENV)/.built ## Draw the figures of the gallery, docs/applications.md, docs/queues.md and docs/links/ again
+figures: $(VENV)/.built ## Draw the figures of the gallery, docs/applications.md, queues.md, plots.md and links/ again
 	$(BIN)/python scripts/application_figures
 	$(BIN)/python scripts/queue_figures
 	$(BIN)/python scripts/link_figures
 	$(BIN)/python scripts/gallery
+	$(BIN)/python scripts/plots_figures
 
 outputs: $(VENV)/.built ## Run the commands that pages show and write what they print; the notebooks' pages; the front picture
 	$(BIN)/python scripts/front_picture.py

@@ -435,7 +435,7 @@ def pair_shares(frame: pl.DataFrame, *, axis: str | None = None, by: str | None 
         ax.set_xticks(range(len(columns)), [str(level) for level in columns], rotation=90)
         ax.set_yticks(range(len(rows)), [str(level) for level in rows])
         ax.set(xlabel="beside this one", ylabel="this one keeps")
-        headed(ax, "mean share kept", _below(of_rate, _axis(frame, down), _axis(frame, across)))
+        headed(ax, f"{_mbps(rate):g} Mbit/s", _below(of_rate, _axis(frame, down), _axis(frame, across)))
         figure.colorbar(image, ax=ax, label="per cent of the fair share", shrink=0.8)
     return figure
 
