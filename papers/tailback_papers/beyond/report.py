@@ -195,10 +195,13 @@ def harm_by_pair(data: Data) -> Figure:
     found = {on.path.name: {(one.algorithm, one.queue): one for one in on.pairs} for on in on_paths(data)}
     order = list(dict.fromkeys(one.algorithm for one in standings(data)))
     with house_style():
-        height = 1.1 + 0.19 * len(order)
-        figure, rows = new_figure(1, len(QUEUES), width=FULL_WIDTH, height=height, sharey=True)
+        titles = [on.path.title for on in on_paths(data)]
+        height = 2 * (1.9 + 0.155 * len(order))
+        # Two by two: at a quarter of the page's width numbers would be too small to read.
+        figure, grid = new_figure(2, -(-len(QUEUES) // 2), width=FULL_WIDTH, height=height, sharex=True, sharey=True)
+        panels = [axes for row in grid for axes in row]
         image = None
-        for axes, (queue, words) in zip(rows[0], QUEUES.items(), strict=True):
+        for axes, (queue, words) in zip(panels, QUEUES.items(), strict=False):
             shades = [
                 [
                     100 * one.harm.estimate if (one := each.get((algorithm, queue))) else np.nan
@@ -213,13 +216,13 @@ def harm_by_pair(data: Data) -> Figure:
                 for x, value in enumerate(line):
                     if np.isfinite(value):
                         dark = "white" if value > 55 else INK
-                        axes.text(x, y, f"{value:.0f}", ha="center", va="center", fontsize=5, color=dark)
+                        axes.text(x, y, f"{value:.0f}", ha="center", va="center", fontsize=7, color=dark)
             axes.set_title(words)
-            axes.set_xticks(range(len(found)), list(found), rotation=90, fontsize=6.5)
+            axes.set_xticks(range(len(titles)), titles, rotation=90, fontsize=7)
             axes.grid(visible=False)
-        rows[0][0].set_yticks(range(len(order)), [_short(algorithm) for algorithm in order], fontsize=7)
+        panels[0].set_yticks(range(len(order)), [_short(algorithm) for algorithm in order], fontsize=7)
         if image is not None:
-            figure.colorbar(image, ax=rows[0], label="harm (%)", shrink=0.7, pad=0.01)
+            figure.colorbar(image, ax=panels, label="harm (%)", shrink=0.5, pad=0.01)
     return figure
 
 

@@ -6,6 +6,7 @@ sender, as published, has a path to itself, then shares it with Linux's CUBIC, t
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -35,7 +36,7 @@ from tailback.experiment import (
     table,
 )
 from tailback.metrics import Rows
-from tailback.plots.style import new_figure
+from tailback.plots.style import BLUE, GREEN, SOFT, VERMILION, house_style, new_figure
 from tailback.result import Result
 
 RATE, RTT = "20mbit", "40ms"
@@ -430,31 +431,57 @@ def all_tables(data: Data) -> list[TableOut]:
     ]  # fmt: skip
 
 
-FAMILIES = {"reno": "tab:blue", "cubic": "tab:orange", "bbr": "tab:green"}
+FAMILIES = {"reno": BLUE, "cubic": VERMILION, "bbr": GREEN}
 MARKERS = {"linux": "o", "freebsd": "s", "quinn": "^", "noq": "D", "s2n-quic": "v"}
+#: Of a sender's family, for print without colours.
+FILLS = {"reno": "full", "cubic": "none", "bbr": "left"}
+#: What is drawn: the measure, how it was run, the axis.
+SHOWN = (
+    ("utilisation", ALONE, "utilisation alone (%)"),
+    ("share", AGAINST, "share beside Linux's CUBIC (%)"),
+)
+#: Median, smallest and largest, by measure, sender and path.
+Ranges = Mapping[tuple[str, str, str], tuple[float, float, float]]
 
 
 def figure(data: Data) -> Figure:
     """Utilisation alone and share beside Linux's CUBIC: a colour a family, a mark a stack."""
-    drawn, axes = new_figure(2, height=7.2)
-    for place, (what, mode, title) in enumerate(
-        (("utilisation", ALONE, "utilisation alone"), ("share", AGAINST, "share beside Linux's CUBIC"))
-    ):
-        ax = axes[place][0]
-        for number, (sender, (family, stack, _)) in enumerate(SENDERS.items()):
-            each = [_values(data.frame, what, path=path, sender=sender, mode=mode) for path in PATHS]
-            values = [float(np.median(found)) if found else np.nan for found in each]
-            if not np.isnan(values).all():
+    found = {
+        (what, sender, path): [100 * value for value in values]
+        for what, mode, _ in SHOWN
+        for sender in SENDERS
+        for path in PATHS
+        if (values := _values(data.frame, what, path=path, sender=sender, mode=mode))
+    }
+    return draw({key: (float(np.median(each)), min(each), max(each)) for key, each in found.items()})
+
+
+def draw(ranges: Ranges) -> Figure:
+    """The picture, of medians and ranges in per cent."""
+    with house_style():
+        figure, axes = new_figure(2, height=6.6, sharex=True)
+        for (ax,), (what, _, title) in zip(axes, SHOWN, strict=True):
+            for number, (sender, (family, stack, _)) in enumerate(SENDERS.items()):
+                each = [ranges.get((what, sender, path), (np.nan,) * 3) for path in PATHS]
+                middle, low, high = np.array(each).T
+                if np.isnan(middle).all():
+                    continue
                 at = np.arange(len(PATHS)) + (number - (len(SENDERS) - 1) / 2) * 0.06
-                ax.plot(at, values, MARKERS.get(stack, "P"), color=FAMILIES[family], label=called(sender), markersize=5,
-                        fillstyle="full" if sender.endswith((" bbr", "reno", "cubic")) else "none")  # fmt: skip
-        ax.set_xticks(range(len(PATHS)), list(PATHS) if place else [])
-        for edge in range(1, len(PATHS)):
-            ax.axvline(edge - 0.5, color="0.85", linewidth=0.8)
-        ax.set_ylabel(title)
-    axes[1][0].axhline(0.5, color="0.6", linewidth=0.8)
-    axes[1][0].legend(fontsize=6.5, ncol=4, loc="upper center", bbox_to_anchor=(0.5, -0.1))
-    return drawn
+                fill: Any = "right" if family == "bbr" and not sender.endswith(" bbr") else FILLS[family]
+                ax.vlines(at, low, high, color=FAMILIES[family], linewidth=0.9)
+                ax.plot(at, middle, MARKERS.get(stack, "P"), color=FAMILIES[family], label=called(sender),
+                        markersize=4.5, fillstyle=fill, markerfacecoloralt="white", markeredgewidth=0.9)  # fmt: skip
+            for edge in range(1, len(PATHS)):
+                ax.axvline(edge - 0.5, color=SOFT, linewidth=0.6)
+            ax.grid(visible=False, axis="x")
+            ax.set_xlim(-0.5, len(PATHS) - 0.5)
+            ax.set_ylabel(title)
+        axes[1][0].axhline(50, color=SOFT, linewidth=0.8)
+        names = [textwrap.fill(title, 17) for title, _ in PATHS.values()]
+        axes[1][0].set_xticks(range(len(PATHS)), names, fontsize=7.5)
+        handles, labels = axes[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, fontsize=7.5, ncols=5, loc="outside lower center")
+    return figure
 
 
 def notes(data: Data) -> list[str]:
@@ -477,7 +504,9 @@ STUDY = Study(
     grid=grid,
     extract=extract,
     claims=CLAIMS,
-    plots=(Plot("utilisation", "Senders by path", "Medians over seeds.", figure),),
+    plots=(
+        Plot("utilisation", "Senders by path", "Medians over seeds; a line from the smallest to the largest.", figure),
+    ),
     tables=all_tables,
     notes=notes,
     seeds=10,

@@ -154,7 +154,9 @@ def _queue_panels(rows: Rows, start: float | None, end: float | None) -> list[Pa
             found.append((link, Curve(f"queue at {rows.link_names[link]}", times, backlog / 1e3, INK)))
     if len(found) <= _QUEUES:
         return [
-            Panel(curve.label, "kB", [curve], rows.limit_bytes(link) / 1e3, "limit", _drops(rows, link, start, end))
+            Panel(
+                curve.label, "kB", [curve], rows.limit_bytes(link) / 1e3, "limit", drops=_drops(rows, link, start, end)
+            )
             for link, curve in found
         ]
     styled = [
@@ -210,7 +212,9 @@ class Panel:
     limit: float | None = None
     """Value that the curves cannot exceed for long, in the panel's unit: a queue's limit or the bottleneck's rate."""
     limit_name: str = ""
-    """Name of the limit."""
+    """What the limit is, in words."""
+    whose: str = ""
+    """The flow, if all curves are of one of that name: a legend of several results does not say it."""
     drops: Floats = field(default_factory=lambda: np.zeros(0))
     """Times at which the queue dropped a packet."""
 
@@ -250,9 +254,7 @@ def panels(results: Mapping[str, Rows], start: float | None = None, end: float |
                 curves.append(Curve(name, times[kept], values[kept], drawn.colour, style))
                 shown.add(rows.flow_names[flow] if flow >= 0 else "")
         if any(len(curve.x) for curve in curves):
-            # The legend has the results' names alone: whose curve it is stands at the axis.
-            whose = f" of {shown.pop()}" if len(shown) == 1 and shown != {""} else ""
-            out.append(Panel(title + whose, unit, curves))
+            out.append(Panel(title, unit, curves, whose=shown.pop() if len(shown) == 1 else ""))
     return out
 
 
@@ -271,9 +273,11 @@ def over_one_another(results: Mapping[str, Rows], start: float | None = None, en
             width = nested(number, len(panel.curves), 0.4)
             (line,) = axis.plot(curve.x, curve.y, color=curve.colour, ls=curve.style, lw=width, drawstyle=steps)
             shown.setdefault(curve.label, line)
-        title = panel.title.replace(" window", "\nwindow").replace(" at ", " at\n")
-        axis.set_ylabel(f"{title}\n({panel.unit})" if panel.unit else title)
-        if panel.title.startswith("throughput"):
+        whose = f"\nof {panel.whose}" if panel.whose and not panel.title.endswith(panel.whose) else ""
+        axis.set_ylabel(
+            f"{panel.title}{whose}" + (f" ({panel.unit})" if whose else f"\n({panel.unit})") * bool(panel.unit)
+        )
+        if panel.title == "throughput":
             rate_line(axis, list(results.values()))
         if all(np.nanmin(curve.y) >= 0 for curve in panel.curves if len(curve.y)):
             axis.set_ylim(bottom=0)
