@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import tailback as tb
 from tailback import cli, examples, metrics, plots, report
 from tailback.errors import TailbackError
-from tailback.plots import flows, timeseries
+from tailback.plots import flows, style, timeseries
 
 ALL = {"polls": "all", "queue_polls": "all", "packets": "all", "drops": "all", "poll_interval": "50ms"}
 
@@ -193,3 +193,26 @@ def test_each_result_has_a_label_or_none_has(many: tb.Result, folder: Path) -> N
 def test_the_smallest_number_of_bins_is_drawn(plain: tb.Result) -> None:
     assert np.isfinite(metrics.goodput(plain, 0))
     assert plots.get("overview")(plain).axes
+
+
+def test_the_overview_of_several_results_names_the_flow_and_has_one_axis_of_time() -> None:
+    one = tb.run(
+        tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk("cubic")], duration="2s", instruments={"polls": "all"})
+    )
+    figure = plots.get("overview")({"a": one, "b": one})
+    labels = [ax.get_ylabel().replace("\n", " ") for ax in figure.axes]
+    (flow,) = (rows := metrics.Rows.of(one)).tcp_flows
+    assert f"congestion window of {rows.flow_names[flow]} (segments)" in labels
+    assert {ax.get_xlim() for ax in figure.axes} == {(0.0, rows.duration_s)}
+    # In print without colours, too, a result has a line of its own.
+    styles = {str(line.get_linestyle()) for line in figure.axes[0].lines}
+    assert len(styles) == 2
+
+
+def test_labels_at_the_ends_of_lines_stay_beside_their_panel() -> None:
+    ((ax,),) = style.new_figure()[1]
+    ax.set_ylim(0, 10)
+    style.label_ends(ax, [(1.0, 10.0, name, "black") for name in "abcd"], gap=0.16)
+    heights = sorted(text.xy[1] for text in ax.texts)
+    assert heights[-1] <= 10
+    assert min(np.diff(heights)) == pytest.approx(1.6)

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 from matplotlib.text import Text
-from matplotlib.ticker import MaxNLocator, NullFormatter, PercentFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from ..errors import nearest
 from ..experiment import statistics
@@ -771,14 +771,20 @@ def _scale(ax: Axes, metric: str, scale: str = "linear") -> None:
         ax.set_yscale("log")
         low, high = ax.get_ylim()
         ax.set_ylim(low / 1.2, high * 1.2)
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 100 * low else (1.0,)))
+        ax.yaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_minor_formatter(NullFormatter())
     else:
         values = np.concatenate([np.asarray(line.get_ydata(), dtype=np.float64) for line in ax.lines])
-        ax.set_yscale("symlog", linthresh=max(float(values[values > 0].min(initial=np.inf)), np.nanmax(values) / 1e3))
-    if metric_title(metric).endswith("(share)"):
-        ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
-    elif scale == "log":
+        most = float(np.nanmax(values))
+        least = max(float(values[values > 0].min(initial=np.inf)), most / 1e3)
+        first, last = int(np.floor(np.log10(least))), int(np.ceil(np.log10(most)))
+        ax.set_yscale("symlog", linthresh=10.0**first)
+        ax.set_yticks([0.0, *(10.0**power for power in range(first, last + 1, 2 if last - first > 2 else 1))])
         ax.yaxis.set_major_formatter("{x:g}")
+        ax.set_ylim(-0.3 * 10.0**first, 1.5 * most)
+    if metric_title(metric).endswith("(share)"):
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
     if scale == "linear":
         ax.yaxis.set_major_locator(MaxNLocator(3))
 
