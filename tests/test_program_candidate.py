@@ -181,7 +181,7 @@ def test_a_dossiers_baselines_run_where_the_candidate_does_and_the_rest_is_named
     assert by_name["reordering"].verdict != verdicts.NOT_APPLICABLE
     assert "a program brings its own stack" in by_name["acks"].why
     assert "does not say when a transfer ended" in by_name["short-flows"].why
-    assert "more than a guest carries" in by_name["population"].why
+    assert "exceed a guest's capacity" in by_name["population"].why
     assert "--engine vm --kernel k" in done.to_json()["command"]
     assert (examine().run, asked) == (0, [PROGRAM])
 

@@ -149,7 +149,7 @@ def test_a_failing_then_is_not_swallowed() -> None:
 
 
 def test_workers_must_be_someone() -> None:
-    with pytest.raises(tb.TailbackError, match="workers is 0"):
+    with pytest.raises(tb.TailbackError, match="at least 1, got 0"):
         tb.run_many([short()], workers=0)
 
 

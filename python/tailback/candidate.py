@@ -31,7 +31,7 @@ from tailback.errors import ScenarioError, TailbackError, nearest
 from tailback.scenario import bulk, dumbbell
 from tailback.stacks import versions
 
-__all__ = ["Candidate", "candidate", "engines_of", "flow_fields", "table"]
+__all__ = ["Candidate", "candidate", "engines_of", "flow_fields", "needs_guest", "table"]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -80,13 +80,22 @@ class Candidate:
         return f"{{ {', '.join(rows)} }}"
 
 
+def needs_guest(name: str) -> bool:
+    """Whether only a guest has what `name` names: a kernel module, or a kernel's own queue.
+
+    >>> needs_guest("module:sch_mine.c"), needs_guest("kernel:pie"), needs_guest("pie")
+    (True, True, False)
+    """
+    return modules.is_source(name) or name.startswith("kernel:")
+
+
 def engines_of(name: str) -> tuple[str, ...]:
     """The engines that can run a scenario's `cc`, `transport` or `discipline`, preferred one first.
 
     >>> engines_of("module:tcp_mine.c"), engines_of("program:mine.toml")
     (('vm',), ('vm', 'live'))
     """
-    if modules.is_source(name) or name.startswith("kernel:"):
+    if needs_guest(name):
         return ("vm",)
     if programs.is_source(name):
         return ("vm", "live")

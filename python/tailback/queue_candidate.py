@@ -22,7 +22,7 @@ from typing import Any
 
 from tailback import bpf, modules, native, queues, registry
 from tailback.algorithms import algorithm, is_reference, load, registered, sources
-from tailback.candidate import Candidate, engines_of
+from tailback.candidate import Candidate, needs_guest
 from tailback.candidate import table as parsed
 from tailback.checksums import digest
 from tailback.errors import ScenarioError, TailbackError, nearest
@@ -73,7 +73,7 @@ class QueueCandidate(Candidate):
     @property
     def needs_guest(self) -> bool:
         """Whether only a guest has it: a kernel's own, or a module."""
-        return engines_of(self.name) == ("vm",)
+        return needs_guest(self.name)
 
     @property
     def table(self) -> dict[str, Any]:
@@ -363,4 +363,4 @@ def _demand_sound(label: str, table: Mapping[str, Any], *, allow_code: bool) -> 
 
 def _resolved(table: Mapping[str, Any], allow_code: bool) -> dict[str, Any]:
     scenario = dumbbell(rate="10mbit", rtt="40ms", queue=dict(table), flows=[bulk("reno")], duration="1s")
-    return scenario.resolve(allow_code=allow_code, live=engines_of(str(table["discipline"])) == ("vm",))
+    return scenario.resolve(allow_code=allow_code, live=needs_guest(str(table["discipline"])))

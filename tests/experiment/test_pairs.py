@@ -186,7 +186,7 @@ def test_one_run_many_times_is_no_interval(tmp_path: Path, tailback: Any) -> Non
         (["household"], "no pair"),
         (["{file}", "{file}", "--cc", "reno"], "no pair"),
         (["{file}", "--cc", "reno", "--cc", "qubic"], 'Did you mean "cubic"'),
-        (["{file}", "--cc", "reno", "--cc", "cubic", "--flow", "aa"], "no flow over TCP"),
+        (["{file}", "--cc", "reno", "--cc", "cubic", "--flow", "aa"], "there is no TCP flow of this name"),
         (["{file}", "{file}", "--flow", "a"], "there is no --cc"),
         (["{file}", "--cc", "reno", "--cc", "my.py:Mine"], "--algorithm my=my.py:Mine --cc my"),
         (["{file}", "{file}", "--baseline", "x"], "--baseline is for results"),

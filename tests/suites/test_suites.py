@@ -336,7 +336,7 @@ def test_a_declared_failure_is_no_surprise_and_its_end_is_one(tmp_path: Path, ta
     worse = declaring(tmp_path / "worse", "> 9", "")
     assert tailback("test", str(worse), "--as-declared")[0] == 1
     code, _, err = tailback("test", str(known), "--as-declared", "--candidate", "bbr")
-    assert (code, "as they are" in " ".join(err.split())) == (2, True)
+    assert (code, "judges the unchanged scenarios" in " ".join(err.split())) == (2, True)
 
 
 def test_of_several_conditions_the_declared_one_alone_may_fail(tmp_path: Path) -> None:

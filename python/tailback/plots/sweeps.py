@@ -518,7 +518,7 @@ def _cloud(ax: Axes, frame: pl.DataFrame, x_name: str, y_name: str, colour: str)
     return middle
 
 
-#: So many levels have a marker each; of more, people are drawn as cells.
+#: Most levels that have a marker each; with more, people are drawn as cells.
 _DOTS = len(MARKERS)
 #: Most panels, one above another, and most of them side by side.
 _PANELS, _BESIDE = 12, 4
