@@ -436,7 +436,7 @@ def below(ax: Axes) -> str:
 
 def test_what_all_runs_share_of_the_path_stands_beneath_the_title(store):
     ax = store_figure("lines", tb.open_store(store).frame()).axes[0]
-    assert ax.get_title(loc="left") == "median and 95 % interval"
+    assert ax.get_title(loc="left") == "median and range of 3 runs"
     assert below(ax).startswith("10 Mbit/s, RTT ")
 
 

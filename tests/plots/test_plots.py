@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from typing import Any
 
+import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
@@ -142,3 +143,15 @@ def test_interactive_cells_have_one_time_scale():
     assert spec is not None
     ranges = [spec["layout"][axis]["range"] for axis in ("xaxis", "xaxis2")]
     assert [high - low for low, high in ranges] == [50.0, 50.0]
+
+
+def test_a_band_of_few_runs_is_called_their_range() -> None:
+    from tailback.plots.sweeps import _band_words
+
+    def words(*kinds: str) -> str:
+        return _band_words(pl.DataFrame({"interval": list(kinds)}), 0.95)
+
+    assert words("95 % interval", "7 equal runs") == "95 % interval"
+    assert words("range of 3 runs", "none") == "range of 3 runs"
+    assert words("range of 3 runs", "range of 5 runs") == "range of the runs"
+    assert words("range of 3 runs", "95 % interval") == "95 % interval, or range of few runs"

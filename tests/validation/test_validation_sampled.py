@@ -62,8 +62,8 @@ def test_two_algorithms_are_compared_path_by_path_each_on_its_kernel(tmp_path: P
     found = beside.study(("bbr", "bbr3"), ("k", "k"), 4, tmp_path, out, seconds=0)
     assert found["cells"] == 3
     page = out.read_text()
-    assert "**On 3 sampled paths `bbr3` has +10.0 % (+10.0 to +10.0) goodput, -2.00 (-2.00 to -2.00) ms" in page
-    assert "and 0.33 (0.33 to 0.33) times the repeated segments of `bbr`" in page
+    assert "**On 3 sampled paths `bbr3` has +10.0 % (+10.0 to +10.0) goodput and -2.00 (-2.00 to -2.00) ms" in page
+    assert "It repeats 0.33 (0.33 to 0.33) times the segments that `bbr` repeats." in page
     slow = next(row for row in found["expected"] if "lose 30 %" in row["says"])
     assert slow["kernels"]
     assert beside.study(("bbr", "cubic"), ("k", "k"), 4, tmp_path, out, seconds=0) == {"cells": 0, "expected": []}

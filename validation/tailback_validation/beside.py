@@ -222,9 +222,9 @@ def write(
     lines = [
         f"# `{second}` beside `{first}`, each on a kernel that has it",
         "",
-        f"**On {len(on_kernels)} sampled paths `{second}` has {_share(found['goodput'])} goodput, "
-        f"{_number(found['delay'])} ms of median queueing delay and {_number(found['repeats'], '')} times the repeated "
-        f"segments of `{first}`. {slow} of the paths lose {100 * SLOWER:g} % of goodput or more.**",
+        f"**On {len(on_kernels)} sampled paths `{second}` has {_share(found['goodput'])} goodput and "
+        f"{_number(found['delay'])} ms of median queueing delay. It repeats {_number(found['repeats'], '')} times the "
+        f"segments that `{first}` repeats. {slow} of the paths lose {100 * SLOWER:g} % of goodput or more.**",
         "",
         f"`tailback validate --engine vm --algorithms {first},{second} --kernel {','.join(kernels)} --cells "
         f"{len(on_kernels)}` writes this page. The paths are the first of [the sampled "

@@ -183,7 +183,7 @@ def metric_over_axis(
     ax.set_ylim(bottom, top + 0.03 * (top - bottom))
     if lines:
         _legend(figure, ax, lines.title)
-    headed(ax, f"{statistic} and {100 * confidence:g} % interval", _below(frame, along, lines))
+    headed(ax, f"{statistic} and {_band_words(table, confidence)}", _below(frame, along, lines))
     _missing(
         figure, empty, [level_text(each) for each in along.levels if not _has_value(frame, name, along.column, each)]
     )
@@ -862,8 +862,20 @@ def captioned(name: str, frame: pl.DataFrame, metric: str | None = None) -> tupl
     shape = "band" if along.numbers is not None else "bar"
     return (
         title,
-        f"The median of the runs at each {name_of(along.column)}{lines}; the {shape} is its 95 % interval.",
+        f"The median of the runs at each {name_of(along.column)}{lines}; the {shape} is its 95 % interval, or of fewer "
+        "than six runs their range.",
     )
+
+
+def _band_words(table: pl.DataFrame, confidence: float) -> str:
+    """What the bands of a figure are: its confidence interval, or the range of few runs."""
+    ranges = {kind for kind in table["interval"].to_list() if kind.startswith("range")}
+    others = {kind for kind in table["interval"].to_list() if kind.endswith("interval")}
+    if not ranges:
+        return f"{100 * confidence:g} % interval"
+    if others:
+        return f"{100 * confidence:g} % interval, or range of few runs"
+    return ranges.pop() if len(ranges) == 1 else "range of the runs"
 
 
 def _done(frame: pl.DataFrame) -> pl.DataFrame:
