@@ -364,3 +364,22 @@ def test_the_package_can_be_run_as_the_command() -> None:
     assert ran.stdout == f"tailback {tb.__version__}\n"
     ran = subprocess.run([sys.executable, "-m", "tailback", "run", "no.toml"], capture_output=True, text=True)
     assert (ran.returncode, "no.toml" in ran.stderr) == (2, True)
+
+
+def test_a_kernel_module_goes_to_the_guest_without_being_loaded_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tailback.engines import Vm
+
+    def reached(self: Vm, scenario: tb.Scenario, **how: object) -> tb.Result:
+        raise tb.TailbackError("the guest has it")
+
+    (tmp_path / "tcp_mine.c").write_text("static struct tcp_congestion_ops mine;\n")
+    flows = [tb.bulk("module:tcp_mine.c")]
+    scenario = tb.dumbbell(rate="10mbit", rtt="40ms", queue="fifo", flows=flows, duration="1s")
+    file = tmp_path / "mine.toml"
+    file.write_text(scenario.to_toml())
+    monkeypatch.setattr(Vm, "check", lambda self, scenario, **how: None)
+    monkeypatch.setattr(Vm, "run", reached)
+    done = CliRunner().invoke(cli.app, ["run", str(file), "--engine", "vm", "--allow-code"])
+    assert "the guest has it" in str(done.exception)

@@ -243,7 +243,7 @@ def _run_engines(
     for folder in folders.values():
         if folder is not None:
             demand_writable(folder)
-    _say_notes(scenario, scenario.resolve(live=True, allow_code=allow_code))
+    _say_notes(scenario, scenario.resolve(live=True))
     results = {}
     for engine in chosen:
         result = engine.run(scenario, progress=not as_json, allow_code=allow_code)
