@@ -23,6 +23,7 @@ from tailback.cli._common import (
     say,
     unknown,
 )
+from tailback.judge import TARGET, Verdict
 from tailback.lazy import lazy
 
 with lazy():
@@ -315,7 +316,9 @@ def _validate_beside(
         return
     say(f"{found['cells']} of {cells} paths run with both")
     for row in found["expected"]:
-        say(f"{row['says']}: {'met' if row.get('kernels') else 'missed'}")
+        # Fewer than two paths judge nothing.
+        if "kernels" in row:
+            say(f"{row['says']}: {TARGET(Verdict.of(row['kernels']))}")
     say(f"page: {escape(str(out))}" if found["cells"] else f"{escape(str(out))} stays as it is")
 
 

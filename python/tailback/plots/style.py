@@ -172,8 +172,11 @@ def label_ends(ax: Axes, lines: Sequence[tuple[float, float, str, str]], gap: fl
 _BELOW = "below-the-title"
 
 
-def headed(ax: Axes, title: str, below: str = "") -> None:
-    """A title in bold and, beneath it, a line in plain type; without `below` an earlier line stays."""
+def headed(ax: Axes, title: str, below: str = "", *, size: float | None = None) -> None:
+    """A title in bold and, beneath it, a line in plain type; without `below` an earlier line stays.
+
+    `size` is the title's in points, if not the style's.
+    """
     old = next((text for text in ax.texts if text.get_gid() == _BELOW), None)
     if old is not None and below:
         old.remove()
@@ -183,7 +186,9 @@ def headed(ax: Axes, title: str, below: str = "") -> None:
             fontsize=7.5, color=INK, va="bottom", gid=_BELOW, annotation_clip=False,
         )  # fmt: skip
     lines = 0 if old is None else old.get_text().count("\n") + 1
-    ax.set_title(title, pad=6 + 10 * lines)
+    head = ax.set_title(title, pad=6 + 10 * lines)
+    if size is not None:
+        head.set_fontsize(size)
 
 
 def nested(number: int, of: int, step: float = 1.2) -> float:

@@ -657,8 +657,9 @@ def _with_absent(frame: pl.DataFrame) -> pl.DataFrame:
         cc = f"flow.{flow}.cc"
         if axis.unit != "ms" or axis.numbers is None or axis.column != f"flow.{flow}.start" or cc not in frame.columns:
             continue
-        late = [level for level, ms in zip(axis.levels, axis.numbers, strict=True)
-                if ms / 1e3 >= 0.999 * frame["duration_s"].cast(pl.Float64).max()]  # type: ignore[operator]  # fmt: skip
+        # A start a millisecond before the end is no start either.
+        over_ms = 999.0 * frame.select(pl.col("duration_s").cast(pl.Float64).max()).item()
+        late = [level for level, ms in zip(axis.levels, axis.numbers, strict=True) if ms >= over_ms]
         if not late or len(late) == len(axis.levels):
             continue
         absent = pl.col(axis.column).is_in(late).fill_null(value=False)
@@ -703,14 +704,13 @@ def _people_cells(frame: pl.DataFrame, names: list[str], along: Axis, down: Axis
         is_share = metric_title(name).endswith("(share)")
         title = metric_title(name, _ways(frame, name))
         _cells_of(ax, 100 * values if is_share else values, higher=_is_better_higher(name))
+        note = "no run has a value"
         if np.isfinite(spread).any():
             most = float(np.nanmax(100 * spread if is_share else spread))
             note = f"runs of a cell span {most:.2g} at most"
-            if beside is not None:
-                note = f"{name_of(beside.column)}: {level_text(side)}; {note}"
-            headed(ax, title.replace("(share)", "(%)"), note)
-        ax.title.set_fontsize(7.5)
-        ax._left_title.set_fontsize(7.5)  # type: ignore[attr-defined]
+        if beside is not None:
+            note = f"{name_of(beside.column)}: {level_text(side)}; {note}"
+        headed(ax, title.replace("(share)", "(%)"), note, size=7.5)
         ax.set_gid(f"{PANEL}{number}")
         ax.set_yticks(range(len(levels)), [down.words(level) for level in levels], fontsize=7)
         ax.set_xticks(range(len(along.levels)), [along.text(i) for i in range(len(along.levels))], fontsize=7,
