@@ -129,7 +129,7 @@ pub struct Track {
     pub overtaken: u64,
     /// Duplicate ACKs sent.
     pub duplicate_acks: u64,
-    /// Window probes and keep-alives.
+    /// Window probes and keep-alive segments.
     pub probes: u64,
     /// Zero windows advertised.
     pub zero_windows: u64,
