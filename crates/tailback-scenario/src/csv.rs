@@ -116,6 +116,10 @@ fn column((_, cell): Cell<'_>, of: usize) -> Result<(Column, u64), Fault> {
     let word = name.trim().to_lowercase();
     let Some((_, column)) = NAMES.iter().find(|(known, _)| *known == word) else {
         let known = ["time", "rate", "delay", "loss"];
+        if word == "rtt" {
+            let fix = "Write delay (ms), with half of each round-trip time";
+            return Err(fault("there is no column \"rtt\"", fix));
+        }
         let fix = format!("{}Known: {}; remove other columns", hint(&word, &known), known.join(", "));
         return Err(fault(format!("there is no column \"{word}\""), fix));
     };
@@ -168,8 +172,12 @@ fn step(row: &[Cell<'_>], columns: &[(Column, u64)], before: Option<&Step>) -> R
         if cell.is_empty() && *column != Column::Time {
             continue;
         }
-        let wrong =
-            |found: Fault| (*begins, Fault { problem: format!("\"{cell}\": {}", found.problem), ..found });
+        let wrong = |mut found: Fault| {
+            if *column == Column::Time && cell.starts_with('-') {
+                found.fix = "Count the time from the start, at 0".into();
+            }
+            (*begins, Fault { problem: format!("\"{cell}\": {}", found.problem), ..found })
+        };
         if *column == Column::Loss {
             step.loss = Some(share(cell, *scale).map_err(wrong)?);
             continue;
@@ -184,7 +192,7 @@ fn step(row: &[Cell<'_>], columns: &[(Column, u64)], before: Option<&Step>) -> R
         if *column == Column::Time {
             match before {
                 None if value > 0 => {
-                    let fix = format!("Subtract {} from every time", step.at);
+                    let fix = format!("Subtract {cell} from every time");
                     return Err((*begins, fault("the first row is not at time 0", fix)));
                 }
                 Some(before) if value <= before.at.0 => {
@@ -198,7 +206,10 @@ fn step(row: &[Cell<'_>], columns: &[(Column, u64)], before: Option<&Step>) -> R
     if step.rate.is_none() && step.delay.is_none() && step.loss.is_none() {
         return Err((
             1,
-            fault("the row changes nothing", "Give a rate, a delay or a loss, or remove the row"),
+            fault(
+                "the row changes nothing",
+                "Give a rate (0 if nothing got through), a delay or a loss, or remove the row",
+            ),
         ));
     }
     Ok(step)
@@ -282,17 +293,24 @@ mod tests {
             ("time (s),loss (share)\n0,5\n", "line 2, column 3: \"5\": a loss lies in 0 to 1. Correct it"),
             ("time (s),loss (%)\n0,-1\n", "line 2, column 3: \"-1\": a loss lies in 0 to 100"),
             ("time (s),loss (%)\n0,nan\n", "line 2, column 3: \"nan\": this is not a number"),
-            ("time (s),rate (bps)\n0,1\n-1,1\n", "line 3, column 1: \"-1\": a time cannot be negative"),
+            (
+                "time (s),rate (bps)\n0,1\n-1,1\n",
+                "line 3, column 1: \"-1\": a time cannot be negative. Count the time",
+            ),
             ("time (s),rate (bps)\n", "line 1, column 1: nothing follows the header"),
             ("time (s),rate (bps)\n0,8\n1,  fast\n", "line 3, column 5: \"fast\": this is not a number"),
             ("time (s),rate (bps)\n0,8\n1,-3\n", "line 3, column 3: \"-3\": a rate cannot be negative"),
             ("time (s),rate (bps)\n0,8\n1,2,3\n", "line 3, column 1: 3 values, but the header has 2 columns"),
-            ("time (s),rate (bps)\n5,8\n", "line 2, column 1: the first row is not at time 0. Subtract 5s"),
+            (
+                "time (s),rate (bps)\n5,8\n",
+                "line 2, column 1: the first row is not at time 0. Subtract 5 from every",
+            ),
             (
                 "rate (bps),time (s)\n8,0\n8,0\n",
                 "line 3, column 3: 0s does not come after 0s, the row before",
             ),
-            ("time (s),rate (bps)\n0,\n", "line 2, column 1: the row changes nothing"),
+            ("time (s),rate (bps)\n0,\n", "line 2, column 1: the row changes nothing. Give a rate (0 if"),
+            ("time (s),rtt (ms)\n0,8\n", "line 1, column 10: there is no column \"rtt\". Write delay (ms)"),
             (
                 "time (s),rate (bps)\n0,1e300\n",
                 "line 2, column 3: \"1e300\": a rate of this size cannot be represented",
