@@ -238,6 +238,7 @@ impl Receiver {
         }
         if range.start > self.next {
             if stack.acks_ahead == 0 {
+                self.sample_rtt(segment, now, stack);
                 return self.on_out_of_order(range, now, rtt.srtt(), stack);
             }
             self.give_up(range.start);

@@ -10,7 +10,8 @@
 //! `tcp_rcv_rtt_measure_ts`, `tcp_init_buffer_space`; for growing ahead Linux 6.1, and `tcp_rcvbuf_grow` of 7.3.
 //!
 //! Differs from the source:
-//! - What is received in order counts as read, also beside a slow reader (`read_rate`).
+//! - What is received in order counts as read, also beside a slow reader (`read_rate`); whether what fills a gap
+//!   counts at once is the stack's `segments_join`.
 //! - Without timestamps the RTT stays that of the handshake; Linux then times a window's worth of data.
 
 use crate::time::{Bytes, Duration, Time};
@@ -107,6 +108,11 @@ impl Tuning {
     /// Window that a segment in the buffer uses up, if that counts.
     pub fn in_memory(&self) -> Bytes {
         self.ahead.map_or(0, |segments| segments.in_memory)
+    }
+
+    /// Whether the buffer grows ahead of what was read.
+    pub fn grows_ahead(&self) -> bool {
+        self.ahead.is_some()
     }
 
     /// RTT at the receiver; zero before the first sample.

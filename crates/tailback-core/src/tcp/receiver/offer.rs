@@ -217,8 +217,25 @@ impl Receiver {
         if segment.ts_ecr != Time::NEVER && segment.len >= self.mss {
             tuning.sample(segment.ts_ecr, now, stack.timestamp_tick);
         }
-        if let Some(window) = tuning.read(self.next, now, srtt) {
+        // Apart, each segment is read for itself (`tcp_recvmsg`), and the first one ends the measurement.
+        let end = match stack.segments_join {
+            true => self.next,
+            false => self.next.min(segment.seq + u64::from(segment.len)),
+        };
+        if let Some(window) = tuning.read(end, now, srtt) {
             self.offer.capacity = self.offer.capacity.max(window);
+        }
+    }
+
+    /// Linux `tcp_rcv_rtt_measure_ts`: a full segment that is out of order gives an RTT sample, too.
+    #[cold]
+    pub(super) fn sample_rtt(&mut self, segment: &Segment, now: Time, stack: &Stack) {
+        if let Some(tuning) = &mut self.offer.tuning
+            && tuning.grows_ahead()
+            && segment.ts_ecr != Time::NEVER
+            && segment.len >= self.mss
+        {
+            tuning.sample(segment.ts_ecr, now, stack.timestamp_tick);
         }
     }
 

@@ -246,6 +246,40 @@ fn windows_are_those_that_linux_announces() {
     assert_eq!(linux_7[..7], [67_072, 69_888, 72_832, 75_776, 78_592, 80_512, 80_512]);
 }
 
+/// A first segment is missing for 60 ms while eighteen others come, whose timestamps tell of this RTT; returns the window
+/// that the buffer yields when the gap is filled. The two segments in order tell of 100 ms.
+fn capacity_after_a_gap(segments_join: bool, rtt_ms: u64) -> u64 {
+    let stack = Stack { segments_join, ..Stack::named("linux", "").unwrap() };
+    let mut receiver = Receiver::new(&stack, 6 << 20, 1448);
+    receiver.on_established(Time::ZERO);
+    let mut take = |number: u64, ms: u64, rtt_ms: u64| {
+        let sent = Time::from_ms(ms - rtt_ms);
+        let segment = Segment { ts_ecr: sent, ..data(1448 * number, 1448, false) };
+        receiver.on_segment(&segment, Time::from_ms(ms), &rtt(50), &stack);
+    };
+    take(0, 200, 100);
+    for later in 2..20 {
+        take(later, 200 + later, rtt_ms);
+    }
+    take(1, 260, 100);
+    receiver.capacity()
+}
+
+/// `tcp_rcv_space_adjust` after each buffer that is read; seen with Debian's 6.1 in a guest, whose window stayed as it
+/// was when a gap was filled.
+#[test]
+fn segments_that_do_not_join_are_read_one_by_one_when_a_gap_is_filled() {
+    assert_eq!(capacity_after_a_gap(false, 50), 64_088);
+    // Nineteen segments after ten: (2·19 + 16)·(1 + 2·9/10) segments, less the one that has come.
+    assert_eq!(capacity_after_a_gap(true, 50), 151 * 1460 - 1152);
+}
+
+/// Linux calls `tcp_rcv_rtt_measure_ts` before `tcp_data_queue`. Only by these samples is the round trip of 60 ms over.
+#[test]
+fn a_segment_out_of_order_gives_a_sample_of_the_rtt() {
+    assert_eq!(capacity_after_a_gap(true, 100), 64_088);
+}
+
 #[test]
 fn the_buffer_grows_after_the_ack_of_the_segment_that_makes_it() {
     let mut stack = Stack::named("linux", "").unwrap();

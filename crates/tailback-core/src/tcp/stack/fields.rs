@@ -223,6 +223,10 @@ fields! {
     /// A growing buffer stays ahead of the reader: by sixteen segments, plus twice the relative increase of the amount
     /// read per round trip.
     buffer_grows_ahead: bool, Switch, free;
+    /// Segments that wait to be read become one piece (Linux `tcp_try_coalesce`), so that what a filled gap releases
+    /// counts at once towards the growth of the buffer. Off: only the first of them counts, and the others in the next
+    /// round trip, as where packets come from a TUN device, whose memory cannot be joined.
+    segments_join: bool, Switch, free;
     /// RTT below which such a buffer grows in proportion to the RTT, by the rule of Linux since 6.18; off: the older
     /// rule.
     buffer_low_rtt: Option<Duration>, OrOff(SPAN), free;

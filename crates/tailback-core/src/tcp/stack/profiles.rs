@@ -120,6 +120,7 @@ profiles! {
         initial_receive_buffer: None,
             "taken as if grown at once (tcp_input.c 7.3: recvbuf_auto, from 64 KiB by 16 KiB)";
         buffer_grows_ahead: false, "tcp_input.c 7.3: by 16 KiB";
+        segments_join: false, "its buffer does not grow";
         buffer_low_rtt: None, "not in it";
         sack_compression: None, "none";
         sack_compression_share: 0, "unused";
@@ -244,6 +245,7 @@ profiles! {
         initial_receive_buffer: None,
             "tcp_rmem[1] = 87380, grown by tcp_rcv_space_adjust; taken as if grown at once (choose 87380)";
         buffer_grows_ahead: false, "tcp_rcv_space_adjust 2.6.25: twice what was read";
+        segments_join: false, "its buffer does not grow";
         buffer_low_rtt: None, "not in it";
         sack_compression: None, "since 4.18";
         sack_compression_share: 0, "unused";
@@ -339,6 +341,7 @@ profiles! {
         window_grows_over_gaps: true, "tcp_data_queue_ofo: tcp_grow_window if there is SACK, since 3.13";
         initial_receive_buffer: Some(131_072), "tcp_rmem[1] = 128 KiB";
         buffer_grows_ahead: true, "tcp_rcv_space_adjust, since 3.13";
+        segments_join: true, "tcp_ofo_queue: from a network card; false from TUN, as in a guest";
         buffer_low_rtt: None, "tcp_rcvbuf_low_rtt came with 6.18";
         sack_compression: Some(ms(1)), "tcp_comp_sack_delay_ns 1 ms, tcp_comp_sack_nr 44";
         sack_compression_share: 5, "__tcp_ack_snd_check 6.1: 5 % of the smaller of rcv_rtt_est and srtt";
@@ -436,6 +439,7 @@ profiles! {
         window_grows_over_gaps: false, "none: the window does not grow";
         initial_receive_buffer: None, "as large from the start";
         buffer_grows_ahead: false, "it does not grow";
+        segments_join: false, "its buffer does not grow";
         buffer_low_rtt: None, "not in it";
         sack_compression: None, "none";
         sack_compression_share: 0, "unused";
@@ -519,6 +523,7 @@ profiles! {
         window_grows_over_gaps: false, "none: the window does not grow";
         initial_receive_buffer: None, "as large from the start";
         buffer_grows_ahead: false, "it does not grow";
+        segments_join: false, "its buffer does not grow";
         buffer_low_rtt: None, "not in it";
         sack_compression: None, "none";
         sack_compression_share: 0, "unused";
@@ -644,6 +649,7 @@ profiles! {
         window_grows_over_gaps: false, "none: the window does not grow";
         initial_receive_buffer: None, "as large from the start";
         buffer_grows_ahead: false, "it does not grow";
+        segments_join: false, "its buffer does not grow";
         buffer_low_rtt: None, "not in it";
         sack_compression: None, "none";
         sack_compression_share: 0, "unused";
