@@ -246,8 +246,8 @@ fn windows_are_those_that_linux_announces() {
     assert_eq!(linux_7[..7], [67_072, 69_888, 72_832, 75_776, 78_592, 80_512, 80_512]);
 }
 
-/// A first segment is missing for 60 ms while eighteen others come, whose timestamps tell of this RTT; returns the window
-/// that the buffer yields when the gap is filled. The two segments in order tell of 100 ms.
+/// A first segment is missing for 60 ms while eighteen others come, whose timestamps give this RTT; returns the window
+/// that the buffer yields when the gap is filled. The two segments in order give 100 ms.
 fn capacity_after_a_gap(segments_join: bool, rtt_ms: u64) -> u64 {
     let stack = Stack { segments_join, ..Stack::named("linux", "").unwrap() };
     let mut receiver = Receiver::new(&stack, 6 << 20, 1448);
