@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ import tailback as tb
 from tailback.files import write_text
 from tailback.judge import rule
 from tailback_validation.kernel_rows import Rows, file_name, run
+from tailback_validation.sampled import stack_of
 from tailback_validation.truth import FOLDER
 
 __all__ = ["BOUNDS", "CELLS", "KERNEL", "PAGE", "Judged", "LinkCell", "judged", "measure", "table", "with_table"]
@@ -46,9 +47,11 @@ class LinkCell:
     #: Nodes to which further transfers go.
     others: tuple[str, ...] = ()
 
-    def scenario(self, draw: int) -> tb.Scenario:
-        """The scenario for all three engines."""
-        transfers = [tb.bulk("cubic", name=f"to-{to}", from_="a", to=to) for to in ("b", *self.others)]
+    def scenario(self, draw: int, of: Mapping[str, Any] | None = None) -> tb.Scenario:
+        """The scenario; `of` is the stack, for the simulator."""
+        transfers = [
+            tb.bulk("cubic", name=f"to-{to}", from_="a", to=to, stack=of or "linux") for to in ("b", *self.others)
+        ]
         ping = tb.flow("ping", name="ping", from_="a", to="b", params={"interval": "53ms"})
         return tb.network(
             name=self.name,
@@ -134,11 +137,11 @@ def judged(kernel: str) -> list[Judged]:
     live = json.loads(_LIVE.read_text(encoding="utf-8")) if _LIVE.is_file() else {}
     out = []
     for cell in CELLS:
-        wanted = [cell.scenario(draw) for draw in range(DRAWS)]
-        kept = [(scenario, rows.find(cell.name, draw, scenario)) for draw, scenario in enumerate(wanted)]
-        there = [(scenario, row.measures) for scenario, row in kept if row is not None and not row.refused]
+        kept = [(draw, rows.find(cell.name, draw, cell.scenario(draw))) for draw in range(DRAWS)]
+        there = [(draw, row.measures) for draw, row in kept if row is not None and not row.refused]
         if there:
-            sim = tb.run_many([scenario for scenario, _ in there], then=measure, progress=False)
+            of = stack_of(kernel)
+            sim = tb.run_many([cell.scenario(draw, of) for draw, _ in there], then=measure, progress=False)
             guest = tuple(measures for _, measures in there)
             out.append(Judged(cell, tuple(sim), guest, tuple(live.get(cell.name, ()))))
     return out
