@@ -452,12 +452,19 @@ def _us(value_ps: int) -> str:
     return f"{value_ps / 1e6:g}us"
 
 
+def tbf_burst(rate_bps: int) -> int:
+    """Bytes that the shaper lets through at once: of one millisecond, so that a late timer does not reduce the rate.
+
+    At least two packets.
+    """
+    return max(2 * 1514, rate_bps // 8000)
+
+
 def _tbf(rate_bps: int, queue: Mapping[str, Any], framing: Mapping[str, Any]) -> str:
     """The shaper. A change of tbf resets its FIFO's limit to its own, so it gets the FIFO's limit."""
     params = queue["params"] if queue["discipline"] == "fifo" else {}
     limit = params.get("limit_bytes", params.get("limit_packets", ENDLESS))
-    # One millisecond of data, so that a late timer does not reduce the rate; at least two packets.
-    burst = max(2 * 1514, rate_bps // 8000)
+    burst = tbf_burst(rate_bps)
     if framing.get("linklayer") == "ptm":
         rate_bps = rate_bps * 64 // 65
     # The shaper alone counts these: the queue in it sees IP bytes.
