@@ -23,8 +23,15 @@ if TYPE_CHECKING:
 #: Heads of columns whose name does not say their unit.
 _HEADS = {
     "loss": "loss share", "lost": "lost share", "mos": "mos (1-4.5)",
-    "late_50": "share later than 50 ms", "late_100": "share later than 100 ms",
+    "late_50": "share later than 50 ms", "late_100": "share later than 100 ms", "utilisation": "utilisation (0-1)",
 }  # fmt: skip
+_NO_RATE = "a medium has no fixed rate, so no utilisation"
+#: Why a value is absent (–), by column.
+_ABSENT = {
+    "loss": "loss share is of what a flow sends itself; its data come back, or it sent nothing",
+    "rate_mbps": _NO_RATE,
+    "utilisation": _NO_RATE,
+}
 _WORDS = ("flow", "link", "app", "cc", "stack", "measure", "program", "end", "measured")
 
 
@@ -155,8 +162,8 @@ def as_text(result: Result) -> RenderableType:
             words = head in _WORDS
             shown.add_column(_head(head), justify="left" if words else "right")
         for row in rows:
-            shown.add_row(*(_cell(value) for value in row.values()))
-        parts += [Text(""), Unbroken(shown)]
+            shown.add_row(*(_cell(*each) for each in row.items()))
+        parts += [Text(""), Unbroken(shown), *map(Text, _absent(rows))]
     recorded = ", ".join(f"{name} ({result.rows(name):,})" for name in result.tables)
     return Group(*parts, Text(""), *map(Text, _controls(result)), Text(f"tables: {recorded}"))
 
@@ -167,10 +174,10 @@ def as_html(result: Result) -> str:
     for rows in tables(result):
         head = "".join(f"<th>{html.escape(_head(key))}</th>" for key in rows[0])
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_cell(value))}</td>" for value in row.values()) + "</tr>"
-            for row in rows
+            "<tr>" + "".join(f"<td>{html.escape(_cell(*each))}</td>" for each in row.items()) + "</tr>" for row in rows
         )
-        out.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+        notes = "".join(f"<p>{html.escape(line)}</p>" for line in _absent(rows))
+        out.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}")
     recorded = ", ".join(f"<code>{html.escape(name)}</code> ({result.rows(name):,})" for name in result.tables)
     out += [f"<p>{html.escape(line)}</p>" for line in _controls(result)]
     return "".join(out) + f"<p>tables: {recorded}</p>"
@@ -218,5 +225,10 @@ def _known(value: float, scale: float = 1.0) -> float | None:
     return None if math.isnan(value) else value * scale
 
 
-def _cell(value: Any) -> str:
-    return written(value, missing="")
+def _cell(column: str, value: Any) -> str:
+    return written(value, missing="–" if column in _ABSENT else "")
+
+
+def _absent(rows: list[dict[str, Any]]) -> list[str]:
+    absent = {why for column, why in _ABSENT.items() if any(row.get(column, 0) is None for row in rows)}
+    return [f"–: {why}" for why in sorted(absent)]
