@@ -89,12 +89,12 @@ def test_an_absent_value_is_a_dash_and_explained() -> None:
     page = tb.flow("page", name="page", params={"objects": "0 20000 400 20 0 -", "gap": 1000.0})
     wired = tb.dumbbell(rate="10mbit", rtt="40ms", flows=[page], duration="2s")
     text = str(tb.run(wired))
-    assert text.count("–: loss share") == 1
-    assert "–: a medium" not in text
+    assert text.count("no loss share (–)") == 1
+    assert "a medium" not in text
     cable = str(tb.run(wired.with_({"dumbbell.back_medium": {"name": "docsis", "rate": "10mbit"}})))
     (back,) = (line for line in cable.splitlines() if line.startswith("return"))
     assert back.split()[:3] == ["return", "–", "–"]
-    assert "–: a medium has no fixed rate" in cable
+    assert "no utilisation (–): a medium has no fixed rate" in cable
 
 
 def test_every_face_shows_the_same_numbers(result: Result) -> None:

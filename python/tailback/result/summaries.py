@@ -25,10 +25,10 @@ _HEADS = {
     "loss": "loss share", "lost": "lost share", "mos": "mos (1-4.5)",
     "late_50": "share later than 50 ms", "late_100": "share later than 100 ms", "utilisation": "utilisation (0-1)",
 }  # fmt: skip
-_NO_RATE = "a medium has no fixed rate, so no utilisation"
-#: Why a value is absent (–), by column.
+_NO_RATE = "no utilisation (–): a medium has no fixed rate"
+#: Why a value is absent, by column.
 _ABSENT = {
-    "loss": "loss share is of what a flow sends itself; its data come back, or it sent nothing",
+    "loss": "no loss share (–): it is of what a flow sends itself, and its data come back, or it sent nothing",
     "rate_mbps": _NO_RATE,
     "utilisation": _NO_RATE,
 }
@@ -156,31 +156,39 @@ def as_text(result: Result) -> RenderableType:
     from rich.text import Text
 
     parts: list[RenderableType] = [Text(result.title, style="bold")]
-    for rows in tables(result):
+    summaries = tables(result)
+    for rows in summaries:
         shown = Table(box=None, pad_edge=False)
         for head in rows[0]:
             words = head in _WORDS
             shown.add_column(_head(head), justify="left" if words else "right")
         for row in rows:
             shown.add_row(*(_cell(*each) for each in row.items()))
-        parts += [Text(""), Unbroken(shown), *map(Text, _absent(rows))]
+        parts += [Text(""), Unbroken(shown)]
     recorded = ", ".join(f"{name} ({result.rows(name):,})" for name in result.tables)
-    return Group(*parts, Text(""), *map(Text, _controls(result)), Text(f"tables: {recorded}"))
+    return Group(*parts, Text(""), *map(Text, _notes(result, summaries)), Text(f"tables: {recorded}"))
 
 
 def as_html(result: Result) -> str:
     """Title, tables and recorded instruments, for a notebook."""
     out = [f"<p><strong>{html.escape(result.title)}</strong></p>"]
-    for rows in tables(result):
+    summaries = tables(result)
+    for rows in summaries:
         head = "".join(f"<th>{html.escape(_head(key))}</th>" for key in rows[0])
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(_cell(*each))}</td>" for each in row.items()) + "</tr>" for row in rows
         )
-        notes = "".join(f"<p>{html.escape(line)}</p>" for line in _absent(rows))
-        out.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}")
+        out.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
     recorded = ", ".join(f"<code>{html.escape(name)}</code> ({result.rows(name):,})" for name in result.tables)
-    out += [f"<p>{html.escape(line)}</p>" for line in _controls(result)]
+    out += [f"<p>{html.escape(line)}</p>" for line in _notes(result, summaries)]
     return "".join(out) + f"<p>tables: {recorded}</p>"
+
+
+def _notes(result: Result, summaries: list[list[dict[str, Any]]]) -> list[str]:
+    """Why values are absent, and what ran on a kernel."""
+    rows = [row for table in summaries for row in table]
+    absent = {why for column, why in _ABSENT.items() if any(row.get(column, 0) is None for row in rows)}
+    return [*sorted(absent), *_controls(result)]
 
 
 _WHOSE = {"kernel": "the kernel's", "twin": "tailback's BPF twin", "own": "a BPF source"}
@@ -227,8 +235,3 @@ def _known(value: float, scale: float = 1.0) -> float | None:
 
 def _cell(column: str, value: Any) -> str:
     return written(value, missing="–" if column in _ABSENT else "")
-
-
-def _absent(rows: list[dict[str, Any]]) -> list[str]:
-    absent = {why for column, why in _ABSENT.items() if any(row.get(column, 0) is None for row in rows)}
-    return [f"–: {why}" for why in sorted(absent)]
