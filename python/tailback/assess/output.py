@@ -41,7 +41,7 @@ def command(done: Assessment, cell: Cell | None = None) -> str:
     written = done.written
     if cell is None:
         words = ["tailback", "assess", written]
-        words += [] if done.against == done.procedure.baselines else ["--against", ",".join(done.against)]
+        words += ["--against", ",".join(done.named)] if done.named else []
         words += ["--quick"] if done.is_quick else []
         words += ["--seeds", str(done.seeds)] if done.seeds else []
         words += (
@@ -151,6 +151,7 @@ def as_json(done: Assessment) -> dict[str, Any]:
         "digest": done.candidate.digest,
         "version": _core.version(),
         "against": list(done.against),
+        "set_bounds": list(done.setting),
         "scope": done.scope,
         "quick": done.is_quick,
         "seeds": list(done.rounds.counts),
@@ -215,7 +216,7 @@ def markdown(done: Assessment) -> str:
         lines += [f"**{BROKEN}**", ""]
     version = f", {done.candidate.name} {done.candidate.version}" if done.candidate.version else ""
     made = f"Made by `{command(done)}`{version}."
-    lines += [f"{_tally(done)} Against {' and '.join(done.against)}, {_how(done)}. {made}", ""]
+    lines += [f"{_tally(done)} Against {_against(done)}, {_how(done)}. {made}", ""]
     lines += [f"{done.procedure.judged_as(done.candidate, done.scope)}{_where(done)}", ""]
     sign = "{label} alone" if not done.procedure.has_own_bounds else "{label}"
     beside = "".join(f" Beside {sign.format(label=label)} |" for label in done.against)
@@ -243,7 +244,7 @@ def markdown(done: Assessment) -> str:
     lines += ["", "## Is the suite itself sound?"]
     lines += ["", "| Control | must | came out |", "|---|---|---|"]
     lines += [f"| {each.control.label} | {_must(each)} | {each.verdict} |" for each in done.controls]
-    return "\n".join([*lines, "", done.procedure.note, ""])
+    return "\n".join([*lines, "", _note(done), ""])
 
 
 def _tally(done: Assessment) -> str:
@@ -259,6 +260,18 @@ def _tally(done: Assessment) -> str:
 def _how(done: Assessment) -> str:
     first, last = done.rounds.counts[0], done.rounds.most
     return f"{first} to {last} seeds" if last > first else f"{first} seeds"
+
+
+def _against(done: Assessment) -> str:
+    """The baselines, those that set no bound last."""
+    aside = [label for label in done.against if label not in done.setting]
+    return " and ".join(done.setting) + "".join(f", beside {label}, which sets no bound" for label in aside)
+
+
+def _note(done: Assessment) -> str:
+    """How verdicts are reached, and what the baselines are that set no bound."""
+    aside = [label for label in done.against if label not in done.setting]
+    return " ".join([done.procedure.note, *(done.procedure.compared_notes[label] for label in aside)])
 
 
 def _must(each: Checked) -> str:
@@ -337,7 +350,7 @@ def html(done: Assessment) -> str:
     source = done.candidate.source
     return page(
         title=f"{done.candidate.label} by {done.procedure.rfc}",
-        subtitle=f"Beside {' and '.join(done.against)} in the same cells, {_how(done)}, paired",
+        subtitle=f"Beside {_against(done)} in the same cells, {_how(done)}, paired",
         tiles=tiles,
         sections=parts,
         notes=["Interrupted: not all of its runs were finished."] if done.interrupted else [],
@@ -372,7 +385,7 @@ def _verdicts(done: Assessment, cells: dict[str, Cell]) -> Markup:
         '<p class="soft small">{}</p>{}<div class="scroll"><table class="verdicts">'
         "<thead><tr><th>§</th><th>criterion</th><th>RFC</th>"
         "<th>verdict</th><th>numbers that passed</th><th>what weighs most</th></tr></thead><tbody>"
-    ).format(done.procedure.note, broken)
+    ).format(_note(done), broken)
     return head + Markup("").join(rows) + Markup("</tbody></table></div>")
 
 

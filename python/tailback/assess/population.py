@@ -411,6 +411,8 @@ class Population:
     count: int
     #: Errors of the candidate's runs, by path.
     errors: Mapping[int, str] = field(default_factory=dict)
+    #: The baselines that set bounds; empty if all of them do.
+    setting: tuple[str, ...] = ()
 
     def quantiles(self, kind: str, label: str) -> list[float]:
         """Quantiles of harm at `LEVELS`."""
@@ -420,7 +422,7 @@ class Population:
     def ps(self) -> list[tuple[float, int]]:
         """p-value over the baselines and the side of each rule, in the order of `rules`."""
         out = []
-        for found in self.rules().values():
+        for found in self._deciding():
             sides = {each.against: each.direction for each in found}
             out.append((combined(sides, {each.against: each.p for each in found}), max(sides.values())))
         return out
@@ -428,7 +430,7 @@ class Population:
     @property
     def verdicts(self) -> list[str]:
         """Verdict of each rule against its most lenient baseline, in the order of `rules`."""
-        return [Verdict.of_side(max(each.side for each in found)) for found in self.rules().values()]
+        return [Verdict.of_side(max(each.side for each in found)) for found in self._deciding()]
 
     def rules(self) -> dict[tuple[str, str], tuple[Judged, ...]]:
         """What was judged, by kind and rule; each has one entry per baseline."""
@@ -438,9 +440,14 @@ class Population:
             out[key] = (*out.get(key, ()), each)
         return out
 
+    def _deciding(self) -> list[tuple[Judged, ...]]:
+        """What was judged against the baselines that set bounds, by rule."""
+        setting = self.setting or self.against
+        return [tuple(each for each in found if each.against in setting) for found in self.rules().values()]
+
     def sentence(self) -> str:
         """The worst rule against its most lenient baseline, in a sentence."""
-        rows = [max(found, key=lambda each: each.bound - each.estimate) for found in self.rules().values()]
+        rows = [max(found, key=lambda each: each.bound - each.estimate) for found in self._deciding()]
         if not rows:
             return ""
         one = max(rows, key=lambda each: each.estimate / each.bound)
@@ -461,13 +468,13 @@ class Population:
         return _excess(self.harms[kind, self.label], self.harms[kind, against])
 
     def worst(self) -> list[tuple[Path, str, float]]:
-        """The worst decile: path, kind of harm, and the excess over each baseline, worst first."""
+        """The worst decile: path, kind of harm, and the excess over each baseline that sets bounds, worst first."""
         rows = []
         for path in paths()[: self.count]:
             least = [
                 (min(beyond), kind)
                 for kind in HARMS
-                if (beyond := [found[path.number] for label in self.against
+                if (beyond := [found[path.number] for label in self.setting or self.against
                                if path.number in (found := self.excess(kind, label))])
             ]  # fmt: skip
             if least:
@@ -522,8 +529,13 @@ def harms_of(runs: Runs, label: str, count: int) -> dict[str, dict[int, float]]:
     return out
 
 
-def judge(runs: Runs, label: str, against: Sequence[str], count: int, is_quick: bool = False) -> Population:
-    """Harm, its quantiles, and the verdicts on the mean and, if all paths were run, on the worst decile."""
+def judge(
+    runs: Runs, label: str, against: Sequence[str], count: int, is_quick: bool = False, setting: Sequence[str] = ()
+) -> Population:
+    """Harm, its quantiles, and the verdicts on the mean and, if all paths were run, on the worst decile.
+
+    `setting` are the baselines that set bounds; all of them do if it is empty.
+    """
     labels = (label, *against)
     harms = {(kind, each): found for each in labels for kind, found in harms_of(runs, each, count).items()}
     judged = []
@@ -543,7 +555,7 @@ def judge(runs: Runs, label: str, against: Sequence[str], count: int, is_quick: 
         for each in labels
     }
     errors = {number: row for number in range(count) if isinstance(row := runs.get((number, label)), str)}
-    return Population(harms, tuple(judged), own, tuple(against), label, count, errors)
+    return Population(harms, tuple(judged), own, tuple(against), label, count, errors, tuple(setting))
 
 
 def _of_mean(kind: str, against: str, excess: Sequence[float]) -> Judged:

@@ -233,11 +233,20 @@ class Procedure:
     has_queues: bool = False
     #: Whether harm on the population of paths is a row.
     has_population: bool = False
+    #: Baselines that set no bound unless they are the only ones, by label: their names, and a sentence about each.
+    compared: Mapping[str, str] = field(default_factory=dict)
+    compared_notes: Mapping[str, str] = field(default_factory=dict)
+    #: Whether a candidate is compared with those by default.
+    is_compared: Callable[[Candidate], bool] = lambda candidate: False
 
     @property
     def has_own_bounds(self) -> bool:
         """Whether candidates set bounds themselves; pages then show differences to baselines, and no verdicts."""
         return any(each.own for each in self.statistics.values())
+
+    def setting(self, against: Sequence[str]) -> tuple[str, ...]:
+        """Those of these baselines that set bounds."""
+        return tuple(label for label in against if label not in self.compared) or tuple(against)
 
     @functools.cached_property
     def cells(self) -> Mapping[str, Cell]:

@@ -89,6 +89,8 @@ class Assessment:
     kernel: str = ""
     #: The engine, "vm" or "live", that ran all cells; empty if each ran in its default engine.
     engine: str = ""
+    #: The baselines as the user named them; empty for the default ones.
+    named: tuple[str, ...] = ()
     criteria: list[Criterion] = field(default_factory=list)
     controls: list[Checked] = field(default_factory=list)
     #: Harm on the stated population of paths; None if it was not asked for or has not been run.
@@ -109,6 +111,11 @@ class Assessment:
     def rounds(self) -> Rounds:
         """Seeds per cell after each round; only undecided cells get another round."""
         return Rounds((self.seeds,)) if self.seeds else QUICK if self.is_quick else ROUNDS
+
+    @property
+    def setting(self) -> tuple[str, ...]:
+        """The baselines that set bounds."""
+        return self.procedure.setting(self.against)
 
     @property
     def is_broken(self) -> bool:
@@ -183,7 +190,8 @@ def assess(
 
     `what` is what `candidate` takes, or names a queue: "fq_codel", "pie,target=20ms", "my.py:MyQueue" or a class.
     Without `against` a congestion control is judged beside CUBIC and Reno, a queue beside drop-tail by bytes and by
-    packets, CoDel and PIE. Runs are kept in `store`, where the same call finds them again, and where another
+    packets, CoDel and PIE. A transport is also compared with QUIC's Reno, "quinn,cc=new_reno", which sets no bound
+    beside others. Runs are kept in `store`, where the same call finds them again, and where another
     candidate finds the baselines'. `quick` takes a few cells and three seeds, seven where
     three leave a verdict open; else there are five to twenty. `seeds` gives every cell that many instead. `only` names
     experiments. `scope` says what the candidate is meant for, so that rows that do not apply are left out: "general",
@@ -209,6 +217,7 @@ def assess(
         mine = procedure.candidate(what, allow_code=allow_code)
         named = dict.fromkeys(procedure.baselines if against is None else against)
         baselines = [procedure.candidate(each, allow_code=allow_code) for each in named]
+        compared = [procedure.candidate(each) for each in procedure.compared.values() if procedure.is_compared(mine)]
     except TailbackError as error:
         raise UnknownWord(str(error)) from None
     if not baselines:
@@ -222,6 +231,8 @@ def assess(
         hint = f' Did you mean "{close}"?' if close else ""
         raise UnknownWord(f'there is no scope "{scope}".{hint} There are: {", ".join(procedure.scopes)}')
     guest = _kernels(procedure, [mine, *baselines], engine, kernel)
+    if against is None and guest is None:
+        baselines += compared
     whole = guest is not None and not procedure.has_queues
     trial_s = _try(procedure, mine, guest if whole or procedure.needs_guest(mine) else None)
     done = Assessment(
@@ -235,6 +246,7 @@ def assess(
         procedure,
         kernel=kernels.find(kernel).name if isinstance(guest, Vm) else "",
         engine=guest.name if whole and guest is not None else "",
+        named=tuple(against or ()),
     )
     kept = store if isinstance(store, Store) else Store(store)
     work = _Work(done, baselines, fresh, trial_s)
@@ -434,13 +446,13 @@ class _Work:
         #: ones that the controls need, which are simulated.
         self._points: dict[tuple[str, str, bool], Cell] = {}
         for cell in cells:
-            for way in (*ways, *((ALONE,) if cell.has_others else ())):
+            for way in (*self._able(ways, cell), *((ALONE,) if cell.has_others else ())):
                 self._points[cell.name, way, self._on_kernel(way)] = cell
             if cell.rival:
                 self._points[cell.name, cell.rival, self._on_kernel(cell.rival)] = cell
             if cell.plain:
                 plain = procedure.plain[cell.plain]
-                for way in (*ways, *((ALONE,) if cell.has_others else ())):
+                for way in (*self._able(ways, plain), *((ALONE,) if cell.has_others else ())):
                     self._points[plain.name, way, self._on_kernel(way)] = plain
         if self._is_whole:
             self._points = dict(sorted(self._points.items(), key=lambda item: (_packets(item[1]), item[1].name)))
@@ -462,6 +474,12 @@ class _Work:
             len(self._order),
             lambda: ({"cell": cell, "candidate": way} for cell, way, _ in self._order),
         )
+
+    def _able(self, ways: Iterable[str], cell: Cell) -> list[str]:
+        """The algorithms that run in a cell: a baseline that sets no bound may lack what the cell asks for."""
+        done = self._done
+        sure = (done.candidate.label, *done.setting)
+        return [way for way in ways if way in sure or not done.procedure.lacks([cell], self._candidates[way])]
 
     # Interface that the runner calls.
 
@@ -588,7 +606,9 @@ class _Work:
         done.run += finished.run
         self._of_paths = len(runs)
         if len(runs) == len(paths.design):
-            done.population = population.judge(runs, done.candidate.label, done.against, self.paths, done.is_quick)
+            done.population = population.judge(
+                runs, done.candidate.label, done.against, self.paths, done.is_quick, done.setting
+            )
 
     def _criterion(self, stay: Sequence[bool]) -> Criterion:
         """The population's row; `stay` states which of its rules stay decided."""

@@ -118,11 +118,11 @@ def _of_paths(done: Assessment, found: population.Population) -> Section:
             "time. 0 is none, 100 points are all. Quantiles over the paths, in points:",
             quantiles,
             f"Median goodput of the flows under test: {own}.",
-            "Rules on the harm beyond the baseline's on the same path; of the baselines the one that allows most "
-            "counts:",
+            "Rules on the harm beyond the baseline's on the same path; of the baselines that set bounds the one that "
+            "allows most counts:",
             judged,
-            f"The worst tenth, by the harm beyond every baseline ({shown}; points). Each is a scenario in "
-            f"`population/`: `{path_command(done, worst[0][0])}` runs the first again."
+            f"The worst tenth, by the harm beyond every baseline that sets bounds ({shown}; points). Each is a "
+            f"scenario in `population/`: `{path_command(done, worst[0][0])}` runs the first again."
             if worst
             else "No path has harm to compare.",
             *([decile] if worst else []),

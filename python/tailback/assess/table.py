@@ -24,6 +24,7 @@ from tailback.scenario import Scenario
 
 __all__ = [
     "BASELINES",
+    "COMPARED",
     "CONTROLS",
     "DATA_CENTRE",
     "EXPERIMENTS",
@@ -260,6 +261,13 @@ FAULTS: tuple[tuple[str, str, str, str, str], ...] = (
 
 BASELINES = ("cubic", "reno")
 """Baselines against which controls are judged."""
+#: QUIC's Reno (RFC 9002, which RFC 9743 section 5.2 names) as quinn has it: noq's is a copy of that, s2n-quic has none.
+#: It sets no bound: the rules were written for TCP's, and a stack's departures from its RFC would excuse a candidate's.
+COMPARED: Mapping[str, str] = {"quinn new_reno": "quinn,cc=new_reno"}
+_COMPARED_NOTE = (
+    "quinn new_reno is Reno as QUIC has it (RFC 9002), which RFC 9743 section 5.2 names: a difference to it is between "
+    "congestion controls alone if the candidate has quinn's transport, else between transports too."
+)
 _SHALLOW = ("loss-4-flows-0.25bdp", "loss-16-flows-0.25bdp")
 #: RFC 9743 section 5.1.3 names BBR version 1.
 CONTROLS: tuple[Control, ...] = (
@@ -349,6 +357,10 @@ PROCEDURE = Procedure(
     revision=REVISION,
     plain=PLAIN,
     has_population=True,
+    compared=COMPARED,
+    compared_notes=dict.fromkeys(COMPARED, _COMPARED_NOTE),
+    # A QUIC flow takes ten times a TCP flow's time: beside it a whole dossier takes longer than it may.
+    is_compared=lambda candidate: candidate.kind == "transport",
 )
 
 

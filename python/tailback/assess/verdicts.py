@@ -283,7 +283,7 @@ def judge_cell(
     out = []
     for name in cell.statistics:
         rule = procedure.statistics[name]
-        if refused := _refused(cell, runs, (label, *against)):
+        if refused := _refused(cell, runs, (label, *procedure.setting(against))):
             out.append(
                 Found(
                     cell.name, name, rule, NOT_APPLICABLE, nothing, why=refused, raw=NOT_APPLICABLE,
@@ -309,6 +309,9 @@ def judge_cell(
             continue
         values = _values(cell, name, rule, runs, label)
         others = {other: _values(cell, name, rule, runs, other) for other in against}
+        setting = procedure.setting(against)
+        # Cells that it cannot run lack a baseline that sets no bound.
+        others = {other: row for other, row in others.items() if row or other in setting}
         if not mine or not all(others.values()):
             why = "not all of its runs were finished"
             out.append(Found(cell.name, name, rule, UNFINISHED, nothing, why=why, raw=UNFINISHED, direct=UNFINISHED))
@@ -320,10 +323,24 @@ def judge_cell(
         if math.isfinite(own):
             bounds = {OWN: dict.fromkeys(values, own)}
         else:
-            bounds = {each: row for each, row in others.items() if each in rule.beside} or others
+            counted = {each: row for each, row in others.items() if each in rule.beside}
+            bounds = counted or {each: others[each] for each in setting}
         found = _judged(cell.name, name, rule, values, bounds, plain, label, looks)
+        for each in [each for each in others if each not in setting]:
+            found = _compared(found, _judged(cell.name, name, rule, values, {each: others[each]}, plain, label, looks))
         out.append(_with_effects(found, values, others))
     return out
+
+
+def _compared(found: Found, alone: Found) -> Found:
+    """The finding with its comparison with a baseline that sets no bound."""
+    return replace(
+        found,
+        baselines={**found.baselines, **alone.baselines},
+        differences={**found.differences, **alone.differences},
+        verdicts={**found.verdicts, **alone.verdicts},
+        beyond_plain={**found.beyond_plain, **alone.beyond_plain},
+    )
 
 
 def _refused(cell: Cell, runs: Runs, labels: Sequence[str]) -> str:

@@ -35,8 +35,8 @@ def assess(
     against: Annotated[
         str | None,
         typer.Option(
-            help="Baselines, separated by commas. Default: cubic,reno; for a queue "
-            "drop-tail-bytes,drop-tail-packets,codel,pie."
+            help="Baselines, separated by commas. Default: cubic,reno, and for a transport quinn,cc=new_reno, which "
+            "sets no bound; for a queue drop-tail-bytes,drop-tail-packets,codel,pie."
         ),
     ] = None,
     quick: Annotated[
@@ -95,7 +95,7 @@ def assess(
     try:
         done = examine(
             candidate,
-            against=None if against is None else [each.strip() for each in against.split(",") if each.strip()],
+            against=None if against is None else _names(against),
             quick=quick,
             only=only or (),
             seeds=seeds,
@@ -125,6 +125,17 @@ def assess(
         raise typer.Exit(BROKEN)
     if done.verdict != "passed":
         raise typer.Exit(FAILED if done.verdict == "failed" else UNDECIDED)
+
+
+def _names(against: str) -> list[str]:
+    """The baselines, each with its parameters: `reno,quinn,cc=new_reno` are two."""
+    names: list[str] = []
+    for part in filter(None, map(str.strip, against.split(","))):
+        if names and "=" in part:
+            names[-1] += f",{part}"
+        else:
+            names.append(part)
+    return names
 
 
 def _print_outcome(done: Any, folder: Path, as_json: bool) -> None:
