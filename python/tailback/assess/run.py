@@ -442,17 +442,21 @@ class _Work:
             if other.digest != each.digest:
                 raise TailbackError(f'two different candidates are called "{each.label}". Rename your own')
         ways = dict.fromkeys((done.candidate.label, *done.against))
+        #: Baselines that set no bound: they have no plain cases and the first round's seeds, which saves time.
+        self._aside = set(done.against) - {*done.setting, done.candidate.label}
+        judging = [way for way in ways if way not in self._aside]
         #: Cells by name, algorithm (or none) and whether a kernel runs them: first the candidate's, then the further
         #: ones that the controls need, which are simulated.
         self._points: dict[tuple[str, str, bool], Cell] = {}
         for cell in cells:
-            for way in (*self._able(ways, cell), *((ALONE,) if cell.has_others else ())):
-                self._points[cell.name, way, self._on_kernel(way)] = cell
+            for way in (*ways, *((ALONE,) if cell.has_others else ())):
+                if not (way in self._aside and procedure.lacks([cell], self._candidates[way])):
+                    self._points[cell.name, way, self._on_kernel(way)] = cell
             if cell.rival:
                 self._points[cell.name, cell.rival, self._on_kernel(cell.rival)] = cell
             if cell.plain:
                 plain = procedure.plain[cell.plain]
-                for way in (*self._able(ways, plain), *((ALONE,) if cell.has_others else ())):
+                for way in (*judging, *((ALONE,) if cell.has_others else ())):
                     self._points[plain.name, way, self._on_kernel(way)] = plain
         if self._is_whole:
             self._points = dict(sorted(self._points.items(), key=lambda item: (_packets(item[1]), item[1].name)))
@@ -475,12 +479,6 @@ class _Work:
             lambda: ({"cell": cell, "candidate": way} for cell, way, _ in self._order),
         )
 
-    def _able(self, ways: Iterable[str], cell: Cell) -> list[str]:
-        """The algorithms that run in a cell: a baseline that sets no bound may lack what the cell asks for."""
-        done = self._done
-        sure = (done.candidate.label, *done.setting)
-        return [way for way in ways if way in sure or not done.procedure.lacks([cell], self._candidates[way])]
-
     # Interface that the runner calls.
 
     def scenario(self, number: int, values: Point, seed: int) -> Scenario:
@@ -495,8 +493,9 @@ class _Work:
         name, way, on_kernel = self._order[number]
         if on_kernel != (self._guest is not None):
             return ()
-        first = 1 + self._shift(way)
-        return tuple(range(first, first + self._seeds[name]))
+        first, count = 1 + self._shift(way), self._seeds[name]
+        count = min(count, self._done.rounds.counts[0]) if way in self._aside else count
+        return tuple(range(first, first + count))
 
     def _shift(self, way: str) -> int:
         return self._fresh if way == self._done.candidate.label else 0
