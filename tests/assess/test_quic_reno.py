@@ -94,6 +94,19 @@ def test_a_congestion_control_is_compared_with_it_if_asked(store: Path) -> None:
     assert not any(QUIC in one.differences for one in of(done, "acks").found)
 
 
+def test_it_has_the_first_rounds_seeds_and_no_plain_cases() -> None:
+    """Its runs take most of a dossier's time, and decide no verdict."""
+    mine, *baselines = (candidate(name) for name in ("quinn,cc=cubic", "cubic", "reno", COMPARED[QUIC]))
+    against = tuple(each.label for each in baselines)
+    work = running._Work(tb.Assessment(mine, mine.label, against, True, (SMALL,)), baselines)
+    work.ask(3)
+    work._seeds = dict.fromkeys(work._seeds, 7)
+    asked = {(cell, way): len(work.seeds_of(number)) for number, (cell, way, _) in enumerate(work._order)}
+    assert {way: asked["geo", way] for way in (mine.label, *against)} == {mine.label: 7, "cubic": 7, "reno": 7, QUIC: 3}
+    assert ("plain-geo", "reno") in asked
+    assert ("plain-geo", QUIC) not in asked
+
+
 def test_names_of_baselines_keep_their_parameters() -> None:
     assert assessing._names("cubic, beta=0.5, reno ,quinn,cc=bbr") == ["cubic,beta=0.5", "reno", "quinn,cc=bbr"]
 
