@@ -339,10 +339,11 @@ impl Receiver {
             self.offer_what_was_read(segment.ts_val);
             segment.window = self.window();
         } else {
-            let offered = match self.reassembly.is_at_rest() {
-                true => self.offer.offered,
+            let offered = match self.reassembly.is_at_rest() && self.offer.brought == 0 {
+                true => self.offer.offered.min(self.offer.capacity),
                 false => self.offer.offered.min(self.room_over_gaps()),
             };
+            self.offer.brought = 0;
             segment.window = self.offer.as_announced(offered);
             let edge = self.next + segment.window;
             if edge >= self.offer.right_edge {

@@ -43,6 +43,9 @@ pub struct Tuning {
     low_rtt: Option<Duration>,
     /// Bytes from the next expected byte to the end of the out-of-order data, if the rule needs it.
     pub extent: Bytes,
+    /// Whether the window may take all of the buffer (Linux `window_clamp`); not of the first one, of which
+    /// `tcp_init_buffer_space` reserves a segment.
+    pub takes_all: bool,
     /// Start time and offset of the current measurement.
     since: Time,
     from: u64,
@@ -81,6 +84,7 @@ impl Tuning {
             sampled: Time::NEVER,
             low_rtt: None,
             extent: 0,
+            takes_all: false,
             since: Time::NEVER,
             from: 0,
         }
@@ -164,6 +168,7 @@ impl Tuning {
         if is_first || space <= self.space {
             return None;
         }
+        self.takes_all = true;
         let before = std::mem::replace(&mut self.space, space);
         if let (Some(low), Some(segments)) = (self.low_rtt, self.ahead) {
             // tcp_rcvbuf_grow of Linux 7.

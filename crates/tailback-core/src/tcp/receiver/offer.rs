@@ -21,9 +21,12 @@ pub(super) struct Offer {
     /// Added before a window is scaled: `__tcp_select_window` rounds up, RFC 7323 section 2.3 rounds down.
     round_up: u16,
     /// The window closes when less than 1/N of the buffer is free; 0: the right edge moves by whole segments instead.
-    pub parts: u32,
+    pub parts: u16,
     /// Receive-buffer tuning, which raises `capacity` if the buffer begins small.
     pub tuning: Option<Box<Tuning>>,
+    /// Number of segments that the latest arrival delivered by filling a gap, including itself, until its ACK leaves:
+    /// the application reads them after that. 0: it filled none.
+    pub brought: u16,
     /// The model of an application that reads slowly; `None`: it reads at once.
     pub reader: Option<Box<Reader>>,
 }
@@ -34,7 +37,7 @@ impl Offer {
         let share = Share::of(stack, mss);
         let scale = scale_of(buffer);
         let most = share.of_buffer(buffer).min(65_535 << scale);
-        let parts = stack.window_parts;
+        let parts = u16::try_from(stack.window_parts).unwrap_or(u16::MAX);
         let round_up = if parts > 0 { (1 << scale) - 1 } else { 0 };
         let bounded = |space: Bytes| stack.initial_receive_window.map_or(space, |most| most.min(space));
         let Some(first) = stack.initial_receive_buffer.map(|first| first.min(buffer)) else {
@@ -64,12 +67,14 @@ impl Offer {
                 true => tuning.ahead(mss, share.of_segment, |buffer| share.of_buffer(buffer)),
                 false => tuning,
             };
-            Box::new(tuning.slower_below(stack.buffer_low_rtt))
+            let mut tuning = tuning.slower_below(stack.buffer_low_rtt);
+            tuning.takes_all = capacity > offered;
+            Box::new(tuning)
         });
         // `tcp_connect_init` runs before timestamps are negotiated: advmss includes no options yet.
         let advertised = mss + Bytes::from(stack.counted_options());
         let right_edge = bounded(whole_segments(space, advertised)).max(offered);
-        Offer { right_edge, capacity, offered, scale, round_up, parts, tuning, reader: None }
+        Offer { right_edge, capacity, offered, scale, round_up, parts, tuning, brought: 0, reader: None }
     }
 
     /// A window as the header field expresses it, rounded to the scale. No window exceeds 16 bits at this scale.
@@ -182,7 +187,7 @@ impl Receiver {
     #[inline]
     pub(super) fn grow_window(&mut self) -> bool {
         let mut capacity = self.offer.capacity;
-        if self.offer.offered < capacity && !self.reassembly.is_at_rest() {
+        if self.offer.offered < capacity && (!self.reassembly.is_at_rest() || self.offer.brought > 0) {
             capacity = self.room_over_gaps();
         }
         let grows = self.offer.offered < capacity;
@@ -190,6 +195,24 @@ impl Receiver {
             self.offer.offered = (self.offer.offered + 2 * u64::from(self.mss)).min(capacity);
         }
         grows
+    }
+
+    /// The same for data out of order, which Linux charges to the buffer only afterwards (`tcp_data_queue_ofo`): the
+    /// offered window may exceed by a segment what is announced.
+    #[cold]
+    pub(super) fn grow_window_over_gaps(&mut self) -> bool {
+        let takes_all = self.offer.tuning.as_ref().is_some_and(|tuning| tuning.takes_all);
+        let own = if takes_all { self.memory_of_segment() } else { 0 };
+        let capacity = self.room_over_gaps() + own;
+        let grows = self.offer.offered < capacity;
+        if grows {
+            self.offer.offered = (self.offer.offered + 2 * u64::from(self.mss)).min(capacity);
+        }
+        grows
+    }
+
+    fn memory_of_segment(&self) -> Bytes {
+        self.offer.tuning.as_ref().map_or(0, |tuning| tuning.in_memory())
     }
 
     /// Announces the rest of the previously offered window, rounded up to the scale; the right edge never moves back.
@@ -201,13 +224,13 @@ impl Receiver {
         announced
     }
 
-    /// The largest window beside out-of-order data and the unread data of the latest segment. Linux counts their memory
+    /// The largest window beside out-of-order data and what the latest segment delivered. Linux counts their memory
     /// where the buffer grows ahead (`tcp_space`); `capacity` already excludes one segment.
     #[cold]
     pub(super) fn room_over_gaps(&self) -> Bytes {
-        let of_segment = self.offer.tuning.as_ref().map_or(0, |tuning| tuning.in_memory());
-        let others = Bytes::from((self.reassembly.segments + self.reassembly.brought).saturating_sub(1));
-        self.offer.capacity.saturating_sub(others * of_segment)
+        let others =
+            Bytes::from((self.reassembly.segments + u32::from(self.offer.brought)).saturating_sub(1));
+        self.offer.capacity.saturating_sub(others * self.memory_of_segment())
     }
 
     /// Receive-buffer tuning: grows the buffer with the amount read.

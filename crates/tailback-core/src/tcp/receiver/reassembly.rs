@@ -26,8 +26,6 @@ pub(super) struct Reassembly {
     pub duplicate: Option<Range>,
     /// Total number of segments in the queue.
     pub segments: u32,
-    /// Number of segments that the latest arrival delivered in order, including itself; 0: it was out of order.
-    pub brought: u32,
 }
 
 impl AtRest for Reassembly {
@@ -39,7 +37,6 @@ impl AtRest for Reassembly {
             flushed: ([Range { start: 0, end: 0 }; 4], 0),
             duplicate: None,
             segments: 0,
-            brought: 0,
         };
         &AT_REST
     }
@@ -171,8 +168,8 @@ impl Receiver {
         if self.delay.compressed > 0 && self.goes_behind_the_second_block(range) {
             self.flush(stack);
         }
+        self.offer.brought = 0;
         let it = &mut *self.reassembly;
-        it.brought = 0;
         if it.goes_on(range) {
             return self.after_out_of_order(true, now, srtt, stack);
         }
@@ -211,7 +208,7 @@ impl Receiver {
         if stack.buffer_low_rtt.is_some() {
             self.tune_over_gaps();
         }
-        if is_news && stack.window_grows_over_gaps && stack.sack && self.grow_window() {
+        if is_news && stack.window_grows_over_gaps && stack.sack && self.grow_window_over_gaps() {
             if !stack.adapts_acks() {
                 return AckWhen::Now;
             }
@@ -247,7 +244,7 @@ impl Receiver {
             used += 1;
         }
         it.ranges.drain(..used);
-        it.brought = if it.ranges.is_empty() { 0 } else { 1 + held_before - it.segments };
+        self.offer.brought = u16::try_from(1 + held_before - it.segments).unwrap_or(u16::MAX);
         let mut count = 0;
         for index in 0..usize::from(it.recent_count) {
             if it.recent[index].start > self.next {

@@ -284,7 +284,8 @@ impl Sender {
     /// Begins fast recovery. `is_marked`: the ACK that shows the loss also echoes a mark.
     pub(super) fn enter_recovery(&mut self, is_marked: bool, now: Time, events: &mut Vec<CongestionEvent>) {
         let before = self.control.cwnd;
-        if self.phase == Phase::Cwr {
+        let was_reducing = self.phase == Phase::Cwr;
+        if was_reducing {
             self.repair_within_reduction(now, events);
         } else {
             self.forget_earlier_retransmissions();
@@ -302,8 +303,10 @@ impl Sender {
                 Reduction::RateHalving | Reduction::AtEnd | Reduction::Prr => {}
             }
         }
-        // The first retransmission is sent regardless of the window (RFC 5681 section 3.2 step 3).
-        self.may_force = true;
+        // The first retransmission is sent regardless of the window (RFC 5681 section 3.2 step 3). With PRR that is the step
+        // of a reduction that has sent nothing yet (Linux `tcp_cwnd_reduction`); within an older one it waits its turn.
+        let waits = was_reducing && self.reduction() == Reduction::Prr && !self.algorithm.owns_window();
+        self.may_force = !waits;
         self.set_phase(Phase::Recovery, now);
         self.record(CongestionEventKind::RecoveryEntered, now, before, events);
     }
