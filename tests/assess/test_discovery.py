@@ -170,3 +170,17 @@ def test_a_bound_that_no_value_violates_judges_nothing() -> None:
     assert math.isnan(nothing.p)
     assert judged(0.3, 0.2).verdict == "failed"
     assert adjusted([Criterion(EXPERIMENTS[0], "not applicable", (nothing,))])[0][0].verdict == "not applicable"
+
+
+def test_the_plain_case_excuses_every_number_of_a_cell() -> None:
+    cell = by_name()["geo"]
+    assert cell.statistics == ("goodput", "loss")
+    rows = {"mine": {"goodput": 5.0, "loss": 0.3}, "a": {"goodput": 15.0, "loss": 0.01}}
+    runs = {
+        (name, label): {seed: {key: value * (1 + 0.001 * seed) for key, value in row.items()} for seed in range(5)}
+        for name in (cell.name, cell.plain)
+        for label, row in rows.items()
+    }
+    assert {each.verdict for each in judge_cell(cell, runs, "mine", ["a"])} == {Verdict.FAILED}
+    excused = judge_cell(cell, runs, "mine", ["a"], counted=cell.statistics)
+    assert {each.statistic: each.verdict for each in excused} == dict.fromkeys(cell.statistics, Verdict.PASSED)

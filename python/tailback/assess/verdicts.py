@@ -323,8 +323,8 @@ def judge_cell(
         if math.isfinite(own):
             bounds = {OWN: dict.fromkeys(values, own)}
         else:
-            counted = {each: row for each, row in others.items() if each in rule.beside}
-            bounds = counted or {each: others[each] for each in setting}
+            named = {each: row for each, row in others.items() if each in rule.beside}
+            bounds = named or {each: others[each] for each in setting}
         found = _judged(cell.name, name, rule, values, bounds, plain, label, looks)
         for each in [each for each in others if each not in setting]:
             found = _compared(found, _judged(cell.name, name, rule, values, {each: others[each]}, {}, label, looks))
