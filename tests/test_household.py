@@ -120,3 +120,21 @@ def test_a_part_of_the_page_sets_guests_beside_the_simulator(tmp_path: Path, mon
     # The same runs but for the page.
     assert f"**missed**, {len(MEASURES) - 1} of {len(MEASURES)}." in text
     assert ", 29**" in text
+
+
+def test_more_seeds_of_a_cell_are_judged_by_the_difference_of_the_means(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = MADE["closer"].__globals__
+    for name, value in {"TRUTH": tmp_path, "MORE": range(5, 8), "MORE_SIMULATED": range(5, 8)}.items():
+        monkeypatch.setitem(made, name, value)
+    assert MADE["closer"]("k") == ""
+    rows, cell, simulated = MADE["_rows"]("k"), MADE["CLOSER"], []
+    for seed, scenario in MADE["_scenarios"](cell, range(5, 8)).items():
+        simulated.append(MADE["_numbers"](tb.run(scenario))["call.delay_p95_ms"])
+        measures = {"call.delay_p95_ms": simulated[-1] + 400.0}
+        found = {"kernel": {"release": "9.9.9", "build": "#1", "digest": "d"}, "measures": measures}
+        rows.put(made["kernel_rows"]._row("/".join(cell), seed, scenario, found))
+    text = " ".join(MADE["closer"]("k").split())
+    assert "a step 30 ms: they differ." in text
+    assert f"{sum(each < 100 for each in simulated)} of 3 simulated" in text
