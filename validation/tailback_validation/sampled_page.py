@@ -61,8 +61,8 @@ _MECHANISMS = {
     ),
     180: (
         "Vegas holds two to four packets, and a packet lasts 4 ms here. Which segment of a pair an ACK ends with "
-        "makes one packet's difference in the RTT, and whether the window stays at 12 or goes on to 13, where the "
-        "queue of four overflows: on the kernel it goes on."
+        "makes one packet's difference in the RTT. So the window stays at 12, or goes on to 13, where the queue of four "
+        "overflows: on the kernel it goes on."
     ),
     225: ("Phase: with `processing_jitter` of 20 µs the simulator's twenty runs hold the kernel's figures."),
 }
@@ -257,7 +257,7 @@ def write(
             kernels=KERNELS_DRAWS,
         )
     ]
-    parts += ["Whose runs these are: " + "; ".join(about) + "."]
+    parts += ["Whose runs these are:\n\n" + "\n".join(f"- {each}" for each in about)]
     mechanisms = _MECHANISMS_OF.get(algorithm, {}) if algorithm else _MECHANISMS
     parts += [_section(title, pair, mechanisms) for title, pair in (*against, *between) if pair["cells"]]
     with whole_file(out) as partial:
@@ -429,7 +429,7 @@ def _headline(pair: dict[str, Any]) -> list[str]:
     stack = "" if profile == "linux" else f" The simulator's stack is `{profile}`."
     return [
         "**Kernel and simulator are as far apart as the simulator is from itself "
-        f"with {as_far} of noise on every packet; by the cells that are beyond, with {beyond}.**{worst} "
+        f"with {as_far} of noise on every packet. By the cells that are beyond it takes {beyond}.**{worst} "
         f"{pair['cells']} cells; {_share(within)} are within both bounds. {verdict}{stack}",
         "",
         "| in the kernel's place | within both | chance | beyond | beyond, of those that part |",
