@@ -45,8 +45,8 @@ def shares():
 def test_two_of_a_kind_share_a_link_and_fill_it(shares, name):
     found = shares[name]
     assert UNFAIR.get(name, 0.6) <= found.equal <= 1.0
-    # 1448 of 1500 bytes are payload; BBR leaves some for measuring. The first ACKs are of what came before: a flight that
-    # fills path and queue (50 and 200 kB), and at most one more that waited behind a gap.
+    # 1448 of 1500 bytes are payload; BBR leaves some for measuring. The first ACKs are of what came before: a flight
+    # that fills path and queue (50 and 200 kB), and at most one more that waited behind a gap.
     earlier = 2 * 250e3 / (1.25e6 * (UNTIL_S - FROM_S))
     assert 0.9 < found.used < 1448 / 1500 + earlier
 

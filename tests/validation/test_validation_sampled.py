@@ -329,7 +329,8 @@ def test_the_headline_names_both_columns_of_the_null_and_counts_cells() -> None:
     pair |= {"chance_of_first": 3, "beyond": [1, 2], "run_again": 5}
     page = "\n".join(sampled_page._headline(pair))
     assert (
-        "with between 100 and 500 µs of noise on every packet. By the cells that are beyond it takes between 500" in page
+        "with between 100 and 500 µs of noise on every packet. By the cells that are beyond it takes between 500"
+        in page
     )
     # 0.10 of 0.15 that part, and 0.75 of those with 2000 µs of noise.
     assert "than in any null" not in page

@@ -61,8 +61,8 @@ _MECHANISMS = {
     ),
     180: (
         "Vegas holds two to four packets, and a packet lasts 4 ms here. Which segment of a pair an ACK ends with "
-        "makes one packet's difference in the RTT. So the window stays at 12, or goes on to 13, where the queue of four "
-        "overflows: on the kernel it goes on."
+        "makes one packet's difference in the RTT. So the window stays at 12, or goes on to 13, where the queue of "
+        "four overflows: on the kernel it goes on."
     ),
     225: ("Phase: with `processing_jitter` of 20 µs the simulator's twenty runs hold the kernel's figures."),
 }

@@ -265,9 +265,9 @@ BASELINES = ("cubic", "reno")
 #: It sets no bound: the rules were written for TCP's, and a stack's departures from its RFC would excuse a candidate's.
 COMPARED: Mapping[str, str] = {"quinn new_reno": "quinn,cc=new_reno"}
 _COMPARED_NOTE = (
-    "quinn new_reno is Reno as QUIC has it (RFC 9002), which RFC 9743 section 5.2 names. Beside a candidate with quinn's "
-    "transport a difference to it is between congestion controls alone, else between transports too. It has the first "
-    "round's seeds, and no plain case excuses a number beside it."
+    "quinn new_reno is Reno as QUIC has it (RFC 9002), which RFC 9743 section 5.2 names. Beside a candidate with "
+    "quinn's transport a difference to it is between congestion controls alone, else between transports too. It has "
+    "the first round's seeds, and no plain case excuses a number beside it."
 )
 _SHALLOW = ("loss-4-flows-0.25bdp", "loss-16-flows-0.25bdp")
 #: RFC 9743 section 5.1.3 names BBR version 1.
