@@ -194,7 +194,7 @@ def test_a_missed_rule_is_called_missed(tmp_path: Path) -> None:
     assert [pair["within_both"] for pair in titles.values()] == [0.75]
     page = (tmp_path / "page.md").read_text()
     assert "The rule of 95 % is **missed**" in page
-    assert "9.9.9 #1 (d); guests g;" in page
+    assert "- 9.9.9 #1 (d)\n- guests g\n" in page
     assert "Beyond, and not explained yet: 0." in page
 
 

@@ -265,7 +265,7 @@ BASELINES = ("cubic", "reno")
 #: It sets no bound: the rules were written for TCP's, and a stack's departures from its RFC would excuse a candidate's.
 COMPARED: Mapping[str, str] = {"quinn new_reno": "quinn,cc=new_reno"}
 _COMPARED_NOTE = (
-    "quinn new_reno is Reno as QUIC has it (RFC 9002), which RFC 9743 section 5.2 names. Beside a candidate with "
+    "The baseline quinn new_reno is Reno as QUIC has it (RFC 9002), named by RFC 9743. Beside a candidate with "
     "quinn's transport a difference to it is between congestion controls alone, else between transports too. It has "
     "the first round's seeds, and no plain case excuses a number beside it."
 )
