@@ -28,7 +28,7 @@ import tailback as tb
 from tailback import metrics
 from tailback.export.netem import tbf_burst
 from tailback.files import write_text
-from tailback.judge import rule
+from tailback.judge import rule, unpaired
 from tailback_validation.cake import read
 from tailback_validation.truth import FOLDER
 
@@ -76,6 +76,11 @@ class NetemCell:
     runs_over_ours: int = 2
     #: Simulated runs that the kernel's are compared with.
     sims: int = 24
+
+    @property
+    def loses_at_random(self) -> bool:
+        """Whether packets are lost at random, so that `runs_needed` sets the number of runs."""
+        return self.runs > 2
 
     def scenario(self) -> tb.Scenario:
         """The scenario that is exported and simulated."""
@@ -247,7 +252,7 @@ class Judged:
     @property
     def half_width(self) -> float:
         """Half the width of the 95 % interval of `error`."""
-        return _half_width(self.sim, self.kernel)
+        return unpaired(self.kernel, self.sim).width / 2 / _mean(self.kernel)
 
     @property
     def path_error(self) -> float:
@@ -267,11 +272,6 @@ def runs_needed(sim: Sequence[float]) -> int:
     """
     variance = statistics.variance(sim) / _mean(sim) ** 2
     return math.ceil(1.0 / ((HALF_WIDTH / QUANTILE) ** 2 / variance - 1.0 / len(sim)))
-
-
-def _half_width(sim: Sequence[float], kernel: Sequence[float]) -> float:
-    variance = sum(statistics.variance(each) / len(each) for each in (sim, kernel))
-    return QUANTILE * math.sqrt(variance) / _mean(kernel)
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -341,7 +341,7 @@ def page(kernel: str, found: Sequence[Judged]) -> str:
     builds = {row["kernel"]["digest"]: row["kernel"] for row in read(_file(kernel)).values()}
     whose = "; ".join(f"{each['release']} {each['build']} ({each['digest']})" for each in builds.values())
     within, by_chance = sum(each.is_within for each in found), nulls(found)
-    lossy = [each for each in found if each.cell.sims > 24]
+    lossy = [each for each in found if each.cell.loses_at_random]
     is_short = any(len(each.kernel) < each.cell.runs for each in lossy)
     head = _HEAD.format(
         kernel=kernel,
@@ -376,7 +376,7 @@ def page(kernel: str, found: Sequence[Judged]) -> str:
     shaped = [Judged(each.cell, each.burst or each.sim, each.kernel) for each in found]
     left = _LEFT.format(
         burst=_burst_table(found),
-        holding=sum(abs(each.error) <= each.half_width for each in shaped if each.cell.sims > 24),
+        holding=sum(abs(each.error) <= each.half_width for each in shaped if each.cell.loses_at_random),
         within=f"{sum(each.is_within for each in shaped)} of {len(found)}",
         bound=f"{100 * BOUND:g}",
     )

@@ -31,6 +31,7 @@ from tailback.judge.intervals import (
     is_most,
     paired,
     side,
+    unpaired,
 )
 from tailback.judge.rules import AtLeast, AtMost, Band, Beside, Bounds, Near, Rule, Within
 from tailback.judge.seeds import Rounds, Sequential
@@ -107,5 +108,6 @@ __all__ = [
     "signed_rank",
     "target",
     "together",
+    "unpaired",
     "weigh",
 ]

@@ -29,6 +29,7 @@ __all__ = [
     "is_most",
     "paired",
     "side",
+    "unpaired",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -228,13 +229,28 @@ def paired(
     nothing = Interval(math.nan, math.nan, math.nan, len(common), confidence)
     ratio = interval(right / left, statistic, confidence=confidence) if bool((left > 0).all()) else nothing
     spread = float(np.var(difference, ddof=1)) if len(common) > 1 else math.nan
-    unpaired = float(np.var(left, ddof=1) + np.var(right, ddof=1)) if len(common) > 1 else math.nan
+    apart = float(np.var(left, ddof=1) + np.var(right, ddof=1)) if len(common) > 1 else math.nan
     return Paired(
         interval(difference, statistic, confidence=confidence),
         ratio,
         float(np.mean((difference > 0) + 0.5 * (difference == 0))),
-        unpaired / spread if spread else math.nan,
+        apart / spread if spread else math.nan,
     )
+
+
+def unpaired(a: Sequence[float], b: Sequence[float], *, confidence: float = CONFIDENCE) -> Interval:
+    """The difference of the means, b - a, of independent runs, with Welch's interval (Biometrika 34, 1947).
+
+    `n` counts the runs of both; at least two of each.
+
+    >>> str(unpaired([1.0, 2.0, 3.0], [11.0, 12.0, 13.0]))
+    '10 [7.733, 12.27]'
+    """
+    if min(len(a), len(b)) < 2:
+        raise StatisticsError(f"an interval needs two runs of each: there are {len(a)} and {len(b)}")
+    stats = extras.load("scipy.stats", "a confidence interval")
+    found = stats.ttest_ind(b, a, equal_var=False).confidence_interval(confidence)
+    return Interval(float(np.mean(b) - np.mean(a)), float(found.low), float(found.high), len(a) + len(b), confidence)
 
 
 def gap(one: Sequence[float], other: Sequence[float]) -> float:

@@ -190,6 +190,11 @@ impl Receiver {
         if self.offer.offered < capacity && (!self.reassembly.is_at_rest() || self.offer.brought > 0) {
             capacity = self.room_over_gaps();
         }
+        self.grow_window_within(capacity)
+    }
+
+    #[inline]
+    fn grow_window_within(&mut self, capacity: Bytes) -> bool {
         let grows = self.offer.offered < capacity;
         if grows {
             self.offer.offered = (self.offer.offered + 2 * u64::from(self.mss)).min(capacity);
@@ -203,12 +208,7 @@ impl Receiver {
     pub(super) fn grow_window_over_gaps(&mut self) -> bool {
         let takes_all = self.offer.tuning.as_ref().is_some_and(|tuning| tuning.takes_all);
         let own = if takes_all { self.memory_of_segment() } else { 0 };
-        let capacity = self.room_over_gaps() + own;
-        let grows = self.offer.offered < capacity;
-        if grows {
-            self.offer.offered = (self.offer.offered + 2 * u64::from(self.mss)).min(capacity);
-        }
-        grows
+        self.grow_window_within(self.room_over_gaps() + own)
     }
 
     fn memory_of_segment(&self) -> Bytes {
