@@ -171,11 +171,14 @@ impl Receiver {
         true
     }
 
-    /// Renews the timestamp to echo from a segment that covers the last ACK sent, unless it is older (RFC 7323 section
-    /// 4.3 (2)).
+    /// Renews the timestamp to echo from a segment of this length that covers the last ACK sent, so that a delayed ACK
+    /// echoes the earlier of its two segments; not if it is older (RFC 7323 section 4.3 (2)), and not from old data, which
+    /// lies outside the window (section 5.3 R2; Linux `tcp_sequence`). Otherwise an unneeded retransmission would make
+    /// the segments that it overtook look old.
     #[inline(always)]
-    fn renew_echo(&mut self, segment: &Segment, stack: &Stack) {
-        if segment.ts_val >= self.echo || self.echo == Time::NEVER || stack.paws.is_none() {
+    fn renew_echo(&mut self, segment: &Segment, length: u64, stack: &Stack) {
+        let covers = segment.seq <= self.last_ack_sent && self.last_ack_sent <= segment.seq + length;
+        if covers && (segment.ts_val >= self.echo || self.echo == Time::NEVER || stack.paws.is_none()) {
             self.echo = segment.ts_val;
         }
     }
@@ -185,9 +188,9 @@ impl Receiver {
     pub fn on_segment(&mut self, segment: &Segment, now: Time, rtt: &RttEstimator, stack: &Stack) -> AckWhen {
         let length = segment.sequence_length();
         if length == 0 {
-            // RFC 7323 section 4.3 (2) looks only at where a segment begins: pure ACKs are echoed too.
-            if segment.seq <= self.last_ack_sent && segment.ts_val != Time::NEVER {
-                self.renew_echo(segment, stack);
+            // Pure ACKs are echoed too.
+            if segment.ts_val != Time::NEVER {
+                self.renew_echo(segment, length, stack);
             }
             // RFC 9293 section 3.10.7.4: a segment below the window is answered, whether it is old data or a window
             // probe.
@@ -215,11 +218,7 @@ impl Receiver {
         if segment.flags.has(Flags::FIN) {
             self.fin_end = range.end;
         }
-        // RFC 7323 section 4.3 (2): echo the segment that covers the last ACK sent, so a delayed ACK echoes
-        // the earlier of its two segments.
-        if range.start <= self.last_ack_sent {
-            self.renew_echo(segment, stack);
-        }
+        self.renew_echo(segment, length, stack);
         if stack.adapts_acks() && !self.reassembly.is_at_rest() {
             // tcp_data_queue forgets a duplicate that no ACK has reported.
             self.reassembly.duplicate = None;
@@ -286,6 +285,7 @@ impl Receiver {
             } else if length >= LEAST_FOR_GROWTH {
                 self.grow_window();
             }
+            self.count_as_duplicate(stack);
             // RFC 5681 section 4.2: at once when the segment fills all or part of a gap.
             return AckWhen::Now;
         }
@@ -334,6 +334,7 @@ impl Receiver {
         }
         segment.ack = self.next;
         segment.ts_ecr = self.echo;
+        let mut has_wider = false;
         // RFC 9293 section 3.8.6: never move the right edge back.
         if self.offer.reader.is_some() {
             self.offer_what_was_read(segment.ts_val);
@@ -343,7 +344,6 @@ impl Receiver {
                 true => self.offer.offered.min(self.offer.capacity),
                 false => self.offer.offered.min(self.room_over_gaps()),
             };
-            self.offer.brought = 0;
             segment.window = self.offer.as_announced(offered);
             let edge = self.next + segment.window;
             if edge >= self.offer.right_edge {
@@ -351,6 +351,7 @@ impl Receiver {
             } else {
                 segment.window = self.keep_edge();
             }
+            has_wider = self.offer.brought > 0 && self.read_delivered(segment.window);
         }
         if !self.reassembly.is_at_rest() && self.reassembly.has_something_to_report() && stack.sack {
             self.report(segment, stack);
@@ -374,6 +375,6 @@ impl Receiver {
         self.delay.pushes = 0;
         self.delay.due_at_least = Time::NEVER;
         self.delay.compressed = 0;
-        self.delay.compressed_until = Time::NEVER;
+        self.delay.compressed_until = if has_wider { segment.ts_val } else { Time::NEVER };
     }
 }

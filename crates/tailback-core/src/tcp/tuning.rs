@@ -46,6 +46,8 @@ pub struct Tuning {
     /// Whether the window may take all of the buffer (Linux `window_clamp`); not of the first one, of which
     /// `tcp_init_buffer_space` reserves a segment.
     pub takes_all: bool,
+    /// A wider window that counts once the latest ACK has left.
+    pub pending: Bytes,
     /// Start time and offset of the current measurement.
     since: Time,
     from: u64,
@@ -85,6 +87,7 @@ impl Tuning {
             low_rtt: None,
             extent: 0,
             takes_all: false,
+            pending: 0,
             since: Time::NEVER,
             from: 0,
         }

@@ -400,6 +400,17 @@ impl Receiver {
         AckWhen::Later
     }
 
+    /// Linux `__tcp_ack_snd_check`: the ACK of a segment that filled a gap but left another is the first of the three
+    /// that are never held back, if its window is narrower than the last one.
+    #[cold]
+    pub(super) fn count_as_duplicate(&mut self, stack: &Stack) {
+        let last = self.offer.right_edge.saturating_sub(self.last_ack_sent);
+        let is_narrower = self.offer.as_announced(self.offer.offered.min(self.room_over_gaps())) < last;
+        if is_narrower && !self.reassembly.ranges.is_empty() && !(stack.adapts_acks() && self.is_quick()) {
+            self.delay.duplicates_sent = 1;
+        }
+    }
+
     /// Linux `__tcp_ack_snd_check`: duplicate ACKs after the third are held back and merged, for a share of the RTT and
     /// at most `most`.
     pub(super) fn compress(&mut self, most: Duration, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {

@@ -233,6 +233,18 @@ impl Receiver {
         self.offer.capacity.saturating_sub(others * self.memory_of_segment())
     }
 
+    /// The application reads what the latest segment delivered, after an ACK with this window. Whether the window can
+    /// now at least double: Linux then sends an update at once (`tcp_cleanup_rbuf`).
+    #[cold]
+    pub(super) fn read_delivered(&mut self, window: Bytes) -> bool {
+        self.offer.brought = 0;
+        if let Some(tuning) = &mut self.offer.tuning {
+            self.offer.capacity = self.offer.capacity.max(std::mem::take(&mut tuning.pending));
+        }
+        let wider = self.offer.as_announced(self.offer.offered.min(self.room_over_gaps()));
+        2 * window <= wider.min(self.offer.capacity)
+    }
+
     /// Receive-buffer tuning: grows the buffer with the amount read.
     #[cold]
     pub(super) fn tune(&mut self, segment: &Segment, now: Time, srtt: Duration, stack: &Stack) {
@@ -246,7 +258,11 @@ impl Receiver {
             false => self.next.min(segment.seq + u64::from(segment.len)),
         };
         if let Some(window) = tuning.read(end, now, srtt) {
-            self.offer.capacity = self.offer.capacity.max(window);
+            // The ACK of a filled gap leaves before the application reads.
+            match self.offer.brought > 0 {
+                true => tuning.pending = window,
+                false => self.offer.capacity = self.offer.capacity.max(window),
+            }
         }
     }
 

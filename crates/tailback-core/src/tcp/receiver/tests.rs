@@ -262,6 +262,7 @@ fn capacity_after_a_gap(segments_join: bool, rtt_ms: u64) -> u64 {
         take(later, 200 + later, rtt_ms);
     }
     take(1, 260, 100);
+    receiver.stamp(&mut Segment::blank(), &stack);
     receiver.capacity()
 }
 
@@ -297,6 +298,44 @@ fn the_ack_that_fills_a_gap_offers_less_by_what_it_delivers() {
     let edges: Vec<u64> = [0, 2, 3, 4, 1, 5].into_iter().map(&mut take).collect();
     // Three segments more than usual take 1152 B each: 60,672 B after 7,240. They are read before the sixth comes.
     assert_eq!(edges, [65_576, 65_576, 65_576, 65_576, 7_240 + 60_672, 8_688 + 64_128]);
+}
+
+/// A receiver of Linux that has taken these segments in turn, sending an ACK for each that asks for one; returns what the
+/// last one asked for, the latest window offered, and whether another ACK is due.
+fn after(numbers: impl IntoIterator<Item = u64>) -> (AckWhen, u64, bool) {
+    let stack = Stack { quick_acks: 0, ..Stack::named("linux", "").unwrap() };
+    let mut receiver = Receiver::new(&stack, 6 << 20, 1448);
+    receiver.listen(&stack);
+    receiver.on_established(Time::from_ms(40));
+    let now = Time::from_ms(41);
+    let (mut when, mut window) = (AckWhen::Never, 0);
+    for number in numbers {
+        when = receiver.on_segment(&data(1448 * number, 1448, false), now, &rtt(40), &stack);
+        if when == AckWhen::Now {
+            let mut ack = Segment { ts_val: now, ..Segment::blank() };
+            receiver.stamp(&mut ack, &stack);
+            window = ack.window;
+        }
+    }
+    (when, window, receiver.ack_deadline(&stack) == now)
+}
+
+/// `tcp_cleanup_rbuf`: the application has read what filled the gap, and the window can double. Seen with Debian's 6.1 in
+/// a guest.
+#[test]
+fn a_window_that_can_double_after_a_filled_gap_is_announced_at_once() {
+    let filled = |held: u64| after([0].into_iter().chain(2..2 + held).chain([1]));
+    assert_eq!(filled(20), (AckWhen::Now, 41_088, false));
+    assert_eq!(filled(30), (AckWhen::Now, 29_568, true));
+}
+
+/// `__tcp_ack_snd_check`: the ACK of a gap filled in part offers less than before, so it is the first of the three that are
+/// never held back. Seen with Debian's 6.1 in a guest.
+#[test]
+fn the_ack_of_a_gap_filled_in_part_is_the_first_duplicate() {
+    let first = [0, 2, 3, 4, 6, 1];
+    let later = |count: u64| after(first.into_iter().chain((7..).take(count as usize))).0;
+    assert_eq!([0, 1, 2, 3].map(later), [AckWhen::Now, AckWhen::Now, AckWhen::Now, AckWhen::Later]);
 }
 
 #[test]
