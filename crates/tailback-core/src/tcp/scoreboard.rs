@@ -34,8 +34,8 @@ const APP_LIMITED: u8 = 8;
 const FIN: u8 = 16;
 /// Counted as delivered, even if a timeout discarded the SACK that reported it.
 const DELIVERED: u8 = 32;
-/// The last segment of a burst.
-const BURST_END: u8 = 64;
+/// The last segment of a piece of the send queue.
+const PIECE_END: u8 = 64;
 
 /// One segment in flight, in one cache line.
 #[derive(Clone, Copy, Debug)]
@@ -215,8 +215,8 @@ pub struct Scoreboard {
     lost: Bytes,
     /// RACK's state.
     pub rack: Rack,
-    // Number of bursts whose last segment is in flight.
-    bursts_out: u32,
+    // Number of segments that end a piece of the send queue.
+    pieces_out: u32,
     // Something has been delivered since RACK last ran.
     has_rack_news: bool,
     keeps_time_order: bool,
@@ -244,7 +244,7 @@ impl Scoreboard {
             first_sent: Time::ZERO,
             lost: 0,
             rack: Rack::default(),
-            bursts_out: 0,
+            pieces_out: 0,
             has_rack_news: false,
             keeps_time_order,
             unjudged: 0,
@@ -301,17 +301,38 @@ impl Scoreboard {
         let it = &*self.disturbed;
         self.out + it.retransmitted - it.sacked - it.lost
     }
-    /// Number of bursts whose last segment is in flight.
-    pub fn bursts_out(&self) -> u32 {
-        self.bursts_out
+    /// Number of pieces in which the sender keeps what is in flight: a burst is one, SACKs cut and join them.
+    pub fn pieces_out(&self) -> u32 {
+        self.pieces_out
     }
     /// Marks the most recently sent segment as the last of a burst.
     #[inline]
     pub fn end_burst(&mut self) {
-        if let Some(last) = self.segments.back_mut() {
-            last.flags |= BURST_END;
-            self.bursts_out += 1;
+        if let Some(last) = self.segments.len().checked_sub(1) {
+            self.end_piece(last, true);
         }
+    }
+    /// Makes the segment at `index` the last of its piece, or joins the piece with the next one.
+    #[inline]
+    fn end_piece(&mut self, index: usize, ends: bool) {
+        let segment = &mut self.segments[index];
+        match (segment.flags & PIECE_END != 0, ends) {
+            (false, true) => self.pieces_out += 1,
+            (true, false) => self.pieces_out -= 1,
+            _ => return,
+        }
+        segment.flags ^= PIECE_END;
+    }
+    /// The segment at `index` has just been SACKed: Linux cuts it from its neighbours that are not, and joins it with
+    /// those that are (`tcp_match_skb_to_sack`, `tcp_shift_skb_data`).
+    fn reshape(&mut self, index: usize) {
+        let is_sacked = |at: usize| self.segments.get(at).is_some_and(|segment| segment.flags & SACKED != 0);
+        let joins_next = is_sacked(index + 1);
+        if let Some(before) = index.checked_sub(1) {
+            let joins_it = is_sacked(before);
+            self.end_piece(before, !joins_it);
+        }
+        self.end_piece(index, !joins_next);
     }
     /// Bytes retransmitted and still in flight.
     pub fn retransmitted(&self) -> Bytes {
@@ -520,8 +541,8 @@ impl Scoreboard {
         assert_eq!(self.disturbed.sacked, sum(SACKED));
         assert_eq!(self.disturbed.lost, sum(LOST));
         assert_eq!(self.disturbed.retransmitted, sum(RETRANSMITTED));
-        let bursts = self.segments.iter().filter(|s| s.flags & BURST_END != 0).count();
-        assert_eq!(self.bursts_out as usize, bursts);
+        let pieces = self.segments.iter().filter(|s| s.flags & PIECE_END != 0).count();
+        assert_eq!(self.pieces_out as usize, pieces);
         let again = self.segments.iter().filter(|s| s.flags & RETRANSMITTED != 0).count();
         assert_eq!(self.disturbed.retransmitted_segments as usize, again);
         let waits = |s: &Sent| s.flags & LOST != 0 && s.flags & RETRANSMITTED == 0;

@@ -2,7 +2,7 @@
 
 use super::rate::RateWork;
 use super::{
-    APP_LIMITED, BURST_END, DELIVERED, Delivery, Disturbance, FIN, LOST, RETRANSMITTED, SACKED, Scoreboard,
+    APP_LIMITED, DELIVERED, Delivery, Disturbance, FIN, LOST, PIECE_END, RETRANSMITTED, SACKED, Scoreboard,
     Sent, reads_before,
 };
 use crate::tcp::ranges::first_that_reaches;
@@ -13,8 +13,8 @@ use crate::time::{Bytes, Duration, Time};
 struct Train {
     segments: usize,
     bytes: Bytes,
-    /// Number of bursts that end in the run.
-    bursts: u32,
+    /// Number of pieces that end in the run.
+    pieces: u32,
     /// The next segment, if any, is not acknowledged and is itself undisturbed.
     is_all: bool,
 }
@@ -207,7 +207,7 @@ impl Scoreboard {
             let it = &mut *self.disturbed;
             it.leave(number, &segment);
             let held = &mut self.segments[index - 1];
-            held.flags = (held.flags & (APP_LIMITED | FIN | BURST_END)) | SACKED | DELIVERED;
+            held.flags = (held.flags & (APP_LIMITED | FIN | PIECE_END)) | SACKED | DELIVERED;
             it.sacked += u64::from(segment.len);
             it.sacked_segments += 1;
             if number >= it.frontier {
@@ -224,6 +224,7 @@ impl Scoreboard {
             }
             it.highest_sacked = it.highest_sacked.max(Some(number));
             delivery.sacked_segments += 1;
+            self.reshape(index - 1);
             if segment.flags & DELIVERED == 0 {
                 self.deliver(&segment, None, now, rtt_min, delivery);
             }
@@ -233,25 +234,25 @@ impl Scoreboard {
     /// The run of undisturbed segments, sent once, from the head up to `ack`.
     #[inline(always)]
     fn train(&self, ack: u64) -> Train {
-        let (mut count, mut bytes, mut bursts, mut is_all) = (0, 0, 0, true);
+        let (mut count, mut bytes, mut pieces, mut is_all) = (0, 0, 0, true);
         while let Some(segment) = self.segments.get(count) {
             let is_plain =
-                segment.flags & !(APP_LIMITED | FIN | BURST_END) == 0 && segment.transmissions == 1;
+                segment.flags & !(APP_LIMITED | FIN | PIECE_END) == 0 && segment.transmissions == 1;
             if segment.end > ack || !is_plain {
                 is_all = is_plain;
                 break;
             }
             bytes += u64::from(segment.len);
-            bursts += u32::from(segment.flags & BURST_END != 0);
+            pieces += u32::from(segment.flags & PIECE_END != 0);
             count += 1;
         }
-        Train { segments: count, bytes, bursts, is_all }
+        Train { segments: count, bytes, pieces, is_all }
     }
 
     /// Acknowledges a run of segments, with the same result as `advance_singly`.
     #[inline(always)]
     fn take_train(&mut self, train: &Train, now: Time, delivery: &mut Delivery) {
-        let Train { segments: count, bytes, bursts, .. } = *train;
+        let Train { segments: count, bytes, pieces, .. } = *train;
         // The last segment of the run was sent last.
         let last = self.segments[count - 1];
         self.sample_rate(&last, delivery);
@@ -271,7 +272,7 @@ impl Scoreboard {
         delivery.delivered_segments += count as u32;
         delivery.delivered_bytes += bytes;
         self.out -= bytes;
-        self.bursts_out -= bursts;
+        self.pieces_out -= pieces;
         self.base += count as u64;
         self.segments.drain(..count);
     }
@@ -296,7 +297,7 @@ impl Scoreboard {
             self.segments.pop_front();
             self.base += 1;
             self.out -= u64::from(segment.len);
-            self.bursts_out -= u32::from(segment.flags & BURST_END != 0);
+            self.pieces_out -= u32::from(segment.flags & PIECE_END != 0);
             delivery.acked_segments += 1;
             delivery.acked_retransmission |= segment.transmissions > 1;
             if segment.flags & SACKED != 0 {

@@ -199,6 +199,13 @@ proptest! {
                 let last = board.segments.iter().filter(|segment| waits(segment)).map(|segment| segment.sent).max();
                 prop_assert_eq!(judging.last_waiting(), last);
             }
+            // What is SACKed is one piece as far as it reaches, and nothing else belongs to it.
+            for pair in board.segments.make_contiguous().windows(2) {
+                if let [SACKED, _] | [_, SACKED] = [pair[0].flags & SACKED, pair[1].flags & SACKED] {
+                    let joins = pair[0].flags & pair[1].flags & SACKED != 0;
+                    prop_assert_eq!(pair[0].flags & PIECE_END == 0, joins);
+                }
+            }
             prop_assert_eq!(board.outstanding(), nxt - una);
             // Every segment is in flight at most twice: the original and its latest retransmission.
             prop_assert!(board.in_flight() <= 2 * board.outstanding());

@@ -12,8 +12,9 @@
 //! The send buffer counts bookkeeping for each of these pieces, so the smaller they are, the less payload it holds.
 //!
 //! Differs from the source: retransmissions leave segment by segment. Left out are the bookkeeping of pieces that a
-//! retransmission cuts or a SACK joins, and PSH after half of the peer's window. Each write is a separate call, which
-//! takes back the push of the wait before it. The buffer grows when its writer finds room, not at each ACK while it
+//! retransmission cuts, and PSH after half of the peer's window. Each write is a separate call, which
+//! takes back the push of the wait before it. After a segment that the peer's window cut short, those of the same unit
+//! are full and do not end with it. The buffer grows when its writer finds room, not at each ACK while it
 //! waits.
 //! Newer kernels (`tcp_grow_skb`) refill the unit at the head as it leaves, so its size does not limit a burst.
 
@@ -62,7 +63,7 @@ enum Writer {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bursts {
     /// Number of segments still to send.
-    left: u32,
+    left: u16,
     /// Whether the burst has several segments, so that its last one carries PSH.
     is_several: bool,
     /// Whether a burst waits for a wider congestion window, which then counts as full.
@@ -77,7 +78,9 @@ pub(super) struct Bursts {
     unpushed: u32,
     writer: Writer,
     /// Bytes of the burst still to send whose pacing was charged when the burst began.
-    pub(super) charged: u32,
+    pub(super) charged: u16,
+    /// Offset, modulo 2³², at which the latest segment shorter than the MSS ends.
+    pub(super) short_end: u32,
 }
 
 /// Segments that differ from the previous one only in their sequence number.
@@ -211,7 +214,7 @@ impl Sender {
         let (mss, next, left) = (u64::from(self.control.mss), self.snd_nxt, self.bursts.left);
         let is_whole = u64::from(left) * mss
             <= u64::from(self.bursts.charged).min(self.write_end.saturating_sub(next + 1));
-        let number = if is_whole { left } else { left - 1 };
+        let number = u32::from(if is_whole { left } else { left - 1 });
         let bytes = u64::from(number) * mss;
         let end = next + bytes;
         let is_room = end < self.write_end
@@ -223,8 +226,8 @@ impl Sender {
         }
         self.board.push_alike(number, self.control.mss, next, now);
         self.snd_nxt = end;
-        self.bursts.left -= number;
-        self.bursts.charged -= bytes as u32;
+        self.bursts.left -= number as u16;
+        self.bursts.charged -= bytes as u16;
         self.count.segments_sent += u64::from(number);
         self.on_alike_sent(now);
         Alike { number, is_pushed: self.is_pushed(end) }
@@ -238,6 +241,11 @@ impl Sender {
             && !self.is_followed
             && !self.is_in_frto()
             && self.stack.small_queue.is_none()
+    }
+
+    /// Whether a short segment is on its way (Linux `tcp_minshall_check`).
+    fn has_short_out(&self) -> bool {
+        self.bursts.short_end.wrapping_sub(self.snd_una as u32) as i32 > 0
     }
 
     fn begin_burst(&mut self, now: Time, available: Bytes) -> bool {
@@ -271,20 +279,21 @@ impl Sender {
             self.bursts.waits = room.cwnd < room.peer && room.cwnd <= room.unit;
             return false;
         }
-        // Linux `tcp_cwnd_test`: at most half of the window; `tcp_mss_split_point`: whole segments only, except at the
-        // end of a unit.
-        let window = room.cwnd.min(self.control.cwnd / 2).min(room.peer) / mss * mss;
-        let mut bytes = room.unit.min(window.max(mss)).min(room.peer.max(1));
+        // Linux `tcp_cwnd_test`: at most half of the window, in whole segments; `tcp_mss_split_point`: up to the peer's
+        // right edge, in whole segments too while a short segment is on its way (Nagle).
+        let window = room.cwnd.min(self.control.cwnd / 2) / mss * mss;
+        let peer = if self.has_short_out() { room.peer / mss * mss } else { room.peer };
+        let mut bytes = room.unit.min(window.min(peer).max(mss)).min(room.peer.max(1));
         if bytes > self.least_of_most() * mss {
             bytes = bytes.min(most.unwrap_or_else(|| self.most_bytes()));
         }
-        self.bursts.left = bytes.div_ceil(mss) as u32;
+        self.bursts.left = bytes.div_ceil(mss) as u16;
         self.bursts.is_several = self.bursts.left > 1;
         if self.control.pacing.is_some() || self.stack.pacing {
             let segments = self.count.segments_sent + u64::from(self.bursts.left);
             self.charge_pacing(bytes, segments, now);
         }
-        self.bursts.charged = bytes as u32;
+        self.bursts.charged = bytes as u16;
         true
     }
 
@@ -455,11 +464,11 @@ impl Sender {
         start
     }
 
-    /// Fill level of the buffer: payload, plus bookkeeping for each burst in flight and each unsent unit.
+    /// Fill level of the buffer: payload, plus bookkeeping for each piece in flight and each unsent unit.
     fn held(&self, bookkeeping: Bytes) -> Bytes {
         let units = self.units.of(self.bursts.written.saturating_sub(self.snd_nxt));
         let payload = self.bursts.written.saturating_sub(self.snd_una);
-        payload + bookkeeping * (u64::from(self.board.bursts_out()) + units)
+        payload + bookkeeping * (u64::from(self.board.pieces_out()) + units)
     }
 
     /// Offset up to which data is in the send buffer.
@@ -564,8 +573,9 @@ mod tests {
         if could_grow && is_ack_near && !(sender.wants_fin && is_tail && limit > unit) {
             return None;
         }
-        let window = cwnd.min(sender.control.cwnd / 2).min(peer) / MSS * MSS;
-        Some(unit.min(most).min(window.max(MSS)).min(peer.max(1)).div_ceil(MSS))
+        let window = cwnd.min(sender.control.cwnd / 2) / MSS * MSS;
+        let edge = if sender.bursts.short_end > 0 { peer / MSS * MSS } else { peer };
+        Some(unit.min(most).min(window.min(edge).max(MSS)).min(peer.max(1)).div_ceil(MSS))
     }
 
     proptest! {
@@ -574,7 +584,7 @@ mod tests {
             (cwnd, flight, window) in (1u64..60_000, 1u64..40, 1u64..200_000),
             (unit, beyond, wants_fin) in (1u64..70_000, prop_oneof![Just(0), 1u64..9000], any::<bool>()),
             (srtt, age, since) in (100u64..40_000, 0u64..40_000, prop_oneof![Just(0), 0u64..3000]),
-            (mbit, autosize) in (prop_oneof![Just(0), 1u64..300], any::<bool>()),
+            (mbit, autosize, has_short) in (prop_oneof![Just(0), 1u64..300], any::<bool>(), any::<bool>()),
         ) {
             let mut stack = Stack::named("linux", "stack").unwrap();
             stack.burst_autosize = autosize;
@@ -591,6 +601,7 @@ mod tests {
             sender.peer.right_edge = sender.snd_nxt + window;
             sender.bursts.unit_end = sender.snd_nxt + unit;
             sender.wants_fin = wants_fin;
+            sender.bursts.short_end = if has_short { sender.snd_nxt as u32 } else { 0 };
             let now = sent + Duration::from_us(age);
             sender.output.last_sent = sent + Duration::from_us(age.saturating_sub(since));
             let expected = segments(&sender, unit, unit + beyond, now);

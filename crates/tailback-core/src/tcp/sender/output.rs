@@ -49,7 +49,8 @@ impl Sender {
             return None;
         }
         self.rests = false;
-        let force = std::mem::take(&mut self.may_force);
+        // A recovery undone before its first retransmission leaves nothing to force.
+        let force = std::mem::take(&mut self.may_force) && (self.probe.end != 0 || self.board.has_repairs());
         if self.stack.small_queue.is_some() && !force && !self.is_in_burst() && self.has_queued_enough() {
             return None;
         }
@@ -236,7 +237,7 @@ impl Sender {
         }
         let window = self.peer.right_edge.saturating_sub(self.snd_nxt);
         let bytes = mss.min(available).min(window);
-        if bytes < mss && !self.may_be_short(bytes, available, window) {
+        if bytes < mss && !self.is_in_burst() && !self.may_be_short(bytes, available, window) {
             match self.wait_for_window(bytes, available, now) {
                 Patience::Wait => return None,
                 Patience::Probe => return Some(self.window_probe()),
@@ -262,6 +263,9 @@ impl Sender {
         let is_fin = self.wants_fin && range.end == self.write_end;
         let length = bytes + u64::from(is_fin);
         self.snd_nxt += length;
+        if bytes < mss {
+            self.bursts.short_end = self.snd_nxt as u32;
+        }
         self.output.has_sent = true;
         self.output.has_sent_new |= !force;
         self.fin_sent |= is_fin;
@@ -303,7 +307,8 @@ impl Sender {
     }
 
     /// Sender-side silly-window avoidance (RFC 9293 section 3.8.6.2.1): a segment may be short only if it ends the
-    /// written data or has at least half of the largest window that the peer ever offered.
+    /// written data or has at least half of the largest window that the peer ever offered. A burst that has begun is
+    /// sent to its end.
     fn may_be_short(&self, bytes: Bytes, available: Bytes, window: Bytes) -> bool {
         let is_tail = available <= window && self.snd_nxt + bytes == self.write_end;
         bytes > 0 && (is_tail || bytes * 2 >= self.peer.widest)
@@ -340,8 +345,8 @@ impl Sender {
             self.trouble.pipe += 1;
         }
         // The burst was charged as a whole when it began.
-        let charged = self.bursts.charged.min(length);
-        self.bursts.charged -= charged;
+        let charged = u32::from(self.bursts.charged).min(length);
+        self.bursts.charged -= charged as u16;
         if self.control.pacing.is_some() || self.stack.pacing {
             self.charge_pacing(u64::from(length - charged), self.count.segments_sent, now);
         }
