@@ -46,7 +46,7 @@ pub struct Packet {
     pub hop: u8,
     /// True on the reverse path, from the flow's receiver to its sender.
     pub is_reverse: bool,
-    /// Low eight bits of the number of its connection or stream within the flow. A hash uses them like ports.
+    /// Distinguishes connections or streams of the flow, in eight bits. A hash uses it like ports.
     pub conversation: u8,
     /// When it entered its current queue; the sojourn time counts from here.
     pub enqueued: Time,

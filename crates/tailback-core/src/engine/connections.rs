@@ -32,6 +32,13 @@ pub fn index_of(address: u32) -> usize {
     (address & INDEX_MASK) as usize
 }
 
+/// What stands for the ports of the connection at an address: successive connections of a pair differ in the high bits,
+/// open ones in the low bits.
+#[inline]
+pub fn conversation_of(address: u32) -> u8 {
+    (index_of(address) >> 1) as u8 ^ ((address >> INDEX_BITS) as u8).reverse_bits()
+}
+
 /// One end of a connection, and what its application waits for there. Aligned to a cache line, so that a segment
 /// touches as few lines as possible.
 #[derive(Debug)]

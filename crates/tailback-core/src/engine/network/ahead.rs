@@ -15,7 +15,7 @@ use super::Network;
 use super::flow::Flow;
 use super::foreign::NOT_FOREIGN;
 use super::link_host::lend;
-use crate::engine::connections::index_of;
+use crate::engine::connections::conversation_of;
 use crate::link::Link;
 use crate::packet::{Ecn, FlowId, Packet};
 use crate::probe::Probe;
@@ -177,7 +177,7 @@ impl<P: Probe> Network<P> {
             ecn: Ecn::NotEct,
             hop: 0,
             is_reverse: true,
-            conversation: (index_of(address) >> 1) as u8,
+            conversation: conversation_of(address),
             enqueued: Time::ZERO,
         };
         let (mut taken, mut bytes) = (0, 0);

@@ -2,7 +2,7 @@
 
 use super::Network;
 use super::flow::NO_CONNECTION;
-use crate::engine::connections::{End, MOST_PAIRS, Tally, index_of};
+use crate::engine::connections::{End, MOST_PAIRS, Tally, conversation_of, index_of};
 use crate::packet::{Ecn, FlowId, Packet};
 use crate::probe::Probe;
 use crate::tcp::endpoint::{Composed, State};
@@ -58,6 +58,7 @@ impl<P: Probe> Network<P> {
                 break;
             }
             let (flow, is_server, first) = (it.flow, it.is_server(), it.first);
+            let conversation = conversation_of(it.address);
             if P::EACH {
                 self.probe.segment(self.now, FlowId(flow), is_server, true, &it.end, segment);
             }
@@ -72,8 +73,6 @@ impl<P: Probe> Network<P> {
                 self.note_queued(index, first, payload, bytes);
             }
             self.arena.take(slot);
-            // Unique among open connections, like a port.
-            let conversation = (index >> 1) as u8;
             let packet = self.transmit(flow, is_server, conversation, first, 0, slot, bytes, ecn);
             if alike.number > 0 {
                 self.transmit_alike(packet, first, alike);
