@@ -362,3 +362,20 @@ fn add_counts(sum: &mut SenderCount, more: &SenderCount) {
     sum.undos += more.undos;
     sum.duplicate_acks += more.duplicate_acks;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn connections_that_follow_or_accompany_each_other_have_different_hashes() {
+        let [pair, generation] = [2, 1 << INDEX_BITS];
+        for step in [pair, generation] {
+            let hashes: BTreeSet<u8> = (0..256).map(|number| conversation_of(number * step)).collect();
+            assert_eq!(hashes.len(), 256);
+        }
+        assert_eq!(conversation_of(6), conversation_of(7), "both ends are of one connection");
+    }
+}
