@@ -171,10 +171,10 @@ impl Receiver {
         true
     }
 
-    /// Renews the timestamp to echo from a segment of this length that covers the last ACK sent, so that a delayed ACK
-    /// echoes the earlier of its two segments; not if it is older (RFC 7323 section 4.3 (2)), and not from old data, which
-    /// lies outside the window (section 5.3 R2; Linux `tcp_sequence`). Otherwise an unneeded retransmission would make
-    /// the segments that it overtook look old.
+    /// Renews the timestamp to echo from a segment of this length that covers the last ACK sent, unless it is older (RFC
+    /// 7323 section 4.3 (2)). So a delayed ACK echoes the earlier of its two segments. Old data lies outside the window
+    /// and renews nothing (section 5.3 R2; Linux `tcp_sequence`). Otherwise an unneeded retransmission would make the
+    /// segments that it overtook look old.
     #[inline(always)]
     fn renew_echo(&mut self, segment: &Segment, length: u64, stack: &Stack) {
         let covers = segment.seq <= self.last_ack_sent && self.last_ack_sent <= segment.seq + length;

@@ -300,8 +300,8 @@ fn the_ack_that_fills_a_gap_offers_less_by_what_it_delivers() {
     assert_eq!(edges, [65_576, 65_576, 65_576, 65_576, 7_240 + 60_672, 8_688 + 64_128]);
 }
 
-/// A receiver of Linux that has taken these segments in turn, sending an ACK for each that asks for one; returns what the
-/// last one asked for, the latest window offered, and whether another ACK is due.
+/// A receiver of Linux has taken these segments in turn and sent an ACK for each that asks for one. Returns what the last
+/// one asked for, the latest window offered, and whether another ACK is due.
 fn after(numbers: impl IntoIterator<Item = u64>) -> (AckWhen, u64, bool) {
     let stack = Stack { quick_acks: 0, ..Stack::named("linux", "").unwrap() };
     let mut receiver = Receiver::new(&stack, 6 << 20, 1448);
