@@ -38,7 +38,7 @@ UNEQUAL = {
 
 @pytest.fixture(scope="module")
 def shares():
-    return {each.name: each for each in measure(NAMES, seeds=SEEDS[:1])}
+    return {each.name: each for each in measure(NAMES, seeds=SEEDS[:3])}
 
 
 @pytest.mark.parametrize("name", NAMES)
