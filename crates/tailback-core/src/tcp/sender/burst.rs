@@ -16,7 +16,6 @@
 //! takes back the push of the wait before it. After a segment that the peer's window cut short, those of the same unit
 //! are full and do not end with it. The buffer grows when its writer finds room, not at each ACK while it
 //! waits.
-//! Newer kernels (`tcp_grow_skb`) refill the unit at the head as it leaves, so its size does not limit a burst.
 
 use std::collections::VecDeque;
 
@@ -261,7 +260,10 @@ impl Sender {
         if self.snd_nxt >= self.bursts.unit_end {
             self.bursts.unit_end = self.snd_nxt + self.units.size_at(self.snd_nxt);
         }
-        let unit = (self.bursts.unit_end - self.snd_nxt).min(available);
+        let unit = match self.stack.units_refill {
+            true => available,
+            false => (self.bursts.unit_end - self.snd_nxt).min(available),
+        };
         let room = Room {
             unit,
             is_tail: unit == available,
@@ -584,10 +586,11 @@ mod tests {
             (cwnd, flight, window) in (1u64..60_000, 1u64..40, 1u64..200_000),
             (unit, beyond, wants_fin) in (1u64..70_000, prop_oneof![Just(0), 1u64..9000], any::<bool>()),
             (srtt, age, since) in (100u64..40_000, 0u64..40_000, prop_oneof![Just(0), 0u64..3000]),
-            (mbit, autosize, has_short) in (prop_oneof![Just(0), 1u64..300], any::<bool>(), any::<bool>()),
+            mbit in prop_oneof![Just(0), 1u64..300],
+            [autosize, has_short, refills] in any::<[bool; 3]>(),
         ) {
             let mut stack = Stack::named("linux", "stack").unwrap();
-            stack.burst_autosize = autosize;
+            (stack.burst_autosize, stack.units_refill) = (autosize, refills);
             let algorithm = crate::cc::registry::build("reno", &Default::default(), "tcp", 1).unwrap();
             let mut sender = Sender::new(Arc::new(stack), algorithm, MSS as u32, 1 << 22);
             let sent = Time::from_ms(100);
@@ -604,7 +607,9 @@ mod tests {
             sender.bursts.short_end = if has_short { sender.snd_nxt as u32 } else { 0 };
             let now = sent + Duration::from_us(age);
             sender.output.last_sent = sent + Duration::from_us(age.saturating_sub(since));
-            let expected = segments(&sender, unit, unit + beyond, now);
+            // What a burst lacks comes from the next unit, if the stack refills the one at the head.
+            let head = if refills { unit + beyond } else { unit };
+            let expected = segments(&sender, head, unit + beyond, now);
             let begins = sender.begin_burst(now, unit + beyond);
             prop_assert_eq!(begins.then_some(u64::from(sender.bursts.left)), expected);
             prop_assert_eq!(sender.bursts.is_deferred, expected.is_none());

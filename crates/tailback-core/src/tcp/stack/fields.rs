@@ -261,6 +261,9 @@ fields! {
     /// Room for headers before each segment, which determines the size of a growing send buffer and of a unit (Linux
     /// `MAX_TCP_HEADER`).
     header_room: Bytes, Whole(0, 4_096, "B"), free;
+    /// The unit at the head of the send queue takes what a burst still lacks from the next one (Linux `tcp_grow_skb`, since
+    /// 6.10), so that only what is written limits a burst. Off: a burst ends with its unit.
+    units_refill: bool, Switch, free;
     /// Send buffer unless the scenario sets one.
     send_buffer: Bytes, Whole(1, 1_000_000_000_000, "B"), free;
     /// Receive buffer unless the scenario sets one.

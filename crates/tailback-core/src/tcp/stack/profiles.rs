@@ -136,6 +136,7 @@ profiles! {
         send_bookkeeping: 0, "sbspace 7.3: sb_cc counts payload";
         send_buffer_grows: false, "net.inet.tcp.sendbuf_auto; taken as if grown at once";
         header_room: 0, "its buffer does not grow";
+        units_refill: false, "it has no units";
         send_buffer: 262_144, "sendbuf_max 256 KiB";
         receive_buffer: 262_144, "recvbuf_max 256 KiB";
         window_share: 100, "sbspace: the whole buffer is offered";
@@ -261,6 +262,7 @@ profiles! {
         send_bookkeeping: 0, "the buffer is taken as of payload";
         send_buffer_grows: false, "autotuned; taken as if grown at once";
         header_room: 0, "its buffer does not grow";
+        units_refill: false, "it has no units";
         send_buffer: 4_194_304, "autotuning maximum min(4 MiB, tcp_mem/128); taken as if grown at once";
         receive_buffer: 4_194_304, "autotuning maximum for 1 GiB of memory: 4 MiB; taken as if grown at once";
         window_share: 75, "tcp_adv_win_scale = 2: three quarters";
@@ -354,6 +356,7 @@ profiles! {
             "tcp_stream_alloc_skb: SKB_TRUESIZE of 1,024 B less skb_shared_info, for MAX_TCP_HEADER on 64-bit machines";
         send_buffer_grows: true, "tcp_init_buffer_space, tcp_new_space: tcp_sndbuf_expand";
         header_room: 320, "MAX_TCP_HEADER with Wi-Fi (CONFIG_WLAN); 256 without, as in Debian's cloud kernels";
+        units_refill: false, "tcp_write_xmit 6.1: no tcp_grow_skb";
         send_buffer: 4_194_304, "tcp_wmem[2] = 4 MiB";
         receive_buffer: 6_291_456, "tcp_rmem[2] = 6 MiB";
         window_share: 50, "tcp_adv_win_scale = 1: one half";
@@ -373,6 +376,9 @@ profiles! {
         sack_compression_slack: Duration::from_us(10), "tcp_comp_sack_slack_ns = 10 us (tcp_ipv4.c 7.3)";
         accecn: false, "tcp_ecn = 5 (TCP_ECN_IN_ECN_OUT_NOECN): asked for by the peer only (tcp_ipv4.c 7.3)";
         accecn_on_change: true, "tcp_ecn_received_counters 7.3: ICSK_ACK_NOW at each change of the codepoint";
+        units_refill: true, "tcp_write_xmit 7.3: tcp_grow_skb";
+        send_bookkeeping: 896,
+            "skb_small_head_cache since 6.3: 640 B and sk_buff; sk_wmem_queued of Debian's 7.3 in a guest grows by it";
         receive_buffer: 33_554_432, "tcp_rmem[2] = 32 MiB (tcp_init 7.3)";
         window_share: 50, "TCP_DEFAULT_SCALING_RATIO: 128 of 256, until tcp_measure_rcv_mss knows a segment's share: 160 with 1448 B";
     }
@@ -454,6 +460,7 @@ profiles! {
         send_bookkeeping: 0, "it counts payload";
         send_buffer_grows: false, "no send buffer";
         header_room: 0, "its buffer does not grow";
+        units_refill: false, "it has no units";
         send_buffer: 67_108_864, "no send buffer; large here";
         receive_buffer: 67_108_864, "window_ 20 packets by default, which every study raises; large here";
         window_share: 100, "no sharing";
@@ -538,6 +545,7 @@ profiles! {
         send_bookkeeping: 0, "it counts payload";
         send_buffer_grows: false, "tcp-socket.cc 3.27: SndBufSize is fixed";
         header_room: 0, "its buffer does not grow";
+        units_refill: false, "it has no units";
         send_buffer: 131_072, "tcp-socket.cc 3.27: SndBufSize 131072";
         receive_buffer: 131_072, "tcp-socket.cc 3.27: RcvBufSize 131072";
         window_share: 100, "the whole buffer is offered";
@@ -664,6 +672,7 @@ profiles! {
         send_bookkeeping: 0, "unknown";
         send_buffer_grows: false, "unknown; off";
         header_room: 0, "its buffer does not grow";
+        units_refill: false, "it has no units";
         send_buffer: 1_048_576, "the application's; 1 MiB here";
         receive_buffer: 16_777_216, "autotuning maximum 16 MiB; taken as if grown at once";
         window_share: 100, "the whole buffer is offered";
