@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from tailback.judge import gap
 from tailback.result import Result
 from tailback_papers.stacks import PROGRAM
 from tailback_validation.kernel_rows import Rows, file_name, run
+from tailback_validation.sampled import stack_of
 
 __all__ = ["ALGORITHMS", "FLOORS", "Cell", "Parted", "cells", "measure", "parted", "study"]
 
@@ -77,14 +78,18 @@ class Cell:
         """Key of the cell in the rows."""
         return f"{self.sender} {self.depth_bdp:g} BDP {self.rate_mbps} Mbit/s {self.setting}"
 
-    def scenario(self, start: int, *, simulated: bool = False) -> tb.Scenario:
-        """The scenario of both engines, each start with its seed; a `simulated` QUIC stack is as slow as a program."""
-        is_program = simulated and self.sender in TRANSPORTS
-        flows = [self._flow("first", PROGRAM if is_program else "0s")]
+    def scenario(self, start: int, *, beside: str = "") -> tb.Scenario:
+        """The scenario of both engines, each start with its seed.
+
+        `beside`: the simulator's, with the stack that models this kernel, and a QUIC stack as slow as a program.
+        """
+        is_program = bool(beside) and self.sender in TRANSPORTS
+        stack = stack_of(beside) if beside else {"name": "linux"}
+        flows = [self._flow("first", stack, PROGRAM if is_program else "0s")]
         if self.setting == "unequal":
-            flows.append(self._flow("second", f"{RTT_MS // 2}ms"))
+            flows.append(self._flow("second", stack, f"{RTT_MS // 2}ms"))
         elif self.setting == "cubic":
-            flows.append(tb.bulk("cubic", name="second", stack="linux"))
+            flows.append(tb.bulk("cubic", name="second", stack=stack))
         bdp_packets = self.rate_mbps * 1e6 * RTT_MS * 1e-3 / 12_000
         return tb.dumbbell(
             name="standing",
@@ -99,10 +104,10 @@ class Cell:
             instruments=tb.Instruments(queue_polls=["bottleneck"], poll_interval="10ms"),
         )
 
-    def _flow(self, name: str, access_delay: str = "0s") -> tb.Flow:
+    def _flow(self, name: str, stack: Mapping[str, Any], access_delay: str = "0s") -> tb.Flow:
         if self.sender in TRANSPORTS:
             return tb.flow("bulk", name=name, transport=self.sender, access_delay=access_delay)
-        return tb.bulk(self.sender, name=name, stack="linux", access_delay=access_delay)
+        return tb.bulk(self.sender, name=name, stack=dict(stack), access_delay=access_delay)
 
 
 def cells() -> list[Cell]:
@@ -178,7 +183,7 @@ def study(
     there = {cell: found for cell in cells() if (found := _kernels(rows, cell)) is not None}
     refused = [cell for cell, found in there.items() if not found]
     carried = [cell for cell, found in there.items() if found]
-    scenarios = [cell.scenario(start, simulated=True) for cell in carried for start in range(STARTS)]
+    scenarios = [cell.scenario(start, beside=kernel) for cell in carried for start in range(STARTS)]
     measured = iter(tb.run_many(scenarios, then=measure))
     own = {cell: [next(measured) for _ in range(STARTS)] for cell in carried}
     apart = [each for cell in carried for each in parted(cell, there[cell], own[cell])]
