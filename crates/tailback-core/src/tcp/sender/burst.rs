@@ -242,9 +242,12 @@ impl Sender {
             && self.stack.small_queue.is_none()
     }
 
-    /// Whether a short segment is on its way (Linux `tcp_minshall_check`).
-    fn has_short_out(&self) -> bool {
-        self.bursts.short_end.wrapping_sub(self.snd_una as u32) as i32 > 0
+    /// How much of a peer's window of `room` a burst may use: whole segments only, while a short one is on its way (Linux
+    /// `tcp_minshall_check`).
+    #[cold]
+    fn up_to_edge(&self, room: Bytes) -> Bytes {
+        let has_short_out = self.bursts.short_end.wrapping_sub(self.snd_una as u32) as i32 > 0;
+        if has_short_out { room - room % u64::from(self.control.mss) } else { room }
     }
 
     fn begin_burst(&mut self, now: Time, available: Bytes) -> bool {
@@ -283,9 +286,11 @@ impl Sender {
         }
         // Linux `tcp_cwnd_test`: at most half of the window, in whole segments; `tcp_mss_split_point`: up to the peer's
         // right edge, in whole segments too while a short segment is on its way (Nagle).
-        let window = room.cwnd.min(self.control.cwnd / 2) / mss * mss;
-        let peer = if self.has_short_out() { room.peer / mss * mss } else { room.peer };
-        let mut bytes = room.unit.min(window.min(peer).max(mss)).min(room.peer.max(1));
+        let mut window = room.cwnd.min(self.control.cwnd / 2) / mss * mss;
+        if room.peer < window {
+            window = self.up_to_edge(room.peer);
+        }
+        let mut bytes = room.unit.min(window.max(mss)).min(room.peer.max(1));
         if bytes > self.least_of_most() * mss {
             bytes = bytes.min(most.unwrap_or_else(|| self.most_bytes()));
         }
