@@ -292,7 +292,7 @@ median delay of the bottleneck's queue differs by at most 10 %, or by 10 % of {f
 than that.
 
 Losses, AQMs and starts are drawn at random. Kernel and simulator share these draws until the first packet that
-differs, and then part. Four things help to judge what parted:
+differs, and then [part](validation-partings.md). Four things help to judge what parted:
 
 - *The paired null.* The simulator against itself, with the same draws, while hosts delay each packet by up to N µs.
   An exact model of a kernel with that much noise would be no closer. It was added after the kernel's cells had been
