@@ -12,10 +12,9 @@
 //! The send buffer counts bookkeeping for each of these pieces, so the smaller they are, the less payload it holds.
 //!
 //! Differs from the source: retransmissions leave segment by segment. Left out are the bookkeeping of pieces that a
-//! retransmission cuts, and PSH after half of the peer's window. Each write is a separate call, which
-//! takes back the push of the wait before it. After a segment that the peer's window cut short, those of the same unit
-//! are full and do not end with it. The buffer grows when its writer finds room, not at each ACK while it
-//! waits.
+//! retransmission cuts, and PSH after half of the peer's window. Each write is a separate call, which takes back the push
+//! of the wait before it. After a segment that the peer's window cut short, those of the same unit are full and do not
+//! end with it. The buffer grows when its writer finds room, not at each ACK while it waits.
 
 use std::collections::VecDeque;
 
@@ -264,7 +263,7 @@ impl Sender {
             self.bursts.unit_end = self.snd_nxt + self.units.size_at(self.snd_nxt);
         }
         let unit = match self.stack.units_refill {
-            true => available,
+            true => available.min(self.unit()),
             false => (self.bursts.unit_end - self.snd_nxt).min(available),
         };
         let room = Room {
@@ -613,7 +612,7 @@ mod tests {
             let now = sent + Duration::from_us(age);
             sender.output.last_sent = sent + Duration::from_us(age.saturating_sub(since));
             // What a burst lacks comes from the next unit, if the stack refills the one at the head.
-            let head = if refills { unit + beyond } else { unit };
+            let head = if refills { (unit + beyond).min(sender.unit()) } else { unit };
             let expected = segments(&sender, head, unit + beyond, now);
             let begins = sender.begin_burst(now, unit + beyond);
             prop_assert_eq!(begins.then_some(u64::from(sender.bursts.left)), expected);
