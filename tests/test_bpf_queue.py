@@ -291,10 +291,13 @@ def test_packets_in_a_tree_leave_as_it_orders_them() -> None:
         tb.run(dumbbell({"discipline": name, "SHORTEST": 0} | limit), allow_code=True),
         tb.run(dumbbell({"discipline": "fifo"} | limit)),
     )
-    # The call's packets are the shortest, so that this is strict priority.
+    # The call's packets are the shortest, so that this is strict priority: without offload the window's edge cuts no
+    # segment.
+    flows = [tb.bulk("reno", name="bulk", stack={"name": "linux", "burst_segments": 1}), tb.voip(start="1s")]
     shortest_first = {"discipline": name, "limit": "5000packets"}
     calls_first = {"discipline": "prio", "bands": [{"flows": ["voip"]}, {}], "limit": "5000packets"}
-    runs = [tb.run(dumbbell(queue), allow_code=True) for queue in (shortest_first, calls_first)]
+    queues = (shortest_first, calls_first)
+    runs = [tb.run(dumbbell(queue).with_(flows=flows), allow_code=True) for queue in queues]
     assert runs[1].column("links", "backlog_bytes_max")[0] > 100 * 1500
     assert_same_rows(*runs)
 
