@@ -308,14 +308,12 @@ impl Scoreboard {
     /// Marks the most recently sent segment as the last of a burst.
     #[inline]
     pub fn end_burst(&mut self) {
-        if let Some(last) = self.segments.back_mut()
-            && last.flags & PIECE_END == 0
-        {
-            last.flags |= PIECE_END;
-            self.pieces_out += 1;
+        if let Some(last) = self.segments.len().checked_sub(1) {
+            self.end_piece(last, true);
         }
     }
     /// Makes the segment at `index` the last of its piece, or joins the piece with the next one.
+    #[inline]
     fn end_piece(&mut self, index: usize, ends: bool) {
         let segment = &mut self.segments[index];
         match (segment.flags & PIECE_END != 0, ends) {

@@ -14,7 +14,7 @@
 //! Differs from the source: retransmissions leave segment by segment. Left out are the bookkeeping of pieces that a
 //! retransmission cuts, and PSH after half of the peer's window. Each write is a separate call, which takes back the push
 //! of the wait before it. After a segment that the peer's window cut short, those of the same unit are full and do not
-//! end with it. The buffer grows when its writer finds room, not at each ACK while it waits.
+//! end with it. The buffer grows when its writer is woken, not at each ACK while it waits.
 
 use std::collections::VecDeque;
 
@@ -241,12 +241,12 @@ impl Sender {
             && self.stack.small_queue.is_none()
     }
 
-    /// How much of a peer's window of `room` a burst may use: whole segments only, while a short one is on its way (Linux
+    /// What a burst may use of this rest of the peer's window: whole segments only, while a short one is in flight (Linux
     /// `tcp_minshall_check`).
     #[cold]
-    fn up_to_edge(&self, room: Bytes) -> Bytes {
+    fn usable_window(&self, rest: Bytes) -> Bytes {
         let has_short_out = self.bursts.short_end.wrapping_sub(self.snd_una as u32) as i32 > 0;
-        if has_short_out { room - room % u64::from(self.control.mss) } else { room }
+        if has_short_out { rest - rest % u64::from(self.control.mss) } else { rest }
     }
 
     fn begin_burst(&mut self, now: Time, available: Bytes) -> bool {
@@ -284,10 +284,10 @@ impl Sender {
             return false;
         }
         // Linux `tcp_cwnd_test`: at most half of the window, in whole segments; `tcp_mss_split_point`: up to the peer's
-        // right edge, in whole segments too while a short segment is on its way (Nagle).
+        // right edge, in whole segments too while a short one is in flight (Nagle).
         let mut window = room.cwnd.min(self.control.cwnd / 2) / mss * mss;
         if room.peer < window {
-            window = self.up_to_edge(room.peer);
+            window = self.usable_window(room.peer);
         }
         let mut bytes = room.unit.min(window.max(mss)).min(room.peer.max(1));
         if bytes > self.least_of_most() * mss {
