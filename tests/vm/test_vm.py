@@ -10,7 +10,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -308,15 +307,15 @@ def test_a_guest_that_dies_leaves_its_last_words(tmp_path: Path) -> None:
 
 @boots
 def test_a_guest_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # It is caught while it boots, where it may not be able to print its stack and end.
     monkeypatch.setattr(machine, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(machine, "_ANSWER_S", 1.0)
     kernel = kernels.find()
     initial, memory, console = (tmp_path / name for name in ("initial", "memory", "console"))
     initial.write_bytes(archive({"/init": b""}))
     shared_memory.prepare(memory)
-    began = time.monotonic()
     with pytest.raises(vm.VmError, match="hangs"):
         machine.boot(machine.command(kernel.image, initial, memory, console, 1), memory, console, None, None)
-    assert time.monotonic() - began < 60
     assert not _machines()
 
 
