@@ -1,5 +1,6 @@
 """The standing comparison: its grid, what parts a cell, and a page of the cells that a kernel has run."""
 
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -57,8 +58,11 @@ def test_an_exact_kernel_parts_nowhere_and_a_slow_one_is_found(monkeypatch: pyte
     here = SimpleNamespace(name="k", about=KERNEL, is_that_of=lambda kept: True)
     monkeypatch.setattr(kernels, "find", lambda name: here)
 
+    begun: Counter[str] = Counter()
+
     def run(scenario: tb.Scenario, *, kernel: str, dilation: int = 1) -> tb.Result:
         algorithm = scenario.resolve()["flows"][0]["tcp"]["cc"]
+        begun[algorithm] += 1
         if algorithm == "vegas":
             raise vm.GuestError("overloaded")
         slow = algorithm == "cubic"
@@ -72,4 +76,6 @@ def test_an_exact_kernel_parts_nowhere_and_a_slow_one_is_found(monkeypatch: pyte
     found = standing.study("k", tmp_path, tmp_path / "page.md")
     assert (found["cells"], found["refused"]) == (2, ["vegas 0.3 BDP 3 Mbit/s alone"])
     assert {each["cell"] for each in found["parted"]} == {"cubic 0.3 BDP 3 Mbit/s cubic"}
+    # A first start inside the simulator's range settles a cell; one that parts needs all of them.
+    assert begun == {"reno": 1, "cubic": standing.KERNELS_STARTS, "vegas": 1}
     assert "2 of 3 cells have been run; 1 of them part." in (tmp_path / "page.md").read_text()

@@ -7,6 +7,7 @@ measure of some 900: all three of one set above or below the twenty of another, 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import time
@@ -23,7 +24,7 @@ from tailback.files import whole_file
 from tailback.judge import gap
 from tailback.result import Result
 from tailback_papers.stacks import PROGRAM
-from tailback_validation.kernel_rows import Rows, file_name, run
+from tailback_validation.kernel_rows import Row, Rows, file_name, run
 from tailback_validation.sampled import stack_of
 
 __all__ = ["ALGORITHMS", "FLOORS", "Cell", "Parted", "cells", "measure", "parted", "study"]
@@ -173,39 +174,56 @@ def study(
     report: Callable[[str], object] = lambda _: None,
     seconds: float = math.inf,
 ) -> dict[str, Any]:
-    """Run the cells that `kernel` lacks in `folder`, and write the page of all completed cells.
+    """Run the cells that `kernel` lacks in `folder`, and write the page of all settled cells.
 
-    Starts no run after `seconds`. Returns the number of cells and those that differ, as JSON-compatible data.
+    A cell is settled by `KERNELS_STARTS` starts, or by fewer once no measure can part any more. Starts no run after
+    `seconds`. Returns the number of cells and those that differ, as JSON-compatible data.
     """
     rows = Rows(folder / file_name("standing", kernel))
-    wanted = ((cell.name, start, cell.scenario(start)) for cell in cells() for start in range(KERNELS_STARTS))
-    run(rows, wanted, kernel, measure, report=report, until=time.monotonic() + seconds)
-    there = {cell: found for cell in cells() if (found := _kernels(rows, cell)) is not None}
-    refused = [cell for cell, found in there.items() if not found]
-    carried = [cell for cell, found in there.items() if found]
-    scenarios = [cell.scenario(start, beside=kernel) for cell in carried for start in range(STARTS)]
-    measured = iter(tb.run_many(scenarios, then=measure))
-    own = {cell: [next(measured) for _ in range(STARTS)] for cell in carried}
-    apart = [each for cell in carried for each in parted(cell, there[cell], own[cell])]
-    if carried:
+    until = time.monotonic() + seconds
+    simulator = functools.cache(functools.partial(_simulator, kernel))
+
+    def started(cell: Cell, start: int) -> Row | None:
+        scenario = cell.scenario(start)
+        run(rows, [(cell.name, start, scenario)], kernel, measure, report=report, until=until)
+        return rows.find(cell.name, start, scenario)
+
+    there = {cell: _settling(cell, functools.partial(started, cell), simulator) for cell in cells()}
+    settled = {cell: starts for cell, starts in there.items() if starts}
+    refused = [cell for cell, starts in there.items() if starts == []]
+    apart = [each for cell, starts in settled.items() for each in parted(cell, starts, simulator(cell))]
+    if settled:
         about = [*rows.about(), f"guests {', '.join(rows.guests())}", f"simulator {engine_fingerprint()}"]
         with whole_file(out) as partial:
-            partial.write_text("\n".join(_page(kernel, carried, refused, apart, about)) + "\n")
+            partial.write_text("\n".join(_page(kernel, list(settled), refused, apart, about)) + "\n")
     return {
-        "cells": len(carried),
+        "cells": len(settled),
         "of": len(cells()),
         "parted": [{"cell": each.cell.name, "measure": each.measure, "gap": each.gap} for each in apart],
         "refused": [cell.name for cell in refused],
     }
 
 
-def _kernels(rows: Rows, cell: Cell) -> list[dict[str, float]] | None:
-    """Measures of all starts of a cell; empty if a guest refused one, `None` if one was not run."""
-    found = [rows.find(cell.name, start, cell.scenario(start)) for start in range(KERNELS_STARTS)]
-    if any(row is None for row in found):
-        return None
-    there = [row for row in found if row is not None]
-    return [] if any(row.refused for row in there) else [row.measures for row in there]
+def _settling(
+    cell: Cell, started: Callable[[int], Row | None], simulator: Callable[[Cell], Sequence[dict[str, float]]]
+) -> list[dict[str, float]] | None:
+    """Measures of the kernel's starts that settle a cell; empty if a guest refused one, `None` if one was not run."""
+    found: list[dict[str, float]] = []
+    for start in range(KERNELS_STARTS):
+        row = started(start)
+        if row is None:
+            return None
+        if row.refused:
+            return []
+        found.append(row.measures)
+        if not parted(cell, found, simulator(cell)):
+            break
+    return found
+
+
+def _simulator(kernel: str, cell: Cell) -> list[dict[str, float]]:
+    """The measures of a cell's simulated starts."""
+    return tb.run_many([cell.scenario(start, beside=kernel) for start in range(STARTS)], then=measure)
 
 
 def _so_far(carried: int) -> str:
@@ -231,7 +249,8 @@ def _page(
         f"A cell parts if all {KERNELS_STARTS} starts of the kernel lie on one side of all {STARTS} starts of the",
         "simulator. They must differ by more than 1 % of goodput, a point of share, half a millisecond of median",
         "queueing delay or ten dropped packets. An exact model would part in one measure of some 900. The rule was",
-        "written before the first run.",
+        "written before the first run. A start within the simulator's range settles that a cell does not part, and",
+        "the kernel's other starts are then not run.",
         "",
         f"Whose runs these are: {'; '.join(about)}.",
         "",
