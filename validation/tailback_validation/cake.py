@@ -20,6 +20,7 @@ import tailback as tb
 from tailback.files import write_text
 from tailback.judge import Bounds, rule
 from tailback_validation.queues import measure
+from tailback_validation.sampled import stack_of
 from tailback_validation.truth import FOLDER
 
 __all__ = [
@@ -89,16 +90,16 @@ class CakeCell:
         extras = [*(["ECN"] if self.ecn else []), self.tins, *(["shaper"] if self.is_shaped else [])]
         return f"{self.rate_mbps} Mbit/s, {self.rtt_ms} ms, {self.transfers} of CUBIC, {', '.join(extras)}"
 
-    def scenario(self, is_kernels: bool) -> tb.Scenario:
-        """The path with the kernel's queue or the model."""
+    def scenario(self, model_of: str = "") -> tb.Scenario:
+        """The path in a kernel, or with the models of this kernel's queue and stack."""
         # The shaper's rate is below the link's, so that it is the bottleneck.
         shaper = {"rate": f"{0.9 * self.rate_mbps:g}mbit"} if self.is_shaped else {}
-        stack = {"name": "linux", "ecn": self.ecn}
+        stack = stack_of(model_of) | {"ecn": self.ecn}
         return tb.dumbbell(
             name=self.name,
             rate=f"{self.rate_mbps}mbit",
             rtt=f"{self.rtt_ms}ms",
-            queue={"discipline": "kernel:cake" if is_kernels else "cake", "tins": self.tins, **shaper},
+            queue={"discipline": "cake" if model_of else "kernel:cake", "tins": self.tins, **shaper},
             # `measure` uses the first two flows.
             flows=[
                 tb.bulk("cubic", name="transfer", stack=stack),
@@ -145,9 +146,9 @@ class AckCell:
         """Label for readers."""
         return f"{self.back_kbps} kbit/s back, ack_filter = {self.ack_filter}"
 
-    def scenario(self, is_kernels: bool) -> tb.Scenario:
-        """The path with the kernel's queue or the model."""
-        cake = {"discipline": "kernel:cake" if is_kernels else "cake", "tins": "besteffort"}
+    def scenario(self, model_of: str = "") -> tb.Scenario:
+        """The path in a kernel, or with the models of this kernel's queue and stack."""
+        cake = {"discipline": "cake" if model_of else "kernel:cake", "tins": "besteffort"}
         return tb.dumbbell(
             name=self.name,
             rate="20mbit",
@@ -155,7 +156,7 @@ class AckCell:
             queue={"discipline": "fifo", "limit": "200packets"},
             back_rate=f"{self.back_kbps}kbit",
             back_queue=cake | {"ack_filter": self.ack_filter},
-            flows=[tb.bulk("cubic", name="transfer"), tb.voip(name="call")],
+            flows=[tb.bulk("cubic", name="transfer", stack=stack_of(model_of)), tb.voip(name="call")],
             duration=f"{DURATION_S:g}s",
             seed=20,
             instruments=tb.Instruments(packets=["transfer", "call"]),
@@ -178,8 +179,8 @@ class QueueTruth(Protocol):
     def rtt_ms(self) -> int:
         """Round trip of the path."""
 
-    def scenario(self, is_kernels: bool) -> tb.Scenario:
-        """The path with the kernel's queue or the model."""
+    def scenario(self, model_of: str = "") -> tb.Scenario:
+        """The path in a kernel, or with the models of this kernel's queue and stack."""
 
 
 def measured(result: tb.Result, rtt_ms: float) -> dict[str, float]:
@@ -237,7 +238,7 @@ def run_missing(
         if time.monotonic() > until:
             break
         try:
-            result = vm.run(cell.scenario(True), kernel=kernel)
+            result = vm.run(cell.scenario(), kernel=kernel)
         except vm.LostRun as error:
             report(f"{cell.name}: lost, the next call tries again: {error}")
             continue
@@ -249,10 +250,10 @@ def run_missing(
 
 
 def simulated(
-    cell: QueueTruth, jitter_us: int = 0, seed: int | None = None, rtt: str | None = None
+    cell: QueueTruth, kernel: str, jitter_us: int = 0, seed: int | None = None, rtt: str | None = None
 ) -> dict[str, float]:
-    """The simulator's measures with the model, optionally on hosts that delay each packet by up to `jitter_us`."""
-    scenario = cell.scenario(False)
+    """The measures of a kernel's models, optionally on hosts that delay each packet by up to `jitter_us`."""
+    scenario = cell.scenario(kernel)
     if rtt is not None:
         scenario = scenario.with_({"dumbbell.queue.rtt": rtt})
     if jitter_us:
@@ -308,18 +309,18 @@ def judged(kernel: str) -> list[Judged]:
     """Every cell that `kernel` has run, with the current simulator's measures."""
     rows = kept(kernel)
     there = [cell for cell in cells() if cell.name in rows]
-    return [Judged(cell, simulated(cell), rows[cell.name]["measures"], cell.label) for cell in there]
+    return [Judged(cell, simulated(cell, kernel), rows[cell.name]["measures"], cell.label) for cell in there]
 
 
-def nulls(found: Sequence[Judged]) -> dict[int, list[Judged]]:
+def nulls(kernel: str, found: Sequence[Judged]) -> dict[int, list[Judged]]:
     """By noise: the simulator against itself on these cells, with the noise in the second run."""
     return {
-        noise: [Judged(each.cell, each.sim, simulated(each.cell, noise), each.path) for each in found]
+        noise: [Judged(each.cell, each.sim, simulated(each.cell, kernel, noise), each.path) for each in found]
         for noise in NOISES_US
     }
 
 
-def _spans(found: Sequence[Judged]) -> list[str]:
+def _spans(kernel: str, found: Sequence[Judged]) -> list[str]:
     """For cells that miss: the model's range over draws of host noise, beside the kernel's value."""
     noises = " | ".join(f"up to {noise} µs" for noise in NOISES_US)
     lines = [f"| path | kernel (ms) | model, no noise | {noises} | a target of 5.1 ms |"]
@@ -329,10 +330,10 @@ def _spans(found: Sequence[Judged]) -> list[str]:
             continue
         spans = []
         for noise in NOISES_US:
-            drawn = [1e3 * simulated(each.cell, noise, seed)["transfer_p50"] for seed in range(1, DRAWS + 1)]
+            drawn = [1e3 * simulated(each.cell, kernel, noise, seed)["transfer_p50"] for seed in range(1, DRAWS + 1)]
             spans.append(f"{min(drawn):.2f} to {max(drawn):.2f}")
         kernel, model = (f"{1e3 * of['transfer_p50']:.2f}" for of in (each.kernel, each.sim))
-        moved = Judged(each.cell, simulated(each.cell, rtt=BEYOND_THE_EDGE), each.kernel)
+        moved = Judged(each.cell, simulated(each.cell, kernel, rtt=BEYOND_THE_EDGE), each.kernel)
         spans.append(f"{1e3 * moved.sim['transfer_p50']:.2f}, {'within' if moved.is_within('delay') else 'misses'}")
         lines.append(f"| {each.path} | {kernel} | {model} | {' | '.join(spans)} |")
     return lines
@@ -348,7 +349,7 @@ def _acks(kernel: str) -> list[str]:
     for cell in ack_cells():
         if cell.name not in rows:
             continue
-        sim, truth = simulated(cell), rows[cell.name]["measures"]
+        sim, truth = simulated(cell, kernel), rows[cell.name]["measures"]
         errors = {
             "goodput": sim["goodput"] / truth["goodput"] - 1.0,
             "drops": sim["dropped_back"] / max(truth["dropped_back"], 1.0) - 1.0,
@@ -412,11 +413,11 @@ def page(kernel: str, found: Sequence[Judged]) -> str:
     table = [*TABLE]
     for each in found:
         table += each.lines()
-    spans, acks = "\n".join(_spans(found)), "\n".join(_acks(kernel))
+    spans, acks = "\n".join(_spans(kernel, found)), "\n".join(_acks(kernel))
     parts = [
         head,
         verdict(found),
-        _null(nulls(found)),
+        _null(nulls(kernel, found)),
         "\n".join(by_kind),
         _MECHANISMS,
         spans,

@@ -16,6 +16,7 @@ from typing import Any
 import tailback as tb
 from tailback.files import write_text
 from tailback_validation.cake import BOUNDS, FLOOR_S, TABLE, Judged, nulls, read, run_missing, simulated
+from tailback_validation.sampled import stack_of
 from tailback_validation.truth import FOLDER
 
 __all__ = ["FlowQueueCell", "cells", "judged", "page"]
@@ -63,20 +64,20 @@ class FlowQueueCell:
         extras = "".join(f", {key} = {str(value).lower()}" for key, value in self.more.items())
         return f"{self.rate_mbps} Mbit/s, {self.rtt_ms} ms, {self.transfers} of CUBIC{extras}"
 
-    def scenario(self, is_kernels: bool) -> tb.Scenario:
-        """The path with the kernel's queue or the model."""
-        stack = {"name": "linux", "ecn": bool(self.more.get("ecn"))}
+    def scenario(self, model_of: str = "") -> tb.Scenario:
+        """The path in a kernel, or with the models of this kernel's queue and stack."""
+        stack = stack_of(model_of) | {"ecn": bool(self.more.get("ecn"))}
         always = {
             # A queue may name only existing flows.
             key: value.partition(" ")[0] if key == "dscp" and self.transfers == 1 else value
             for key, value in _ALWAYS[self.discipline].items()
         }
-        own = {} if is_kernels else OF_MODEL.get(self.discipline, {})
+        own = OF_MODEL.get(self.discipline, {}) if model_of else {}
         return tb.dumbbell(
             name=self.name,
             rate=f"{self.rate_mbps}mbit",
             rtt=f"{self.rtt_ms}ms",
-            queue={"discipline": f"{'kernel:' if is_kernels else ''}{self.discipline}", **always, **own, **self.more},
+            queue={"discipline": f"{'' if model_of else 'kernel:'}{self.discipline}", **always, **own, **self.more},
             # `measured` uses the first two flows.
             flows=[
                 tb.bulk("cubic", name="transfer", stack=stack),
@@ -108,7 +109,7 @@ def judged(kernel: str) -> list[Judged]:
     """Every cell that `kernel` has run, with the current simulator's measures."""
     rows = read(_file(kernel))
     return [
-        Judged(cell, simulated(cell), rows[cell.name]["measures"], cell.label) for cell in cells() if cell.name in rows
+        Judged(cell, simulated(cell, kernel), rows[cell.name]["measures"], cell.label) for cell in cells() if cell.name in rows
     ]
 
 
@@ -215,7 +216,7 @@ def main(kernel: str, seconds: float = 1e9) -> None:
     chosen = cells()
     run_missing(_file(kernel), chosen, kernel, seconds=seconds, report=print)
     found = judged(kernel)
-    write_text(PAGE, page(kernel, found, nulls(found)))
+    write_text(PAGE, page(kernel, found, nulls(kernel, found)))
 
 
 if __name__ == "__main__":

@@ -208,11 +208,13 @@ def measure(result: Result) -> dict[str, float]:
 
 
 def stack_of(kernel: str) -> dict[str, Any]:
-    """The stack that models a kernel, given by name and perhaps with a dilation.
+    """The stack that models a kernel, given by name and perhaps with a dilation; without one, what a kernel itself has.
 
     Debian's cloud kernels and those that `tailback vm build` makes are compiled without CONFIG_WLAN, so that
     MAX_TCP_HEADER is 256 bytes and not 320. A guest's packets come from a TUN device.
     """
+    if not kernel:
+        return {"name": "linux"}
     return {"name": "linux-7" if "-7." in kernel else "linux", "header_room": 256, "segments_join": False}
 
 

@@ -85,7 +85,7 @@ class Cell:
         `beside`: the simulator's, with the stack that models this kernel, and a QUIC stack as slow as a program.
         """
         is_program = bool(beside) and self.sender in TRANSPORTS
-        stack = stack_of(beside) if beside else {"name": "linux"}
+        stack = stack_of(beside)
         flows = [self._flow("first", stack, PROGRAM if is_program else "0s")]
         if self.setting == "unequal":
             flows.append(self._flow("second", stack, f"{RTT_MS // 2}ms"))
