@@ -12,8 +12,9 @@ use crate::time::{Bytes, Duration, Rate, Time};
 const CARD: Card = Card {
     name: "fq",
     title: "Fair queue with pacing",
-    law: "every flow with packets sends until its credit is spent, and gets `quantum` bytes more a round; one that was \
-          empty goes ahead of the others. With `maxrate` a flow whose credit is spent by a packet of L bytes \
+    law: "every flow with packets sends until its credit is spent, and gets `quantum` bytes more a round. One that was \
+          empty goes ahead of the others, with `initial_quantum` bytes the first time and at least `quantum` after \
+          40 ms without packets. With `maxrate` a flow whose credit is spent by a packet of L bytes \
           rests for max(L, quantum)/maxrate, less what it came late after its last rest, at most by half. A flow with `flow_limit` packets drops arrivals, and so does a full queue",
     source: "tc-fq(8); Linux 6.1 sch_fq.c",
     differs: &[
@@ -31,7 +32,7 @@ const CARD: Card = Card {
             "Hash buckets (Linux: buckets of a hash without collisions).",
         ),
         ParamSpec::size("quantum", 3028, (1, 1 << 20), "Bytes a flow may send a round: two full packets."),
-        ParamSpec::size("initial_quantum", 15_140, (1, 1 << 20), "Bytes at once for a flow that was empty."),
+        ParamSpec::size("initial_quantum", 15_140, (1, 1 << 20), "Bytes at once for a new flow."),
         ParamSpec::size(
             "header",
             14,
@@ -45,13 +46,13 @@ const CARD: Card = Card {
     ],
 };
 
-/// Time after which an empty flow starts again with the initial quantum (`refill_delay`).
+/// Time after which an empty flow has at least a quantum again (`refill_delay`).
 const REFILL: Duration = Duration::from_ms(40);
 
 #[derive(Clone, Debug, Default)]
 struct Flow {
     line: Line,
-    /// When the flow became empty.
+    /// When the flow last left the rotation; `None` for a new one.
     since: Option<Time>,
     /// When pacing allows its next packet.
     next: Time,
@@ -102,14 +103,19 @@ impl QueueDiscipline for Fq {
         flow.line.push(packet);
         self.held.packets += 1;
         self.held.bytes += Bytes::from(packet.bytes);
-        let initial = self.initial;
-        self.flows.join(bucket, |flow, credit| {
-            let is_long_ago = flow.since.is_none_or(|since| now.since(since) > REFILL);
-            if is_long_ago { credit.max(initial) } else { credit }
+        let (initial, quantum) = (self.initial, self.flows.quantum());
+        self.flows.join(bucket, |flow, credit| match flow.since {
+            None => initial,
+            Some(since) if now.since(since) > REFILL => credit.max(quantum),
+            Some(_) => credit,
         });
     }
 
     fn dequeue(&mut self, now: Time, _fate: &mut Fate) -> Option<Packet> {
+        // An empty queue is not asked, so a flow that became empty leaves the rotation when another has a packet.
+        if self.held.packets == 0 {
+            return None;
+        }
         self.wake(now);
         loop {
             let bucket = self.flows.turn()?;
@@ -186,17 +192,20 @@ mod tests {
 
     fn fill(queue: &mut Fq, flows: impl IntoIterator<Item = u32>, fate: &mut Fate) {
         for (slot, flow) in flows.into_iter().enumerate() {
-            let packet = Packet {
-                slot: slot as u32,
-                flow: FlowId(flow),
-                bytes: 1500,
-                ecn: Ecn::NotEct,
-                hop: 0,
-                is_reverse: false,
-                conversation: 0,
-                enqueued: Time::ZERO,
-            };
-            queue.enqueue(packet, Time::ZERO, fate);
+            queue.enqueue(packet(slot as u32, flow), Time::ZERO, fate);
+        }
+    }
+
+    fn packet(slot: u32, flow: u32) -> Packet {
+        Packet {
+            slot,
+            flow: FlowId(flow),
+            bytes: 1500,
+            ecn: Ecn::NotEct,
+            hop: 0,
+            is_reverse: false,
+            conversation: 0,
+            enqueued: Time::ZERO,
         }
     }
 
@@ -210,6 +219,27 @@ mod tests {
         assert_eq!(left[10..20], [1; 10]);
         assert_eq!(left[20..28], [0, 0, 1, 1, 0, 0, 1, 1]);
         assert_eq!(left.len(), 60);
+    }
+
+    #[test]
+    fn a_flow_that_was_silent_has_one_quantum_and_not_ten_packets() {
+        // Of the ten packets' credit one is left, and one is spent after a shorter silence.
+        for (silence_ms, at_once) in [(40, 1), (41, 2)] {
+            let (mut queue, mut fate) = (fq(&[]), Fate::default());
+            fill(&mut queue, [0; 9], &mut fate);
+            while queue.dequeue(Time::ZERO, &mut fate).is_some() {}
+            // The other flow's packet lets the first one leave the rotation.
+            fill(&mut queue, [1], &mut fate);
+            while queue.dequeue(Time::ZERO, &mut fate).is_some() {}
+            let later = Time::ZERO + Duration::from_ms(silence_ms);
+            for flow in [0, 0, 0, 0, 0, 2, 2, 2] {
+                queue.enqueue(packet(0, flow), later, &mut fate);
+            }
+            let left: Vec<u32> =
+                std::iter::from_fn(|| queue.dequeue(later, &mut fate)).map(|packet| packet.flow.0).collect();
+            let first = left.iter().take_while(|&&flow| flow == 0).count();
+            assert_eq!((first, left[first..first + 3].to_vec()), (at_once, vec![2; 3]), "{silence_ms} ms");
+        }
     }
 
     #[test]
