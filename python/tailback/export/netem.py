@@ -72,7 +72,7 @@ WORDS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "sfq": {
         "limit_packets": ("limit", _PLAIN), "depth": ("depth", _PLAIN), "flows": ("divisor", _PLAIN),
-        "quantum": ("quantum", _PLAIN),
+        "active_flows": ("flows", _PLAIN), "quantum": ("quantum", _PLAIN),
     },
 }  # fmt: skip
 

@@ -14,18 +14,27 @@ const CARD: Card = Card {
     name: "sfq",
     title: "Stochastic fairness queueing",
     law: "every flow with packets may send `quantum` bytes a round. When full, the flow with most packets \
-          loses its newest (or, with `drop` head, its oldest)",
+          loses its newest (or, with `drop` head, its oldest). At most `active_flows` flows have packets: the arrival of \
+          one more is dropped",
     source: "P. McKenney, \"Stochastic Fairness Queueing\", INFOCOM 1990; constants, charges and ties of Linux 6.1 \
           sch_sfq.c",
     differs: &[
         "The hash takes flow, direction and connection by number, of connections eight bits",
         "The hash is not perturbed again during a run (Linux: `perturb`, off by default)",
+        "No RED of each flow (Linux: `redflowlimit`, off by default)",
     ],
     live_twin: Some("linux:sfq"),
     params: &[
         ParamSpec::whole("limit_packets", "packets", 127, (1, 1 << 31), "Most packets held."),
         ParamSpec::whole("depth", "packets", 127, (1, 1 << 31), "Most packets held of one flow."),
         ParamSpec::whole("flows", "", 1024, (1, 65_536), "Hash buckets (Linux: divisor)."),
+        ParamSpec::whole(
+            "active_flows",
+            "",
+            128,
+            (1, 65_408),
+            "Most flows that have packets (Linux: flows); the limit is at most `depth` packets of each.",
+        ),
         ParamSpec::size("quantum", 1514, (1, 1 << 20), "Bytes a flow may send a round."),
         ParamSpec::size(
             "header",
@@ -58,6 +67,7 @@ pub struct Sfq {
     changes: u64,
     limit: u32,
     depth: u32,
+    active_flows: usize,
     drops_head: bool,
     held: Backlog,
 }
@@ -67,6 +77,10 @@ impl Registered for Sfq {
     const TRAITS: Traits = Traits { isolates: "flows", kernels: &["sfq"], ..Traits::NONE };
 
     fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
+        let [limit, depth, buckets] = ["limit_packets", "depth", "flows"].map(|name| given.whole(name));
+        // The kernel bounds its flows by a limit that is given, but not by its own.
+        let most = given.given_whole("limit_packets").unwrap_or(u64::MAX).min(buckets);
+        let active = given.whole("active_flows").min(most);
         Ok(Sfq {
             flows: vec![Flow::default(); given.whole("flows") as usize],
             round: VecDeque::new(),
@@ -74,8 +88,9 @@ impl Registered for Sfq {
             quantum: given.whole("quantum") as i64,
             header: given.whole("header") as i64,
             changes: 0,
-            limit: given.whole("limit_packets") as u32,
-            depth: given.whole("depth") as u32,
+            limit: limit.min(depth * active) as u32,
+            depth: depth as u32,
+            active_flows: active as usize,
             drops_head: given.choice("drop") == "head",
             held: Backlog::default(),
         })
@@ -94,6 +109,10 @@ impl QueueDiscipline for Sfq {
         }
         let flow = &mut self.flows[bucket as usize];
         if flow.line.is_empty() {
+            if self.round.len() >= self.active_flows {
+                fate.drop(packet, DropReason::QueueFull);
+                return;
+            }
             flow.allotment = self.quantum;
             self.round.push_back(bucket);
         }
@@ -201,14 +220,41 @@ mod tests {
     }
 
     #[test]
+    fn the_129th_flow_with_packets_finds_no_place() {
+        let (mut queue, mut fate) = (sfq(1000), Fate::default());
+        let flows: Vec<u32> = (0..400).collect();
+        fill(&mut queue, &flows, &mut fate);
+        // Flows that share a bucket are one.
+        let mut held: Vec<u32> = flows.clone();
+        held.retain(|&flow| fate.drops.iter().all(|(packet, _)| packet.flow.0 != flow));
+        assert_eq!((queue.round.len(), held.len() as u32), (128, queue.held.packets));
+        let first_lost = fate.drops[0].0.flow.0;
+        assert!(first_lost >= 128, "{first_lost}");
+        // One that leaves makes place for another.
+        while queue.round.len() == 128 {
+            queue.dequeue(Time::ZERO, &mut fate).unwrap();
+        }
+        let dropped = fate.drops.len();
+        fill(&mut queue, &[first_lost], &mut fate);
+        assert_eq!((fate.drops.len(), queue.round.len()), (dropped, 128));
+    }
+
+    #[test]
     fn of_two_longest_the_last_to_grow_loses_its_newest() {
         let (mut queue, mut fate) = (sfq(3), Fate::default());
         // The arrival makes flow 1 as long as flow 0, which is first in the round.
         fill(&mut queue, &[0, 0, 1, 1], &mut fate);
         assert_eq!((fate.drops.len(), fate.drops[0].0.slot), (1, 3));
-        // With one packet each, the next in turn goes: flow 0's.
-        let (mut queue, mut fate) = (sfq(2), Fate::default());
-        fill(&mut queue, &[0, 1, 2], &mut fate);
-        assert_eq!((fate.drops.len(), fate.drops[0].0.slot), (1, 0));
+        // With one packet each, the next in turn goes: flow 0's. A limit that is given lets no such flow in.
+        for (limit, lost) in [(None, 0), (Some(2), 2)] {
+            let params = limit.map(|limit| ("limit_packets".into(), Value::Number(limit.into())));
+            let params = params.into_iter().collect::<Params>();
+            let given = Checked::new(&Sfq::CARD, &params, "q").unwrap();
+            let mut queue = Sfq::new(&given, &Surroundings::of_seed(1)).unwrap();
+            let mut fate = Fate::default();
+            queue.limit = 2;
+            fill(&mut queue, &[0, 1, 2], &mut fate);
+            assert_eq!((fate.drops.len(), fate.drops[0].0.slot), (1, lost));
+        }
     }
 }

@@ -219,7 +219,7 @@ impl Given<'_> {
 
     /// SFQ's parameters (struct tc_sfq_qopt_v1); zero selects the kernel's default.
     fn sfq(&self) -> Result<Vec<u8>, LiveError> {
-        self.only(&["limit_packets", "depth", "flows", "quantum", "drop"])?;
+        self.only(&["limit_packets", "depth", "flows", "active_flows", "quantum", "drop"])?;
         let number = |key: &str| self.checked.given_whole(key).map_or(0, |value| value as u32);
         let divisor = number("flows");
         if divisor > 0 && !divisor.is_power_of_two() {
@@ -228,7 +228,8 @@ impl Given<'_> {
         }
         let takes_head = u32::from(self.checked.choice("drop") == "head");
         // quantum, perturb_period, limit, divisor, flows; depth, headdrop, then the RED parameters, which are off.
-        let head = [number("quantum"), 0, number("limit_packets"), divisor, 0, number("depth"), takes_head];
+        let (limit, active) = (number("limit_packets"), number("active_flows"));
+        let head = [number("quantum"), 0, limit, divisor, active, number("depth"), takes_head];
         let red = [0; 11];
         Ok(head.iter().chain(&red).flat_map(|word: &u32| word.to_ne_bytes()).collect())
     }
@@ -485,11 +486,11 @@ mod tests {
         let problem = asked("fq", &[("flows", Value::Number(100.0))]).unwrap_err().to_string();
         assert!(problem.contains("q.params.flows") && problem.contains("128"), "{problem}");
         let sfq =
-            asked("sfq", &[("limit_packets", Value::Number(300.0)), ("drop", Value::Name("head".into()))]);
+            asked("sfq", &[("active_flows", Value::Number(300.0)), ("drop", Value::Name("head".into()))]);
         let sfq = sfq.unwrap().options;
         let word = |at: usize| u32::from_ne_bytes(sfq[4 * at..4 * at + 4].try_into().unwrap());
         // struct tc_sfq_qopt_v1 has 72 bytes.
-        assert_eq!((sfq.len(), word(2), word(6)), (72, 300, 1));
+        assert_eq!((sfq.len(), word(4), word(6)), (72, 300, 1));
         let band = asked("pfifo_fast", &[("limit_packets", Value::Number(50.0))]).unwrap();
         assert_eq!((band.options.len(), band.device_queue), (0, Some(50)));
     }
