@@ -19,7 +19,8 @@ const CARD: Card = Card {
     differs: &[
         "The hash takes flow, direction and connection by number, of connections eight bits, instead of addresses and \
               ports",
-        "`memory_limit` counts IP bytes, not socket-buffer memory",
+        "`memory_limit` drops, and counts IP bytes; Linux's counts socket-buffer memory and how often it was exceeded, \
+              and drops nothing",
         "PIE's law is that of `pie` with `variant` linux, updates of all queues at one time",
     ],
     live_twin: Some("linux:fq_pie"),
@@ -79,12 +80,13 @@ impl Registered for FqPie {
 impl QueueDiscipline for FqPie {
     fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate) {
         let bytes = Bytes::from(packet.bytes);
+        let bucket = self.flows.bucket_of(&packet);
+        let pie = self.flows.queue_mut(bucket);
         if self.held.packets >= self.limit || self.held.bytes + bytes > self.memory_limit {
+            pie.forget_accumulated();
             fate.drop(packet, DropReason::Overlimit);
             return;
         }
-        let bucket = self.flows.bucket_of(&packet);
-        let pie = self.flows.queue_mut(bucket);
         let before = pie.backlog().packets;
         pie.enqueue(packet, now, fate);
         if pie.backlog().packets == before {

@@ -192,6 +192,11 @@ impl Pie {
         Pie::of(law, seed)
     }
 
+    /// A packet of this queue was dropped for another reason: probability accumulates anew.
+    pub(super) fn forget_accumulated(&mut self) {
+        self.accumulated = 0.0;
+    }
+
     /// Whether to drop or mark the next arrival.
     fn chooses(&mut self) -> bool {
         let delay = if self.law.is_linux { self.delay } else { self.delay_old };
