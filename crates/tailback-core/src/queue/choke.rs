@@ -26,6 +26,8 @@ const CARD: Card = Card {
         "One random number decides each gap, as in Linux: an arrival is dropped once k·⌊avg − min⌋ ≥ ⌊u·(max − min)/max_p⌋, \
               where k counts the arrivals since the last drop",
         "Idle time begins when an empty queue is asked for a packet; after it the average falls by a table of halvings",
+        "A sample is compared with the average's whole packets, as in Linux, so the average lies half a packet above \
+              the mean queue",
         "No hard drop of ECN-capable packets above max, which Linux has as a flag",
     ],
     live_twin: Some("linux:choke"),
@@ -169,6 +171,14 @@ impl QueueDiscipline for Choke {
     fn backlog(&self) -> Backlog {
         self.line.backlog()
     }
+
+    fn head(&self) -> Option<&Packet> {
+        self.line.head()
+    }
+
+    fn is_peeked(&self) -> bool {
+        true
+    }
 }
 
 impl Choke {
@@ -182,7 +192,7 @@ impl Choke {
     fn update_average(&mut self, now: Time) {
         match (self.idle_since.take(), &self.law.idle) {
             (Some(since), Some(table)) => self.average = table.decay(self.average, now.since(since)),
-            _ => self.average += self.law.weight * (f64::from(self.line.len()) - self.average),
+            _ => self.average += self.law.weight * (f64::from(self.line.len()) - self.average.floor()),
         }
     }
 

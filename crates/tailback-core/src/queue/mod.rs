@@ -103,6 +103,11 @@ pub trait QueueDiscipline {
     fn head(&self) -> Option<&Packet> {
         None
     }
+    /// Whether it knows its head whenever it has one. A shaper around it then looks at the head, as Linux's `peek`, and
+    /// never asks the empty queue for a packet.
+    fn is_peeked(&self) -> bool {
+        false
+    }
     /// The link reports the bytes of the packet being transmitted (0: none). Only a queue whose limit counts them needs
     /// this.
     fn on_service(&mut self, _bytes: u32) {}

@@ -67,7 +67,8 @@ const CARD: Card = Card {
         ParamSpec::flag(
             "idle_decay",
             true,
-            "Let the average decay while idle; off as in a class of Linux's HTB, which never asks an empty queue.",
+            "Let the average decay while idle; off as in a class of Linux's HTB, which never asks an empty queue. In a \
+             `token_bucket` the variant linux does not decay.",
         ),
         ParamSpec::flag("ecn", false, "Mark ECN-capable packets instead of dropping them."),
         ParamSpec::flag("harddrop", false, "From max on drop ECN-capable packets too (RFC 3168 section 7).")
@@ -80,6 +81,8 @@ const CARD: Card = Card {
 
 /// Adaptive RED: time between adaptations of max_p.
 const ADAPT_EVERY: Duration = Duration::from_ms(500);
+/// The same in Linux: HZ/2 is 125 ticks at HZ 250, and the timer wheel ends such waits at every eighth tick.
+const LINUX_ADAPTS_EVERY: Duration = Duration::from_ms(512);
 /// Adaptive RED: bounds of max_p.
 const MAX_P_RANGE: (f64, f64) = (0.01, 0.5);
 /// Adaptive RED: the factor by which max_p falls.
@@ -277,6 +280,10 @@ impl QueueDiscipline for Red {
     fn head(&self) -> Option<&Packet> {
         self.line.head()
     }
+
+    fn is_peeked(&self) -> bool {
+        true
+    }
 }
 
 impl Red {
@@ -406,10 +413,10 @@ impl Red {
         Choice::Pass
     }
 
-    /// `red_adaptative_algo`, at each half second that has passed; idle time counts.
+    /// `red_adaptative_algo`, at each expiry of its timer that has passed; idle time counts.
     fn adapt_linux(&mut self, now: Time) {
-        while self.law.is_adaptive && now.since(self.adapted) >= ADAPT_EVERY {
-            self.adapted += ADAPT_EVERY;
+        while self.law.is_adaptive && now.since(self.adapted) >= LINUX_ADAPTS_EVERY {
+            self.adapted += LINUX_ADAPTS_EVERY;
             let table = self.law.linux.as_ref().expect("the variant has a table");
             let average = match self.idle_since {
                 Some(since) if since < self.adapted => table.decay(self.average, self.adapted.since(since)),

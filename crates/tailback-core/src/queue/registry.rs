@@ -164,6 +164,9 @@ impl QueueDiscipline for Queue {
     fn show_ack(&mut self, packet: &Packet, ack: Acknowledgement) {
         each!(self, state => state.show_ack(packet, ack))
     }
+    fn is_peeked(&self) -> bool {
+        each!(self, state => state.is_peeked())
+    }
     fn rests_when_empty(&self) -> bool {
         each!(self, state => state.rests_when_empty())
     }

@@ -2,7 +2,7 @@
 //! bytes, or any other discipline.
 //!
 //! A queue that decides at its head, such as CoDel, has decided before a packet waits for tokens: the packet is
-//! dequeued from it and held here, like Linux's `qdisc_peek_dequeued`. A FIFO and RED keep theirs.
+//! dequeued from it and held here, like Linux's `qdisc_peek_dequeued`. A FIFO, RED and CHOKe keep theirs.
 
 use super::parts::Line;
 use super::registry::{Queue, Registered, Surroundings, Traits};
@@ -112,6 +112,7 @@ impl QueueDiscipline for TokenBucket {
     fn dequeue(&mut self, now: Time, fate: &mut Fate) -> Option<Packet> {
         if let Inside::Queue { queue, held } = &mut self.inside
             && held.is_none()
+            && !queue.is_peeked()
             && queue.head().is_none()
         {
             *held = queue.dequeue(now, fate);
