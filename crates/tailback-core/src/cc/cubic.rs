@@ -202,8 +202,10 @@ impl CongestionControl for Cubic {
         // The epoch must not continue while nothing is sent, because a burst would follow (RFC 9438 section 4.2).
         match &mut self.law {
             Law::Linux(law) if law.is_current => {
-                let idle = (idle.as_us() * u64::from(law.ticks.hz) / 1_000_000) as u32;
-                let now = law.ticks.at(now);
+                // Of two times read in ticks the difference is on average the idle time, however short it is.
+                let last_sent = Time::ZERO + now.since(Time::ZERO).saturating_sub(idle);
+                let (last_sent, now) = (law.ticks.at(last_sent), law.ticks.at(now));
+                let idle = now.wrapping_sub(last_sent);
                 law.epoch_start = law.epoch_start.map(|start| start.saturating_add(idle).min(now));
             }
             // v2.1 lets the epoch continue.
