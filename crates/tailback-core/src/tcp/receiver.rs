@@ -197,12 +197,18 @@ impl Receiver {
             let is_old = segment.seq.wrapping_add(1) <= self.last_ack_sent;
             return if is_old && self.may_answer(now, stack) { AckWhen::Now } else { AckWhen::Never };
         }
+        let (next, duplicates) = (self.next, self.delay.duplicates_sent);
         let mark_changed = stack.speaks_ecn() && self.take_mark(segment, stack);
-        match self.take_data(segment, length, now, rtt, stack) {
-            // RFC 8257 section 3.2: a change of the mark is reported at once; RFC 9768 has its own rule.
-            AckWhen::Later if mark_changed => AckWhen::Now,
-            when => when,
+        let when = self.take_data(segment, length, now, rtt, stack);
+        if !mark_changed {
+            return when;
         }
+        if stack.adapts_acks() {
+            // Linux `__tcp_ack_snd_check`: an ACK that must leave at once is none of the three duplicates.
+            self.delay.duplicates_sent = if self.next > next { 0 } else { duplicates };
+        }
+        // RFC 8257 section 3.2: a change of the mark is reported at once; RFC 9768 has its own rule.
+        if when == AckWhen::Later { AckWhen::Now } else { when }
     }
 
     #[inline(always)]
@@ -228,7 +234,12 @@ impl Receiver {
                 self.reassembly.duplicate = Some(range);
             }
             if stack.adapts_acks() {
-                self.enter_quick_mode(stack.quick_acks, stack);
+                if range.start <= self.offer.right_edge {
+                    self.enter_quick_mode(stack.quick_acks, stack);
+                    // What ends before the last ACK is answered without having been scheduled (`tcp_send_dupack`), and
+                    // its ACK then uses up no quick ACK.
+                    self.delay.is_scheduled |= self.last_ack_sent <= range.end;
+                }
                 return AckWhen::Now;
             }
             self.delay.quick_acks = self.delay.quick_acks.max(stack.quick_acks);
@@ -342,7 +353,14 @@ impl Receiver {
         } else {
             let offered = match self.reassembly.is_at_rest() && self.offer.brought == 0 {
                 true => self.offer.offered.min(self.offer.capacity),
-                false => self.offer.offered.min(self.room_over_gaps()),
+                false => {
+                    let room = self.room_over_gaps();
+                    // `__tcp_select_window`: a buffer that is more than half full ends quick ACKs.
+                    if 2 * room < self.offer.capacity && stack.adapts_acks() {
+                        self.delay.quick_acks = 0;
+                    }
+                    self.offer.offered.min(room)
+                }
             };
             segment.window = self.offer.as_announced(offered);
             let edge = self.next + segment.window;

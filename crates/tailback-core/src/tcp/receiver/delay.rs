@@ -4,14 +4,14 @@
 
 use super::{LEAST_FOR_GROWTH, Receiver};
 use crate::tcp::rtt::RttEstimator;
-use crate::tcp::segment::{Flags, Segment};
+use crate::tcp::segment::{Flags, Range, Segment};
 use crate::tcp::stack::{AckOnPush, Stack};
 use crate::time::{Duration, Time};
 
 /// Limit on the ACKs that SACK compression holds back (Linux tcp_comp_sack_nr).
-const MOST_COMPRESSED: u32 = 44;
+const MOST_COMPRESSED: u8 = 44;
 /// Number of duplicate ACKs that are never held back, so that fast retransmit is not delayed.
-const NEVER_COMPRESSED: u32 = 3;
+const NEVER_COMPRESSED: u8 = 3;
 
 /// When to acknowledge a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Delay {
     /// Payload since the last ACK.
     pub unacknowledged: u64,
     /// Segments since the last ACK that make the reader send one.
-    pub pushes: u32,
+    pub pushes: u8,
     /// Linux `pingpong`: this end sends data in response, so its ACK may travel with that data.
     pub is_answering: bool,
     pub last_received: Time,
@@ -39,21 +39,23 @@ pub(super) struct Delay {
     /// Linux `inet_csk_ack_scheduled`: a segment has arrived since the last ACK. Kept only in quick-ACK mode.
     pub is_scheduled: bool,
     /// Segments joined by GRO since the last ACK.
-    pub joined: u32,
+    pub joined: u16,
     /// An ACK without the latest segment is still to be sent (Linux `tcp_sack_compress_send_ack`).
     pub flushes: bool,
     /// When the delayed ACK is due, exactly if its timer has no ticks and otherwise a lower bound, see [`Self::due`].
     /// [`Time::NEVER`]: none is waiting.
     pub due_at_least: Time,
-    /// Total delay of the delayed ACK that waits.
+    /// The last value of [`Self::due_at_least`], which an ACK does not clear: Linux lets the timer run on.
+    pub runs_until: Time,
+    /// Total delay of the last delayed ACK.
     pub wait: Duration,
     /// Linux `ato`: delay of the next delayed ACK, where it adapts; zero before the first data.
     pub timeout: Duration,
     /// When a pure ACK from before the window was last answered.
     pub answered: Time,
     /// SACK compression: duplicate ACKs sent since the cumulative ACK advanced, those held back, and when they are due.
-    pub duplicates_sent: u32,
-    pub compressed: u32,
+    pub duplicates_sent: u8,
+    pub compressed: u8,
     pub compressed_until: Time,
 }
 
@@ -72,6 +74,7 @@ impl Default for Delay {
             timeout: Duration::ZERO,
             answered: Time::NEVER,
             due_at_least: Time::NEVER,
+            runs_until: Time::ZERO,
             duplicates_sent: 0,
             compressed: 0,
             compressed_until: Time::NEVER,
@@ -87,6 +90,13 @@ impl Delay {
             return self.due_at_least;
         }
         stack.expiry(Time::from_ps(self.due_at_least.as_ps() - self.wait.as_ps()), self.wait)
+    }
+
+    /// When the delayed-ACK timer fires that no ACK has stopped. If ACKs are held back then, they leave (Linux
+    /// `tcp_delack_timer_handler`).
+    #[cold]
+    fn stale(&self, stack: &Stack) -> Time {
+        stack.expiry(Time::ZERO + self.runs_until.since(Time::ZERO).saturating_sub(self.wait), self.wait)
     }
 
     /// Linux `tcp_dec_quickack_mode`: an ACK leaves and uses up one quick ACK if a segment had arrived.
@@ -211,7 +221,6 @@ impl Receiver {
         self.add_quick_acks(most);
         self.delay.is_answering = false;
         self.delay.timeout = stack.delayed_ack.unwrap_or(Duration::ZERO);
-        self.delay.is_scheduled = true;
     }
 
     /// Whether full segments in order change only the window and the time of the next ACK. See [`Self::take_steadily`].
@@ -334,6 +343,7 @@ impl Receiver {
                 true => (now + Duration::from_ps(1)).ceil_to(delay),
                 false => now + delay,
             };
+            self.delay.runs_until = self.delay.due_at_least;
         }
         AckWhen::Later
     }
@@ -367,6 +377,7 @@ impl Receiver {
             }
         }
         (self.delay.wait, self.delay.due_at_least) = (wait, now + wait);
+        self.delay.runs_until = self.delay.due_at_least;
         AckWhen::Later
     }
 
@@ -380,7 +391,7 @@ impl Receiver {
             AckOnPush::Short => is_short,
             AckOnPush::ShortOrPushed => is_short || flags.has(Flags::PSH),
         };
-        self.delay.pushes += u32::from(asks);
+        self.delay.pushes = self.delay.pushes.saturating_add(u8::from(asks));
         asks && (!self.delay.is_answering || self.delay.pushes > 1)
     }
 
@@ -389,9 +400,9 @@ impl Receiver {
     /// it.
     #[cold]
     pub(super) fn join(&mut self, when: AckWhen, segment: &Segment, now: Time, stack: &Stack) -> AckWhen {
-        self.delay.joined += 1;
+        self.delay.joined = self.delay.joined.saturating_add(1);
         let ends = segment.len < self.mss || segment.flags != Flags::ACK;
-        if when != AckWhen::Now || ends || self.delay.joined >= stack.gro_segments {
+        if when != AckWhen::Now || ends || u32::from(self.delay.joined) >= stack.gro_segments {
             return when;
         }
         if self.delay.compressed_until == Time::NEVER {
@@ -401,12 +412,16 @@ impl Receiver {
     }
 
     /// Linux `__tcp_ack_snd_check`: the ACK of a segment that filled a gap but left another is the first of the three
-    /// that are never held back, if its window is narrower than the last one.
+    /// that are never held back, unless more than a full segment is unacknowledged and the window is not narrower.
     #[cold]
     pub(super) fn count_as_duplicate(&mut self, stack: &Stack) {
         let last = self.offer.right_edge.saturating_sub(self.last_ack_sent);
         let is_narrower = self.offer.as_announced(self.offer.offered.min(self.room_over_gaps())) < last;
-        if is_narrower && !self.reassembly.ranges.is_empty() && !(stack.adapts_acks() && self.is_quick()) {
+        let filled_itself = self.next - self.last_ack_sent <= u64::from(self.mss);
+        if (is_narrower || filled_itself)
+            && !self.reassembly.ranges.is_empty()
+            && !(stack.adapts_acks() && self.is_quick())
+        {
             self.delay.duplicates_sent = 1;
         }
     }
@@ -433,16 +448,19 @@ impl Receiver {
         self.delay.compressed += 1;
         if self.delay.compressed_until == Time::NEVER {
             self.delay.compressed_until = now + delay;
+            let stale = self.delay.stale(stack);
+            if stale > now {
+                self.delay.compressed_until = stale.min(self.delay.compressed_until);
+            }
         }
         AckWhen::Later
     }
 
-    /// Linux `tcp_sack_compress_send_ack`: sends one ACK for all that were held back, without the latest segment.
+    /// Linux `tcp_sack_compress_send_ack`: sends one ACK for all that were held back. It leaves before the latest
+    /// segment, of `range`, becomes a SACK block, but after a block that this segment only extends has grown. That
+    /// segment then has no ACK of its own.
     #[cold]
-    pub(super) fn flush(&mut self, stack: &Stack) {
-        if self.delay.compressed == 0 {
-            return;
-        }
+    pub(super) fn flush(&mut self, range: Range, stack: &Stack) {
         self.delay.compressed = 0;
         self.delay.compressed_until = Time::NEVER;
         self.delay.is_scheduled = true;
@@ -450,5 +468,10 @@ impl Receiver {
         self.delay.flushes = true;
         let it = &mut *self.reassembly;
         it.flushed = (it.recent, it.recent_count);
+        let (blocks, count) = &mut it.flushed;
+        let touches = |block: &&mut Range| block.start <= range.end && range.start <= block.end;
+        if let Some(block) = blocks[..usize::from(*count)].iter_mut().find(touches) {
+            *block = Range { start: block.start.min(range.start), end: block.end.max(range.end) };
+        }
     }
 }

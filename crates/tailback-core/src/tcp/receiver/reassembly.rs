@@ -165,13 +165,14 @@ impl Receiver {
         if stack.reassembly_limit.is_some_and(|limit| self.reassembly.segments >= limit) {
             return AckWhen::Now;
         }
-        if self.delay.compressed > 0 && self.goes_behind_the_second_block(range) {
-            self.flush(stack);
+        let flushes = self.delay.compressed > 0 && self.goes_behind_the_second_block(range);
+        if flushes {
+            self.flush(range, stack);
         }
         self.offer.brought = 0;
         let it = &mut *self.reassembly;
         if it.goes_on(range) {
-            return self.after_out_of_order(true, now, srtt, stack);
+            return self.after_out_of_order(true, false, now, srtt, stack);
         }
         let first = first_that_reaches(&it.ranges, range.start, |(held, _)| held.end);
         if stack.dsack {
@@ -197,12 +198,20 @@ impl Receiver {
             }
         }
         it.report_first(merged);
-        self.after_out_of_order(is_news, now, srtt, stack)
+        self.after_out_of_order(is_news, flushes, now, srtt, stack)
     }
 
-    /// When to acknowledge out-of-order data; `is_news`: some of it was not held before.
+    /// When to acknowledge out-of-order data; `is_news`: some of it was not held before; `flushes`: it let an ACK go
+    /// that was held back.
     #[inline(always)]
-    fn after_out_of_order(&mut self, is_news: bool, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {
+    fn after_out_of_order(
+        &mut self,
+        is_news: bool,
+        flushes: bool,
+        now: Time,
+        srtt: Duration,
+        stack: &Stack,
+    ) -> AckWhen {
         // Linux `tcp_data_queue_ofo`: without SACK, a wider window would make the duplicate ACK unrecognisable.
         self.delay.is_scheduled = true;
         if stack.buffer_low_rtt.is_some() {
@@ -213,6 +222,10 @@ impl Receiver {
                 return AckWhen::Now;
             }
             self.delay.quick_acks |= 1;
+        }
+        if flushes {
+            self.delay.is_scheduled = false;
+            return AckWhen::Never;
         }
         // The ACK of a duplicate of held data may also be compressed; the next segment then makes Linux forget the
         // duplicate.
