@@ -318,6 +318,7 @@ impl State {
     }
 
     fn linux(&mut self, ack: &Ack, control: &mut Control) {
+        self.wants = false;
         if ack.in_slow_start && self.hystart {
             self.watch_slow_start(ack, control);
         }
@@ -327,9 +328,7 @@ impl State {
             self.before = std::mem::take(&mut self.round);
             self.last_ack = 0;
             self.samples = 0;
-            // In state Loss the stack would not reduce again.
-            let can_reduce = ack.phase != Phase::Loss;
-            if gradient > 0 && can_reduce && self.linux_backs_off(gradient, control) {
+            if gradient > 0 && self.linux_backs_off(gradient, control) {
                 return;
             }
         }

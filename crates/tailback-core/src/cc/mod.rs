@@ -281,7 +281,7 @@ pub struct Resume {
     pub idle: Duration,
     /// Whether the application had nothing to send in between; otherwise the window or pacing held the sender.
     pub app_limited: bool,
-    /// The next new byte.
+    /// The next new byte: the first one of a new segment, which is not counted as sent yet.
     pub snd_nxt: u64,
 }
 

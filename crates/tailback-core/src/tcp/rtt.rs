@@ -139,7 +139,23 @@ impl RttEstimator {
 
     /// The timeout now, with back-off.
     pub fn timeout(&self, stack: &Stack) -> Duration {
-        let base = if !self.recalled.is_zero() {
+        let base = self.timeout_at_first(stack);
+        // A timer rounds up to ticks by itself.
+        if self.backoff == 0 {
+            return base.min(stack.rto_maximum);
+        }
+        let factor = 1u64 << self.backoff.min(16);
+        Duration::from_ps(in_ticks(base, stack).as_ps().saturating_mul(factor)).min(stack.rto_maximum)
+    }
+
+    /// The timeout as Linux keeps it (`icsk_rto`): in whole ticks, which back-off doubles and from which the age of the
+    /// head is subtracted.
+    pub fn timeout_in_ticks(&self, stack: &Stack) -> Duration {
+        in_ticks(self.timeout(stack), stack)
+    }
+
+    fn timeout_at_first(&self, stack: &Stack) -> Duration {
+        if !self.recalled.is_zero() {
             self.recalled
         } else if self.srtt.is_zero() {
             let least = if self.has_fallen_back { FALL_BACK } else { Duration::ZERO };
@@ -153,12 +169,7 @@ impl RttEstimator {
                     (self.srtt + self.variation * 4).max(Duration::from_ms(30)) + stack.rto_minimum
                 }
             }
-        };
-        if self.backoff == 0 {
-            return base.min(stack.rto_maximum);
         }
-        let factor = 1u64 << self.backoff.min(16);
-        Duration::from_ps(base.as_ps().saturating_mul(factor)).min(stack.rto_maximum)
     }
 
     /// Initialises or updates the estimate with what an earlier connection has measured. `round_end` as in
@@ -212,6 +223,14 @@ impl RttEstimator {
     /// Latest sample; zero before the first.
     pub fn last(&self) -> Duration {
         self.last
+    }
+}
+
+/// Rounded up to the stack's timer ticks, for Linux.
+fn in_ticks(wait: Duration, stack: &Stack) -> Duration {
+    match (stack.rto_rule, stack.timer_tick.as_ps()) {
+        (RtoRule::Linux, tick @ 1..) => Duration::from_ps(wait.as_ps().div_ceil(tick) * tick),
+        _ => wait,
     }
 }
 

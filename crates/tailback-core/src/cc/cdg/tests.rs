@@ -50,10 +50,28 @@ fn a_rising_rtt_asks_for_a_reduction_and_a_steady_one_does_not() {
         let asked = (0..6).any(|_| {
             lab.rtt += Duration::from_ms(rise_ms);
             lab.round(&mut cdg);
-            cdg.wants_reduction()
+            cdg.state.queue == Queue::Backoff
         });
         assert_eq!(asked, asks);
     }
+}
+
+#[test]
+fn a_backoff_while_a_timeout_is_repaired_changes_what_the_next_loss_costs() {
+    let mut cdg = build::<Cdg>(&[]);
+    let mut lab = Lab::avoiding(50, Counting::PerSegment);
+    let backs_off = (0..20).any(|_| {
+        cdg.state.before = MinMax { min: 50_000, max: 50_000 };
+        cdg.state.round = MinMax { min: 150_000, max: 150_000 };
+        cdg.state.end = 0;
+        let ack = Ack { phase: Phase::Loss, may_grow: false, ..lab.ack(1) };
+        cdg.on_ack(&ack, &mut lab.control);
+        cdg.wants_reduction()
+    });
+    assert!(backs_off);
+    cdg.on_congestion(&lab.congestion(Signal::Loss), &mut lab.control);
+    // 0.707 of 50, not the half that a loss takes.
+    assert_eq!(lab.control.ssthresh_segments(), 35);
 }
 
 #[test]

@@ -55,6 +55,8 @@ impl Sender {
             if !is_plain || !self.on_plain_news(segment, right_edge, now, events) {
                 self.on_news(segment, right_edge, now, events);
             }
+        } else {
+            self.note_answer();
         }
     }
 
@@ -170,8 +172,12 @@ impl Sender {
         if std::mem::take(&mut self.control.self_limited) {
             self.board.on_app_limited();
         }
-        if self.algorithm.wants_reduction() && self.phase < Phase::Cwr {
-            self.enter_reduction(now, events);
+        if self.algorithm.wants_reduction() {
+            match self.phase < Phase::Cwr {
+                true => self.enter_reduction(now, events),
+                // Linux `tcp_enter_cwr`: a reduction in force is none the less justified.
+                false => self.trouble.undo.gives_back = false,
+            }
         }
     }
 
@@ -227,13 +233,15 @@ impl Sender {
         }
         let rtt = self.sample_rtt(segment, newly_acked, delivery, now);
         let round_start = self.begins_round();
+        // Marks are counted in packets, of which each counts as a full segment (Linux `delivered_ce`).
+        let mss = u64::from(self.control.mss);
+        let delivered = u64::from(delivery.delivered_segments) * mss;
         let (is_marked, marked) = match self.stack.counts_marks() {
             true => {
                 let packets = self.count_marks(segment, delivery.delivered_segments);
-                let bytes = packets * u64::from(self.control.mss);
-                (packets > 0, bytes.min(delivery.delivered_bytes))
+                (packets > 0, (packets * mss).min(delivered))
             }
-            false => self.hear_echo(segment, newly_acked, delivery.delivered_bytes),
+            false => self.hear_echo(segment, newly_acked, delivered),
         };
         let is_dsack = segment.is_dsack;
         News { newly_acked, is_duplicate, reports_duplicate, rtt, round_start, is_marked, marked, is_dsack }

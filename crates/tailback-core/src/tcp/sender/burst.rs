@@ -241,6 +241,19 @@ impl Sender {
             && self.stack.small_queue.is_none()
     }
 
+    /// Payload of the next segment, if window and data suffice. A unit of which the window's edge has cut something off
+    /// ends with a short segment, unless it is the last one, which the writer fills up (Linux `tcp_write_xmit`).
+    #[inline]
+    pub(super) fn next_piece(&self) -> Bytes {
+        let mss = u64::from(self.control.mss);
+        let rest = self.bursts.unit_end.saturating_sub(self.snd_nxt);
+        match rest > 0 && rest < mss && self.bursts.unit_end < self.bursts.written && !self.stack.units_refill
+        {
+            true => rest,
+            false => mss,
+        }
+    }
+
     /// What a burst may use of this rest of the peer's window: whole segments only, while a short one is in flight (Linux
     /// `tcp_minshall_check`).
     #[cold]
@@ -287,7 +300,7 @@ impl Sender {
         // right edge, in whole segments too while a short one is in flight (Nagle).
         let mut window = room.cwnd.min(self.control.cwnd / 2) / mss * mss;
         if room.peer < window {
-            window = self.usable_window(room.peer);
+            window = if is_pushed { room.peer } else { self.usable_window(room.peer) };
         }
         let mut bytes = room.unit.min(window.max(mss)).min(room.peer.max(1));
         if bytes > self.least_of_most() * mss {

@@ -20,6 +20,9 @@ pub(super) struct Output {
     has_sent: bool,
     /// New data other than a probe was sent.
     has_sent_new: bool,
+    /// Only new data answers this ACK: an original has filled a hole that a retransmission is under way to (Linux
+    /// `tcp_try_undo_partial`).
+    pub holds_repairs: bool,
     /// When the last segment left.
     pub last_sent: Time,
 }
@@ -73,7 +76,9 @@ impl Sender {
                 return new;
             }
         }
-        if let Some((range, is_fin)) = self.board.next_repair() {
+        if let Some((range, is_fin)) = self.board.next_repair()
+            && !self.output.holds_repairs
+        {
             let bytes = range.end - range.start;
             if self.is_repeatable(range) && (force || self.may_send(bytes)) {
                 return Some(self.repair(range, is_fin, now));
@@ -119,6 +124,7 @@ impl Sender {
         if !std::mem::take(&mut self.output.is_unsettled) {
             return;
         }
+        self.output.holds_repairs = false;
         if std::mem::take(&mut self.output.has_sent_new) {
             self.on_new_data_sent(now);
         }
@@ -187,7 +193,7 @@ impl Sender {
 
     fn repair(&mut self, range: Range, is_fin: bool, now: Time) -> Outgoing {
         if self.in_flight() == 0 {
-            self.resume(now);
+            self.resume(now, self.snd_nxt);
         }
         self.board.on_repaired(now, self.snd_nxt);
         if range.start <= self.snd_una && !(self.stack.impatient && self.partial_acks > 1) {
@@ -202,9 +208,9 @@ impl Sender {
 
     /// A segment leaves while nothing is in flight, not even SACKed or lost data (Linux `tcp_event_data_sent`).
     #[cold]
-    fn resume(&mut self, now: Time) {
+    fn resume(&mut self, now: Time, snd_nxt: u64) {
         let idle = now.since(self.output.last_sent);
-        let resume = Resume { now, idle, app_limited: self.board.is_app_limited(), snd_nxt: self.snd_nxt };
+        let resume = Resume { now, idle, app_limited: self.board.is_app_limited(), snd_nxt };
         self.algorithm.on_resume(&resume, &mut self.control);
     }
 
@@ -236,8 +242,9 @@ impl Sender {
             return None;
         }
         let window = self.peer.right_edge.saturating_sub(self.snd_nxt);
-        let bytes = mss.min(available).min(window);
-        if bytes < mss && !self.is_in_burst() && !self.may_be_short(bytes, available, window) {
+        let piece = if is_cut { self.next_piece() } else { mss };
+        let bytes = piece.min(available).min(window);
+        if bytes < piece && !self.is_in_burst() && !self.may_be_short(bytes, available, window) {
             match self.wait_for_window(bytes, available, now) {
                 Patience::Wait => return None,
                 Patience::Probe => return Some(self.window_probe()),
@@ -275,7 +282,7 @@ impl Sender {
             self.arm_rto(now);
         }
         if resumes && range.start > 0 {
-            self.resume(now);
+            self.resume(now, range.start);
         }
         let mut segment =
             self.compose(Range { start: range.start, end: range.start + length }, is_fin, false, now);
@@ -303,7 +310,8 @@ impl Sender {
 
     /// Records that a batch of new segments was sent.
     pub(super) fn on_alike_sent(&mut self, now: Time) {
-        self.output = Output { is_unsettled: true, has_sent: true, has_sent_new: true, last_sent: now };
+        let (is_unsettled, has_sent, has_sent_new, holds_repairs) = (true, true, true, false);
+        self.output = Output { is_unsettled, has_sent, has_sent_new, holds_repairs, last_sent: now };
     }
 
     /// Sender-side silly-window avoidance (RFC 9293 section 3.8.6.2.1): a segment may be short only if it ends the

@@ -78,7 +78,9 @@ impl Sender {
     /// Bytes that the default rate sends in a million smoothed RTTs.
     #[inline]
     fn window_a_million(&self) -> Bytes {
-        let percent = if self.control.cwnd < self.control.ssthresh / 2 { 200 } else { 120 };
+        // Half of ssthresh in whole segments, without a division.
+        let twice = 2 * self.control.cwnd + u64::from(self.control.mss);
+        let percent = if twice < self.control.ssthresh { 200 } else { 120 };
         self.control.cwnd.max(self.board.outstanding()).saturating_mul(10_000 * percent)
     }
 }

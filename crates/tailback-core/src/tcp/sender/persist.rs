@@ -12,6 +12,7 @@
 
 use super::Sender;
 use super::timers::Waits;
+use crate::tcp::rtt::RtoRule;
 use crate::tcp::segment::{Flags, Outgoing};
 use crate::time::{Bytes, Duration, Time};
 
@@ -20,6 +21,8 @@ use crate::time::{Bytes, Duration, Time};
 pub(super) struct Persist {
     expiries: u32,
     is_due: bool,
+    /// An ACK arrived since the timer was armed.
+    is_answered: bool,
 }
 
 /// What to do if the window has too little room.
@@ -33,6 +36,12 @@ pub(super) enum Patience {
 }
 
 impl Sender {
+    /// An ACK arrived while nothing is in flight.
+    #[inline]
+    pub(super) fn note_answer(&mut self) {
+        self.persist.is_answered = self.timer.runs();
+    }
+
     pub(super) fn on_persist_timer(&mut self) {
         self.timer.stop();
         self.persist.expiries += 1;
@@ -46,7 +55,10 @@ impl Sender {
             return Patience::Wait;
         }
         let is_due = std::mem::take(&mut self.persist.is_due);
-        if is_due || !self.timer.runs() {
+        // In Linux each ACK that leaves the window too small begins the wait anew (`tcp_ack_probe`).
+        let is_answered = std::mem::take(&mut self.persist.is_answered);
+        let begins_anew = is_answered && self.stack.rto_rule == RtoRule::Linux;
+        if is_due || !self.timer.runs() || begins_anew {
             self.timer.arm(Waits::Timeout, now, self.persist_wait());
         }
         match (is_due, bytes) {
@@ -58,7 +70,7 @@ impl Sender {
 
     fn persist_wait(&self) -> Duration {
         let factor = 1u64 << self.persist.expiries.min(16);
-        let wait = Duration::from_ps(self.timeout().as_ps().saturating_mul(factor));
+        let wait = Duration::from_ps(self.rtt.timeout_in_ticks(&self.stack).as_ps().saturating_mul(factor));
         wait.max(self.stack.persist_minimum).min(self.stack.persist_maximum)
     }
 

@@ -140,6 +140,7 @@ impl Sender {
             // While retransmissions are in flight nothing is undone, and nothing more is marked lost
             // (`tcp_try_undo_partial`).
             if self.board.retransmitted_segments() > 0 {
+                self.output.holds_repairs = true;
                 return 0;
             }
             self.forget_earlier_retransmissions();
@@ -267,10 +268,14 @@ impl Sender {
         self.probe.end = 0;
         self.recover = self.snd_nxt;
         self.begin_repair();
-        // RFC 3168 section 6.1.2: CWR reports a reduction of any cause. AccECN uses its bit for the counter.
-        self.owes_cwr = self.stack.speaks_ecn() && !self.stack.counts_marks();
+        self.owe_cwr();
         self.trouble.descent = Descent::from_window(self.control.cwnd);
         self.congestion(signal, now);
+    }
+
+    /// RFC 3168 section 6.1.2: CWR reports a reduction of any cause. AccECN uses its bit for the counter.
+    pub(super) fn owe_cwr(&mut self) {
+        self.owes_cwr = self.stack.speaks_ecn() && !self.stack.counts_marks();
     }
 
     fn begin_repair(&mut self) {

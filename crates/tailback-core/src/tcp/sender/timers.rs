@@ -105,7 +105,7 @@ impl Sender {
     /// Rest of the timeout since the head was sent (Linux `tcp_rto_delta_us`); zero if it has passed.
     pub(super) fn head_wait(&self, now: Time) -> Duration {
         let sent = self.board.head_sent().unwrap_or(now);
-        (sent + self.timeout()).since(now)
+        (sent + self.rtt.timeout_in_ticks(&self.stack)).since(now)
     }
 
     /// Arms RACK's reordering timer: after `wait` the last undecided segment will be lost. Linux `tcp_rack_mark_lost`
@@ -179,6 +179,10 @@ impl Sender {
         match first {
             true => self.begin_reduction(Signal::Timeout { first }, now),
             false => self.congestion(Signal::Timeout { first }, now),
+        }
+        if marks_first {
+            // Linux `tcp_enter_loss`: every timeout, also of data that timed out before.
+            self.owe_cwr();
         }
         // BSD: only the first timeout can be recognised as a bad retransmit.
         self.trouble.undo.bad_until = match self.rtt.backoffs() {

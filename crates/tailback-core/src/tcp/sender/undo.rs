@@ -140,7 +140,11 @@ impl Sender {
                 self.reordering.on_late(distance, self.stack.reordering_limit);
             }
         }
-        let is_ours = block.start >= self.trouble.undo.start && block.end <= self.trouble.undo.end;
+        // Linux 6 (`tcp_check_dsack`, `tcp_sacktag_one`) also counts what was sent and repeated during the episode.
+        let is_ours = match self.stack.detection {
+            Detection::Rack => block.end > self.trouble.undo.start,
+            _ => block.start >= self.trouble.undo.start && block.end <= self.trouble.undo.end,
+        };
         if self.trouble.undo.is_armed && is_ours && self.trouble.undo.unexplained > 0 {
             self.trouble.undo.unexplained = (self.trouble.undo.unexplained - i64::from(segments)).max(0);
         }
@@ -273,6 +277,10 @@ impl Sender {
             self.board.renew_rack_news();
         }
         if self.trouble.undo.gives_back {
+            if self.stack.detection == Detection::Rack && self.trouble.undo.ssthresh > self.control.ssthresh {
+                // Linux `tcp_ecn_withdraw_cwr`.
+                self.owes_cwr = false;
+            }
             self.control.cwnd = self.control.cwnd.max(self.trouble.undo.cwnd);
             self.control.ssthresh = self.control.ssthresh.max(self.trouble.undo.ssthresh);
             self.algorithm.on_undo(now, &mut self.control);
