@@ -109,7 +109,9 @@ def judged(kernel: str) -> list[Judged]:
     """Every cell that `kernel` has run, with the current simulator's measures."""
     rows = read(_file(kernel))
     return [
-        Judged(cell, simulated(cell, kernel), rows[cell.name]["measures"], cell.label) for cell in cells() if cell.name in rows
+        Judged(cell, simulated(cell, kernel), rows[cell.name]["measures"], cell.label)
+        for cell in cells()
+        if cell.name in rows
     ]
 
 
