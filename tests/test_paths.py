@@ -231,13 +231,14 @@ def test_a_stack_with_a_fixed_reordering_threshold_pays_for_netems_jitter_and_no
 
 
 def test_what_netems_jitter_costs_linux_is_the_refusal_of_old_timestamps() -> None:
-    def median(wire: dict[str, Any], **how: Any) -> float:
-        # One run may be lucky: slow start's end is a matter of chance.
-        return statistics.median(_jittered(wire, seed=seed, **how) for seed in range(1, 6))
+    def mean(wire: dict[str, Any], **how: Any) -> float:
+        # One run may be lucky: slow start's end is a matter of chance. In guests of Debian's 6.1 four of these seeds
+        # have 47, 87, 92 and 44 Mbit/s.
+        return statistics.mean(_jittered(wire, seed=seed, **how) for seed in range(1, 6))
 
-    ordered, drawn = median({"jitter": "10ms"}), {"netem_jitter": "5ms"}
-    assert median(drawn) < 0.8 * ordered
-    assert median(drawn, stack={"name": "linux", "paws": False}) > 0.9 * ordered
+    ordered, drawn = mean({"jitter": "10ms"}), {"netem_jitter": "5ms"}
+    assert mean(drawn) < 0.8 * ordered
+    assert mean(drawn, stack={"name": "linux", "paws": False}) > 0.9 * ordered
 
 
 def test_netems_delays_are_seen_by_packets_and_have_their_distribution() -> None:

@@ -44,6 +44,8 @@ rtt = "40ms"
 [[flow]]
 name = "subject"
 cc = "reno"
+# Else the seed draws when the host's timers tick.
+stack = { name = "linux", timer_tick = "0s" }
 """
 MINE = """
 class Mine:

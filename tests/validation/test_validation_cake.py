@@ -44,17 +44,8 @@ def test_the_page_is_what_the_kept_rows_and_todays_simulator_give(found: list[ca
 
 
 def test_goodput_is_within_two_per_cent_and_signals_are_as_many(found: list[cake.Judged]) -> None:
-    # Four transfers over 80 ms drop some thirty packets, and goodput moves by 1.1 % from one draw of noise to the next.
-    # Names and bound were written with the values in view: they keep what is known, and judge nothing.
-    missed = [each for each in found if not each.is_within("goodput")]
-    assert [each.cell.name for each in missed] == [
-        "12mbit-80ms-4x-drop-diffserv3-shaped",
-        "12mbit-80ms-4x-drop-besteffort",
-        "12mbit-80ms-4x-drop-diffserv3",
-    ]
-    for each in missed:
-        drawn = [cake.simulated(each.cell, KERNEL, 20, seed)["goodput"] for seed in range(1, 9)]
-        assert min(drawn) / 1.02 < each.kernel["goodput"] < 1.02 * max(drawn), each.cell.name
+    # The bound is the page's; that all cells keep it was seen first.
+    assert [each.cell.name for each in found if not each.is_within("goodput")] == []
     signals = [
         sum(side["dropped"] + side["marked"] for side in sides) for sides in zip(*map(_sides, found), strict=True)
     ]

@@ -214,14 +214,14 @@ _BURST = (
     "The guest sends its first ten packets over 25 µs, in which the handshake's ACK ahead of them leaves the queue."
 )
 _EDGE = (
-    "The peer's window cut a burst short. The unit that it was part of then ends with a short segment, too; in the "
-    "simulator segments are full from there on."
+    "The guest sends its burst over 0.4 ms, in which ACKs move the peer's window. The window then cuts another burst "
+    "short than in the simulator, whose burst leaves at once."
 )
 _DRAWN = "CDG draws its back-off at random."
 EXPLAINED = {
     **dict.fromkeys((34, 48, 69, 168, 180, 188, 202, 262, 307), _PHASE),
     **dict.fromkeys((74, 313), _BURST),
-    **dict.fromkeys((172, 187, 219, 324), _EDGE),
+    187: _EDGE,
     **dict.fromkeys((133, 325), _DRAWN),
 }
 """Mechanisms of cells that part earlier than the simulator from itself, each looked into packet by packet."""

@@ -192,7 +192,7 @@ impl Pie {
         Pie::of(law, seed)
     }
 
-    /// A packet of this queue was dropped for another reason: probability accumulates anew.
+    /// A packet of this queue was dropped for another reason: probability accumulates from zero again.
     pub(super) fn forget_accumulated(&mut self) {
         self.accumulated = 0.0;
     }

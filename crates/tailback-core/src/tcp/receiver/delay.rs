@@ -412,7 +412,8 @@ impl Receiver {
     }
 
     /// Linux `__tcp_ack_snd_check`: the ACK of a segment that filled a gap but left another is the first of the three
-    /// that are never held back, unless more than a full segment is unacknowledged and the window is not narrower.
+    /// that are never held back. It is none of them if it acknowledges more than a full segment and its window is not
+    /// narrower.
     #[cold]
     pub(super) fn count_as_duplicate(&mut self, stack: &Stack) {
         let last = self.offer.right_edge.saturating_sub(self.last_ack_sent);

@@ -55,10 +55,10 @@ impl Sender {
             return Patience::Wait;
         }
         let is_due = std::mem::take(&mut self.persist.is_due);
-        // In Linux each ACK that leaves the window too small begins the wait anew (`tcp_ack_probe`).
+        // In Linux each ACK that leaves the window too small begins the wait again (`tcp_ack_probe`).
         let is_answered = std::mem::take(&mut self.persist.is_answered);
-        let begins_anew = is_answered && self.stack.rto_rule == RtoRule::Linux;
-        if is_due || !self.timer.runs() || begins_anew {
+        let begins_again = is_answered && self.stack.rto_rule == RtoRule::Linux;
+        if is_due || !self.timer.runs() || begins_again {
             self.timer.arm(Waits::Timeout, now, self.persist_wait());
         }
         match (is_due, bytes) {
