@@ -511,12 +511,13 @@ fn a_reader_faster_than_the_path_changes_nothing() {
 
 #[test]
 fn a_closed_window_is_probed_while_a_segment_is_being_read() {
-    // 4 kbit/s: a sixteenth of the buffer, which opens Linux's window, every 8.2 s, and Linux asks after 0.24 s, 0.5, 1, 2, 4.
+    // 4 kbit/s: a sixteenth of the buffer, which opens Linux's window, every 8.19 s. Linux asks 0.24 s, 0.5, 1, 2 and 4 after
+    // the last answer, and its timers are late by up to an eighth: the fifth may come too late.
     let tables = run(&slowly_read(4_000.0, "linux", 300));
     let [bytes, sent] = ["bytes", "sent_s"].map(|name| column(&tables, "packets", name));
-    // The sender's own; 65 KB take 131 s to read. Five in each of 160 s/8.19 s.
+    // The sender's own; 65 KB take 131 s to read. Four or five in each of 160 s/8.19 s.
     let probes = (0..bytes.len()).filter(|&row| bytes[row] < 100.0 && sent[row] > 140.0).count();
-    assert!((93..=103).contains(&probes), "{probes} probes");
+    assert!((76..=100).contains(&probes), "{probes} probes");
     let got = column(&tables, "flows", "bytes_received")[0];
     // The bytes read plus a full buffer, minus space that has not yet reopened the window.
     let most = 65_536.0 + 300.0 * 500.0;
