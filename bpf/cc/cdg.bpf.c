@@ -46,6 +46,8 @@ struct cdg {
 	u8 samples;
 	u8 filled;
 	u8 rests;
+	/* It backed off while a timeout was being repaired: the next loss costs as little as that. */
+	u8 backed;
 };
 
 STORAGE(cdg);
@@ -236,10 +238,14 @@ ENTRY3(void, cdg_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 		cdg->round.min = cdg->round.max = 0;
 		cdg->last_ack = 0;
 		cdg->samples = 0;
-		if (sum > 0 && BITS(tp, inet_conn.icsk_ca_state) != LOSS && backs_off(sum)) {
+		if (sum > 0 && backs_off(sum)) {
 			cdg->ineffectual++;
 			if (cdg->ineffectual <= INEFFECTUAL) {
 				cdg->shadow = most(cdg->shadow, tp->snd_cwnd);
+				if (BITS(tp, inet_conn.icsk_ca_state) == LOSS) {
+					cdg->backed = true;
+					return;
+				}
 				tp->snd_ssthresh = landing((u64)tp->snd_cwnd * BACKOFF_BETA / 1024);
 				tp->snd_cwnd_cnt = 0;
 				cdg->rest_window = tp->snd_cwnd;
@@ -270,6 +276,8 @@ ENTRY1(u32, cdg_ssthresh, struct sock *, sk)
 	if (!cdg)
 		return half(tp);
 	cdg->rests = false;
+	if (cdg->backed)
+		return landing((u64)window * BACKOFF_BETA / 1024);
 	cdg->shadow = least(cdg->shadow / 2, window);
 	return landing(most(window / 2, cdg->shadow));
 }
@@ -278,10 +286,14 @@ ENTRY2(void, cdg_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
 {
 	struct cdg *cdg = CDG(sk, 0);
 
-	if (cdg && event == CA_EVENT_COMPLETE_CWR)
+	if (cdg && event == CA_EVENT_COMPLETE_CWR) {
+		cdg->backed = false;
 		begin_round(cdg, tcp_sk(sk));
-	if (cdg && event == CA_EVENT_CWND_RESTART)
+	}
+	if (cdg && event == CA_EVENT_CWND_RESTART) {
+		cdg->backed = false;
 		forget(cdg, tcp_sk(sk)->snd_cwnd);
+	}
 }
 
 ENTRY1(u32, cdg_undo_cwnd, struct sock *, sk)
