@@ -13,8 +13,7 @@
 //!
 //! Differs from the source: retransmissions leave segment by segment. Left out are the bookkeeping of pieces that a
 //! retransmission cuts, and PSH after half of the peer's window. Each write is a separate call, which takes back the push
-//! of the wait before it. After a segment that the peer's window cut short, those of the same unit are full and do not
-//! end with it. The buffer grows when its writer is woken, not at each ACK while it waits.
+//! of the wait before it. The buffer grows when its writer is woken, not at each ACK while it waits.
 
 use std::collections::VecDeque;
 
