@@ -53,6 +53,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
     return Together(config, log)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """How many `-n auto` starts: one more than there are cores, for the worker with live runs mostly waits."""
+    return (os.cpu_count() or 1) + 1
+
+
 def over_budget(seconds: float, is_long: bool) -> str | None:
     """Why a test fails that takes too long."""
     if is_long or seconds <= MOST_CPU_S:
