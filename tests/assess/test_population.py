@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -96,6 +98,12 @@ def test_the_rules_see_the_average_and_the_worst_decile(mine: Any, mean: str, de
     assert verdicts["round_trip", "mean"] == Verdict.PASSED
     # Nothing asks for web responses on these paths.
     assert ("web", "mean") not in verdicts
+
+
+def test_beside_a_verdict_stands_the_number_that_decided_it() -> None:
+    found = judge(made(lambda number: 0.0 if number % 4 == 0 else 5.0), "mine", ["a"], 100)
+    said = sections.beside(SimpleNamespace(population=found), "a")  # type: ignore[arg-type]
+    assert re.fullmatch(r"failed: 25\.0 \[[\d.]+, [\d.]+\] % of paths", said)
 
 
 def test_the_more_lenient_baseline_counts_and_quick_has_no_decile() -> None:

@@ -58,17 +58,15 @@ def path_command(done: Assessment, path: population.Path) -> str:
 
 
 def beside(done: Assessment, label: str) -> str:
-    """The population's verdict against one baseline, and the mean excess of harm over it, in points."""
+    """The population's verdict against one baseline, and the number that decides it."""
     found = done.population
     if found is None:
         return ""
     mine = [each for each in found.judged if each.against == label]
     if not mine:
         return ""
-    where = min(each.side for each in mine)
-    worst = max((each for each in mine if each.rule == "mean"), key=lambda each: each.estimate)
-    numbers = f"{100 * worst.estimate:.1f} [{100 * worst.low:.1f}, {100 * worst.high:.1f}]"
-    return f"{Verdict.of_side(where)}: {numbers} points of harm"
+    decides = min(mine, key=lambda each: (each.side, -each.estimate / each.bound))
+    return f"{Verdict.of_side(decides.side)}: {_judged(decides)}"
 
 
 def _of_paths(done: Assessment, found: population.Population) -> Section:
