@@ -206,7 +206,6 @@ def test_only_what_was_predicted_counts():
         claim("f", "reproduced", standing="not testable", because="the paper says no too"),
     ]
     assert overview.share(claims, numbers=True).words() == "1 of 2, 50 %"
-    assert overview.share(claims, numbers=True, standing="fitted").words() == "1 of 1, 100 %"
     assert overview.share(claims, numbers=False).words() == "none measured"
     page = overview.markdown([result("one", [], claims)], missing=["two"])
     assert "the wire \\| was cut" in page
@@ -233,6 +232,8 @@ def test_what_was_redefined_chosen_scaled_or_deterministic_is_listed():
     assert "| a † |" in page
     assert "- a, b: It measured something else." in page
     assert "Of these 4 claims 2 (†)" in page
+    assert "words 4 of 4, 100 %. Without those marked †: printed numbers none measured; words 2 of 2, 100 %." in page
+    assert "2 of them (†) by a rule or measure that was changed after earlier results" in one.counts()
     assert "Measured on less, on a model of the paper's network that is no replication of it: 1 of 4." in page
     assert "| rate 1/4, time 1/8, 3 seeds |" in page
     assert "| 10 … 10.1 ‡ |" in page

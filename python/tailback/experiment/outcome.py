@@ -23,6 +23,8 @@ REPRODUCED, UNDECIDED, NOT, UNMEASURED = map(
 """Verdicts. Undecided: only the median reproduces the claim, not every seed or the interval of their mean."""
 PREDICTED = "predicted"
 """The standing of a claim whose verdict is evidence."""
+CHANGED = "†"
+"""Mark of a claim whose rule or measure was changed after results had been seen."""
 FORMAT = 2
 """Version of the layout of study.json."""
 
@@ -54,6 +56,11 @@ class ClaimResult:
     """How its measure or rule was changed after first results; empty if it was not."""
     scale: str = ""
     """Rate and time relative to the paper's, and the number of seeds."""
+
+    @property
+    def label(self) -> str:
+        """The id, marked if the claim was redefined."""
+        return f"{self.id} {CHANGED}" if self.redefined else self.id
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,9 @@ class StudyResult:
             ", ".join(f"{count} {word}" for word, count in each.items()) for each in (self.verdicts(), self.aside())
         )
         said = f"{sum(self.verdicts().values())} claims were predicted, and only these count: {verdicts or 'none'}"
+        changed = sum(bool(claim.redefined) for claim in self.claims if claim.standing == PREDICTED)
+        if changed:
+            said += f". {changed} of them ({CHANGED}) by a rule or measure that was changed after earlier results"
         return f"{said}. Not counted: {aside}" if aside else said
 
     def print(self, console: Console) -> None:
@@ -123,7 +133,7 @@ class StudyResult:
             table.add_column(name, overflow="fold", no_wrap=name in ("claim", "verdict"))
         for claim in self.claims:
             table.add_row(
-                claim.id,
+                claim.label,
                 Text(claim.text),
                 Text(claim.paper),
                 Text(claim.ours),

@@ -12,6 +12,7 @@ from pathlib import Path
 from tailback.errors import ResultError
 from tailback.experiment.claims import CERTAIN, FITTED, RESTATED, UNTESTABLE
 from tailback.experiment.outcome import (
+    CHANGED,
     NOT,
     PREDICTED,
     REPRODUCED,
@@ -48,8 +49,8 @@ NUMBERS = frozenset({"quantitative", "number"})
 OURS = "expectation"
 """Kind of claims of our own, which no paper makes."""
 COLUMNS = ("study", "claim", "what the paper says", "paper", "ours", "spread", "scale")
-CHANGED, ALIKE = "†", "‡"
-"""Marks of a redefined claim, and of a claim whose seeds hardly differ."""
+ALIKE = "‡"
+"""Mark of a claim whose seeds hardly differ."""
 ALIKE_WITHIN = 0.01
 """Seeds hardly differ if their range is below this share of the median."""
 
@@ -68,12 +69,13 @@ class Share:
         return f"{self.reproduced} of {self.measured}, {100 * self.reproduced // self.measured} %"
 
 
-def share(claims: Sequence[ClaimResult], *, numbers: bool, standing: str = PREDICTED) -> Share:
-    """The share of reproduced claims with one standing, about printed numbers or about words."""
+def share(claims: Sequence[ClaimResult], *, numbers: bool, redefined: bool = True) -> Share:
+    """The share of reproduced claims that count, about printed numbers or about words; without `redefined` ones."""
     chosen = [
         claim
         for claim in claims
-        if (claim.kind in NUMBERS) == numbers and claim.verdict != UNMEASURED and claim.standing == standing
+        if (claim.kind in NUMBERS) == numbers and claim.verdict != UNMEASURED and claim.standing == PREDICTED
+        if redefined or not claim.redefined
     ]
     return Share(sum(claim.verdict == REPRODUCED for claim in chosen), len(chosen))
 
@@ -166,7 +168,8 @@ def _words() -> list[str]:
         "`004-L3a` is part a of claim L3 of paper 004. Q is a sentence with a quantity in it, L one without. A claim's "
         "*standing* says whether it counts:",
         "",
-        "- *predicted*: rule and set-up were fixed before the run. Only these count.",
+        f"- *predicted*: rule and set-up were fixed before the run that is judged. Only these count. Those marked "
+        f"{CHANGED} had another rule or measure before, whose results had been seen: counts without them stand beside.",
         *aside,
         "",
         f"{CHANGED} marks a claim whose rule or measure was changed after results had been seen, {ALIKE} seeds that "
@@ -191,16 +194,20 @@ def _totals(results: Sequence[StudyResult]) -> list[str]:
             *(standings[standing] for standing in ASIDE),
         ]
         lines.append("| " + " | ".join([title, *map(str, cells)]) + " |")
-    numbers, words = (share(every, numbers=which).words() for which in (True, False))
+    numbers, words, first_numbers, first_words = (
+        share(every, numbers=which, redefined=redefined).words()
+        for redefined in (True, False)
+        for which in (True, False)
+    )
     return [
         *lines,
         "",
-        f"Of what was predicted, and measured: printed numbers {numbers}; words {words}. The aim is nine tenths of "
-        "each. Only predicted claims count. A claim is reproduced if every seed reproduces it or the 95 % interval of "
-        "the seeds' mean lies within its rule, and undecided if only the median does. A printed number counts as "
-        "reproduced by its study's rule: within 15 % of "
-        "the print on the papers' testbeds, 25 % where the path was the Internet or a home. Words go by the rule "
-        "beside them in the report, partly where they nearly hold.",
+        f"Of what was predicted, and measured: printed numbers {numbers}; words {words}. Without those marked "
+        f"{CHANGED}: printed numbers {first_numbers}; words {first_words}. The aim is nine tenths of each. Only "
+        "predicted claims count. A claim is reproduced if every seed reproduces it or the 95 % interval of the seeds' "
+        "mean lies within its rule, and undecided if only the median does. A printed number counts as reproduced by "
+        "its study's rule: within 15 % of the print on the papers' testbeds, 25 % where the path was the Internet or a "
+        "home. Words go by the rule beside them in the report, partly where they nearly hold.",
     ]
 
 
@@ -255,9 +262,8 @@ def _table(of_it: Sequence[tuple[StudyResult, ClaimResult]], more: Sequence[str]
     columns = [*COLUMNS, *more]
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     for result, claim in of_it:
-        name = f"{claim.id} {CHANGED}" if claim.redefined else claim.id
         spread = f"{claim.spread} {ALIKE}" if seeds_alike(claim) else claim.spread
-        cells = [_link(result), name, claim.text, claim.paper, claim.ours, spread, claim.scale]
+        cells = [_link(result), claim.label, claim.text, claim.paper, claim.ours, spread, claim.scale]
         words = {"why": claim.why or claim.note or "not explained", "verdict": claim.verdict, "because": claim.because}
         lines.append("| " + " | ".join(map(_cell, [*cells, *(words[what] for what in more)])) + " |")
     return lines

@@ -400,7 +400,7 @@ def _claims_table(claims: Sequence[ClaimResult]) -> str:
     for claim in claims:
         e = _escaped(vars(claim))
         out.append(
-            f'<tr class="claim" id="{e["id"]}"><td><b>{e["id"]}</b></td><td>{e["text"]} '
+            f'<tr class="claim" id="{e["id"]}"><td><b>{html.escape(claim.label)}</b></td><td>{e["text"]} '
             f'<span class="soft small">({e["where"]})</span></td><td>{e["paper"]}</td><td><b>{e["ours"]}</b></td>'
             f'<td class="soft">{e["spread"]}</td><td><span class="badge {e["verdict"]}">{e["verdict"]}</span></td>'
             f'<td class="soft">{e["standing"]}</td>'
