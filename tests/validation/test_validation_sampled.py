@@ -184,6 +184,24 @@ def test_a_distance_is_said_in_host_noise(within: float, noise: str) -> None:
     assert null.equivalent(within, shares) == noise
 
 
+def test_nulls_that_are_not_in_order_give_no_bound_that_one_of_them_contradicts() -> None:
+    shares = [334 / 340, 336 / 340, 334 / 340, 320 / 340, 280 / 340]
+    steps = dict(zip((1, 20, 100, 500, 2000), shares, strict=True))
+    named = {each.name: steps[each.jitter_us] for each in null.NOISES if each.jitter_us}
+    assert null.equivalent(334 / 340, named) == "at most 100 µs"
+
+
+def test_as_many_cells_beyond_are_the_same_share_whatever_the_others_are() -> None:
+    def shares(within: int, chance: int) -> dict[str, float]:
+        counts = {(True, False): within, (False, True): chance, (False, False): 340 - within - chance}
+        return sampled_page._verdicts(
+            [SimpleNamespace(is_within=a, is_chance=b) for (a, b), n in counts.items() for _ in range(n)]  # type: ignore[misc]
+        )
+
+    assert shares(281, 53)["beyond_chance"] == shares(307, 27)["beyond_chance"] == 6 / 340
+    assert shares(303, 37)["beyond_chance"] == 0
+
+
 def test_a_missed_rule_is_called_missed(tmp_path: Path) -> None:
     cells = sampled.design(4)
     own = sampled.simulated(cells, sampled.stack_of("k"))

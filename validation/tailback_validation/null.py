@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import takewhile
 from typing import Any
 
 import tailback as tb
@@ -54,12 +54,12 @@ def nulls(
 def equivalent(within: float, shares: Mapping[str, float]) -> str:
     """The noise per packet at which the simulator differs from itself as much as `within`, in words.
 
-    `within` is the share of cells within both bounds, `shares` that of each noise of `NOISES`, by name.
+    `within` is the share of cells within both bounds, `shares` that of each noise of `NOISES`, by name. With little
+    noise the nulls need not be in order: no bound is given that one of them contradicts.
     """
     steps = [(noise.jitter_us, shares[noise.name]) for noise in NOISES if noise.jitter_us is not None]
-    if within >= steps[0][1]:
-        return f"at most {steps[0][0]:g} µs"
-    for (low, _), (high, share) in pairwise(steps):
-        if within >= share:
-            return f"between {low:g} and {high:g} µs"
-    return f"more than {steps[-1][0]:g} µs"
+    closer = list(takewhile(lambda step: step[1] > within, steps))
+    farther = list(takewhile(lambda step: step[1] <= within, reversed(steps)))
+    if not farther:
+        return f"more than {steps[-1][0]:g} µs"
+    return f"between {closer[-1][0]:g} and {farther[-1][0]:g} µs" if closer else f"at most {farther[-1][0]:g} µs"

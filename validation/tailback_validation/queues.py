@@ -63,14 +63,15 @@ _MECHANISMS = {
         "call's 95 % at 80 ms was 5.1 ms at 4 Mbit/s and 1.8 at 12, where the kernel has 2.9 and 1.0."
     ),
     "pie": (
-        "PIE drops at random and the kernel's draws are others, so that one run each says little: at 80 ms the same "
-        "queue with other seeds misses these bounds as often. Eight seeds of the kernel (20 and 1 to 7) and nine or "
-        "twelve of the simulator (20 and 1 to 8 or 11) lie among each other once the simulator updates every 20 ms. "
-        "The kernel's 15 ms are four ticks of its timer (HZ 250), whose wheel adds one. At 4 Mbit/s and 80 ms the "
-        "kernel drops 87 to 108 packets, the simulator 87 to 106 (with 15 ms 89 to 115). The 95 % is 42 to 54 ms in "
-        "the kernel, 42 to 57 in the simulator (39 to 43). With ECN: 70 to 103 drops and 67 to 98, 48 to 54 ms and "
-        "45 to 58 (39 to 43). At 12 Mbit/s: 10.0 to 11.3 Mbit/s and 10.6 to 11.3, medians of 1.2 to 14.6 ms and 4.5 "
-        "to 14.6. With ECN 10.4 to 10.7 Mbit/s and 10.1 to 11.3, medians of 3.5 to 8.6 ms and 1.9 to 14.6."
+        "PIE drops at random and the kernel's draws are others, so that one run each says little. At 80 ms the "
+        "same queue with other seeds misses these bounds as often. The kernel's 15 ms are four ticks of its timer (HZ "
+        "250), whose wheel adds one, and the simulator does the same. Eight seeds of the kernel were run (20 and 1 to "
+        "7), and nine or twelve of the simulator (20 and 1 to 8 or 11), on an earlier engine than the table's. At 4 "
+        "Mbit/s the kernel dropped 87 to 108 packets, the simulator 87 to 106, the table has 109. The 95 % was 42 to "
+        "54 ms in the kernel, 42 to 57 in the simulator. With ECN: 70 to 103 drops and 67 to 98, 48 to 54 ms and 45 "
+        "to 58; the table's 42.7 ms lies below. At 12 Mbit/s: 10.0 to 11.3 Mbit/s and 10.6 to 11.3, medians of 1.2 to "
+        "14.6 ms in the kernel and 4.5 to 14.6 in the simulator, whose low end the kernel's is below. With ECN 10.4 "
+        "to 10.7 Mbit/s and 10.1 to 11.3, and 9.995 in the table; medians of 3.5 to 8.6 ms and 1.9 to 14.6."
     ),
     "red": (
         "At 80 ms the kernel's RED goes on dropping after the first overshoot, and carries less. It lets its "
