@@ -192,10 +192,19 @@ impl Reader {
         read
     }
 
-    /// Reports keys that a table must not have.
+    /// Reports keys that a table must not have: unknown ones, and second names of what is there by its first.
     pub fn others(&mut self, table: &Node, known: &[(&'static str, &'static str)]) {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
         for (key, node) in table.rows() {
+            if let Some((name, _)) = known
+                .iter()
+                .find(|(name, alias)| !alias.is_empty() && key == alias && table.get(name).is_some())
+            {
+                let fix = format!("Write {name} for both");
+                self.within(key, |reader| {
+                    reader.refuse(Some(node), fault(format!("{name} is here too"), fix))
+                });
+            }
             if !known.iter().any(|(name, alias)| key == name || key == alias) {
                 let fix = format!("{}Known here: {}", hint(key, &names), names.join(", "));
                 self.within(key, |reader| reader.refuse(Some(node), fault("there is no such key", fix)));

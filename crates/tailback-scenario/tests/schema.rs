@@ -395,6 +395,14 @@ fn a_stack_field_is_read_in_its_own_unit() {
 }
 
 #[test]
+fn a_table_by_both_of_its_names_is_refused() {
+    let both = HELLO.replace("[[flow]]", "[[flow]]\ncc = \"reno\"\n[[flows]]");
+    let said = complaint(&both);
+    assert!(said.starts_with("flows: flow is here too"), "{said}");
+    resolved(&HELLO.replace("[[flow]]", "[[flows]]"));
+}
+
+#[test]
 fn every_field_is_documented_and_in_the_json_schema() {
     let schema = document::json_schema();
     for part in declared() {
