@@ -301,8 +301,8 @@ Losses, AQMs and starts are drawn at random. Kernel and simulator share these dr
 differs, and then [part](validation-partings.md). Four things help to judge what parted:
 
 - *The paired null.* The simulator against itself, with the same draws, while hosts delay each packet by up to N µs.
-  An exact model of a kernel with that much noise would be no closer. It was added after the kernel's cells had been
-  seen.
+  An exact model of a kernel with that much noise would be no closer. Where nulls are not in order, chance is larger
+  than what sets them apart. The null was added after the kernel's cells had been seen.
 - *Chance.* The simulator runs each cell {draws} times more, with other seeds and starts up to {spread} later. A cell
   outside a bound is *chance* if the kernel's value lies within the range of these runs, and *beyond* if not. This was
   written down after 77 cells had been judged.
