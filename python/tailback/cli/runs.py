@@ -565,7 +565,7 @@ def _write_comparison(results: Mapping[str, Any], out: Path, baseline: str | Non
 def check(
     file: _File, seed: _Seed = None, settings: Set = None, algorithm: Own = None, as_json: AsJson = False
 ) -> None:
-    """Check a scenario without running it, or any code that it names.
+    """Check a scenario; neither it nor code that it names is run.
 
     For example `tailback check scenarios/two-bottlenecks.toml`
     """
