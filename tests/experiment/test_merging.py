@@ -80,6 +80,15 @@ def test_merged_shards_are_the_sweep(tmp_path: Path) -> None:
     assert store.merge(tmp_path / "1").rows == 0
 
 
+def test_a_run_of_two_points_is_merged_for_both(tmp_path: Path) -> None:
+    axes = {"dumbbell.queue": ["1bdp", str(BASE.dumbbell.rtt)]}
+    for n in (1, 2):
+        assert tb.sweep(BASE, axes, store=tmp_path / f"{n}", shard=f"{n}/2").run == 1
+    store = Store(tmp_path / "merged")
+    assert store.merge(tmp_path / "1", tmp_path / "2").rows == 2
+    assert store.frame().select("point", "dumbbell.queue").rows() == list(enumerate(axes["dumbbell.queue"]))
+
+
 def test_a_success_counts_before_a_failure_then_tables_then_the_newest(tmp_path: Path) -> None:
     here = filled(
         tmp_path / "here",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import tailback as tb
@@ -185,6 +186,53 @@ def test_the_number_of_workers_changes_nothing(tmp_path: Path) -> None:
         return done.frame.drop("wall_s", "finished")
 
     assert rows(1).equals(rows(3))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_points_of_one_scenario_share_its_runs_and_have_all_seeds(tmp_path: Path, workers: int) -> None:
+    axes = {"dumbbell.rtt": ["20ms", "40ms"], "dumbbell.queue": ["1bdp", "20ms"]}
+    done = tb.sweep(BASE, axes, seeds=4, store=tmp_path / "s", workers=workers)
+    # At 20 ms both queues are one.
+    assert (done.run, done.reused, done.failed) == (12, 4, 0)
+    sql = 'SELECT "dumbbell.rtt", "dumbbell.queue", count(*) AS n, sum(events) AS events FROM runs GROUP BY 1, 2'
+    rows = done.store.query(sql).sort("dumbbell.rtt", "dumbbell.queue").rows()
+    assert [row[:3] for row in rows] == [(rtt, queue, 4) for rtt in axes["dumbbell.rtt"] for queue in ("1bdp", "20ms")]
+    assert rows[0][3] == rows[1][3]
+    assert rows[2][3] != rows[3][3]
+    again = tb.sweep(BASE, axes, seeds=4, store=tmp_path / "s", workers=workers)
+    assert (again.run, again.reused, len(again.store.everything())) == (0, 16, 16)
+    assert again.frame.equals(done.frame)
+    assert len(done.frame) == 16
+    assert done.store.gc().rows == 0
+    assert len(done.store.frame()) == 16
+    key = done.frame["key"][0]
+    assert done.store.find(key)["key"] == key
+
+
+def test_a_failed_run_of_several_points_is_done_once(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def broken(result: tb.Result) -> float:
+        seen.append(result.seed)
+        time.sleep(0.2)
+        raise RuntimeError("no such thing")
+
+    with pytest.warns(FailedRuns, match="2 of 2 runs failed"):
+        done = tb.sweep(
+            BASE, {"dumbbell.queue": ["1bdp", "20ms"]}, store=tmp_path / "s", metrics={"broken": broken}, workers=2
+        )
+    assert (seen, done.store.frame()["dumbbell.queue"].to_list()) == ([1], ["1bdp", "20ms"])
+
+
+def test_a_study_may_be_extended_in_its_store(tmp_path: Path) -> None:
+    queues, store = {"dumbbell.queue": ["1bdp", "codel"]}, tmp_path / "s"
+    tb.sweep(BASE, queues, seeds=2, store=store, name="first")
+    done = tb.sweep(BASE, queues | {"flow.bulk.cc": ["reno", "cubic"]}, seeds=2, store=store, name="second")
+    assert (done.run, done.reused) == (4, 4)
+    rows = done.store.frame().select("sweep", "dumbbell.queue", "flow.bulk.cc").unique().sort(pl.all()).rows()
+    assert rows == [("first", queue, "reno") for queue in ("1bdp", "codel")] + [
+        ("second", queue, "cubic") for queue in ("1bdp", "codel")
+    ]
 
 
 def test_own_metrics_are_kept_and_make_runs_of_their_own(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import polars as pl
+
 from tailback._core import Cancel
 from tailback.algorithms import Source, is_reference, sources
 from tailback.consent import asked_for, demand_allowed
@@ -26,12 +28,12 @@ from tailback.engines import Engine, Sim
 from tailback.errors import Cancelled, Interrupted, Problem, ScenarioError, TailbackError
 from tailback.experiment.design import Design, Point, demand_few
 from tailback.experiment.store import Store, Writer, engine_fingerprint, run_key
-from tailback.experiment.store.index import chosen
+from tailback.experiment.store.axes import columns_of, in_base_units
+from tailback.experiment.store.index import chosen, latest
 from tailback.experiment.workers import Crew, Keep, OnKernel, Outcome, Task, Threads, refusal
 from tailback.progress import Runs
 from tailback.scenario import Scenario
 from tailback.scenario.whole import as_text
-from tailback.units import Bytes, Duration, Rate
 
 if TYPE_CHECKING:
     from tailback.experiment.sweeps import Until
@@ -148,31 +150,6 @@ def perform_all(
             raise Interrupted([True] * run.finished + [None] * (run.total - run.finished)) from None
 
 
-def columns_of(point: Point) -> dict[str, Any]:
-    """Axis values as columns: numbers and words unchanged, a table as JSON, a quantity as text."""
-    return {
-        path: value
-        if value is None or (isinstance(value, bool | int | float | str) and type(value) in (bool, int, float, str))
-        else json.dumps(value, sort_keys=True)
-        if isinstance(value, Mapping | list)
-        else str(value)
-        for path, value in point.items()
-    }
-
-
-def _in_base_units(point: Point) -> dict[str, float]:
-    """Quantities among the values as numbers in bit/s, seconds or bytes."""
-    out = {}
-    for path, value in point.items():
-        if isinstance(value, str):
-            for kind in (Rate, Duration, Bytes):
-                with contextlib.suppress(ValueError):
-                    found = kind(value)
-                    out[f"{path}.si"] = found.seconds if isinstance(found, Duration) else float(found)
-                    break
-    return out
-
-
 @dataclass
 class _PointState:
     """A point with runs in progress."""
@@ -197,6 +174,8 @@ class _Job:
     tables: bool
     #: Names and digests of the user's own algorithms.
     code: str = ""
+    #: Runs of other points that are this run in other words, and wait for it.
+    same: list[_Job] = field(default_factory=list)
 
 
 class _Run:
@@ -215,12 +194,17 @@ class _Run:
         self._cost = sum(count * wanted.cost(number) for number, count in enumerate(seeds))
         self._spent = self._found = 0.0
         self._jobs: dict[int, _Job] = {}
+        self._running: dict[str, _Job] = {}
         self._extra: collections.deque[tuple[_PointState, int]] = collections.deque()
         self._known: dict[str, dict[str, Any]] = {}
+        # Keys with the axis values of their rows in the store; and runs that the store has for other points only.
+        self._placed: set[tuple[str, ...]] = set()
+        self._unplaced: list[_Job] = []
         metric = [until.metric] if until else []
         self._columns = ["key", "run", "status", "tables_sha256", *metric]
+        self._axes = list(wanted.design.axes)
         # Skips this sweep's own rows, which it knows already.
-        self._follower = self.store.follow(self._columns, own=writer)
+        self._follower = self.store.follow([*self._columns, *self._axes], own=writer)
         self._looked = -math.inf
         self._number = 0
         self._digest = wanted.kept.digest
@@ -251,6 +235,7 @@ class _Run:
                     self.finished, self.total, spent=self._spent, cost=self._cost, found=self._found,
                     failed=self.out.failed,
                 )  # fmt: skip
+        self._place()
         self.out.wall_s = time.perf_counter() - began
 
     # -- reading the store
@@ -262,7 +247,8 @@ class _Run:
         for row in self._follower.look():
             # A failed run is tried again: the cause may be gone.
             if row.get("status") == "ok":
-                self._known[row["key"]] = row
+                self._known[row["key"]] = chosen(row, self._columns)
+                self._placed.add(self._placed_as(row["key"], row))
         self._looked = time.monotonic()
 
     def _check_consent(self) -> None:
@@ -345,16 +331,17 @@ class _Run:
         made_by = [*code, mark] if mark else code
         run = run_key(text, *made_by)
         key = run_key(text, self._digest, *made_by)
-        job = _Job(state, seed, key, run, scenario, "", self.wanted.keeps_tables(state.number, seed), ", ".join(code))
+        job = _Job(state, seed, key, run, scenario, toml, self.wanted.keeps_tables(state.number, seed), ", ".join(code))
         known = self._known.get(key)
         if known is not None and (not job.tables or self.store.has_tables(run, known.get("tables_sha256"))):
-            self.out.reused += 1
-            self._found += self.wanted.cost(state.number)
-            self._record(job, known)
+            self._reuse(job, known)
             return False
-        job.toml = toml
+        running = self._running.get(key)
+        if running is not None and running.tables >= job.tables:
+            running.same.append(job)
+            return False
         self._number += 1
-        self._jobs[self._number] = job
+        self._jobs[self._number] = self._running[key] = job
         tables = self.store.place_of_tables(run) if job.tables else None
         self.crew.submit(
             Task(
@@ -387,37 +374,74 @@ class _Run:
 
     def _take_in(self, outcome: Outcome) -> None:
         job = self._jobs.pop(outcome.number)
+        self._running.pop(job.key, None)
         if outcome.error is None:
             self.out.run += 1
         self._settle(job, outcome.values, outcome.error, outcome.wall_s, outcome.tables_sha256)
+        for same in job.same:
+            if outcome.error is None:
+                self._reuse(same, self._known[job.key])
+            else:
+                self._settle(same, None, outcome.error, outcome.wall_s)
 
-    def _settle(
-        self, job: _Job, values: Mapping[str, Any] | None, error: str | None, wall_s: float, kept: str | None = None
-    ) -> None:
-        row: dict[str, Any] = {
+    def _reuse(self, job: _Job, known: Mapping[str, Any]) -> None:
+        """Settle a run with a row of the store."""
+        self.out.reused += 1
+        self._found += self.wanted.cost(job.state.number)
+        placed = self._placed_as(job.key, columns_of(job.state.values))
+        if placed not in self._placed:
+            self._placed.add(placed)
+            self._unplaced.append(job)
+        self._record(job, known)
+
+    def _placed_as(self, key: str, row: Mapping[str, Any]) -> tuple[str, ...]:
+        """A key with the values of this sweep's axes in a row; a store may keep numbers as texts."""
+        return key, *(_level(row.get(axis)) for axis in self._axes)
+
+    def _place(self) -> None:
+        """Add rows for points whose runs the store has for other points only."""
+        if not self._unplaced:
+            return
+        wanted = {job.key for job in self._unplaced}
+        everything = self.store.everything()
+        rows = {row["key"]: row for row in latest(everything.filter(pl.col("key").is_in(wanted))).to_dicts()}
+        for job in self._unplaced:
+            found = {name: value for name, value in rows[job.key].items() if value is not None}
+            self.writer.add(found | self._row_of(job))
+
+    def _row_of(self, job: _Job) -> dict[str, Any]:
+        """The columns of a run's row that say what was run, and for which point."""
+        return {
             "key": job.key,
             "run": job.run,
             "engine": engine_fingerprint(),
-            "status": "ok" if error is None else "failed",
-            "error": error,
             "sweep": self.wanted.name,
             "point": job.state.number,
             "seed": job.seed,
             "name": job.scenario.name if job.scenario else None,
             "duration_s": job.scenario.duration.seconds if job.scenario else None,
-            "wall_s": wall_s,
             "finished": time.time(),
-            "tables": job.tables and error is None,
-            "tables_sha256": kept,
             "scenario": job.toml,
             **({"code": job.code} if job.code else {}),
             **columns_of(job.state.values),
-            **_in_base_units(job.state.values),
+            **in_base_units(job.state.values),
+        }
+
+    def _settle(
+        self, job: _Job, values: Mapping[str, Any] | None, error: str | None, wall_s: float, kept: str | None = None
+    ) -> None:
+        row = self._row_of(job) | {
+            "status": "ok" if error is None else "failed",
+            "error": error,
+            "wall_s": wall_s,
+            "tables": job.tables and error is None,
+            "tables_sha256": kept,
             **(values or {}),
         }
         self.writer.add(row)
         if error is None:
             self._known[job.key] = chosen(row, self._columns)
+            self._placed.add(self._placed_as(job.key, row))
         else:
             self.out.failed += 1
             if error in self.out.errors or len(self.out.errors) < 20:
@@ -446,6 +470,14 @@ class _Run:
         seeds = self.wanted.seeds_of(state.number)[state.issued : state.issued + more]
         state.issued += more
         self._extra.extend((state, seed) for seed in seeds)
+
+
+def _level(value: Any) -> str:
+    """An axis value as text, the same for 3, 3.0 and "3"."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    with contextlib.suppress(ValueError):
+        return str(float(text))
+    return text
 
 
 def _references(value: Any) -> Iterator[str]:

@@ -17,8 +17,9 @@ from tailback.errors import ScenarioError, TailbackError
 from tailback.experiment import statistics
 from tailback.experiment.design import Design, Point, demand_few, grid, refuse, single
 from tailback.experiment.run_metrics import ENGINES, RunMetrics
-from tailback.experiment.runner import UNDESCRIBED, Finished, columns_of, perform_all
+from tailback.experiment.runner import UNDESCRIBED, Finished, perform_all
 from tailback.experiment.store import Store
+from tailback.experiment.store.axes import columns_of
 from tailback.experiment.store.index import COLUMNS
 from tailback.judge import Sequential, interval
 from tailback.repeatable import demand_repeatable
@@ -200,7 +201,7 @@ class SweepResult(Finished):
         found = self.store.frame()
         mine = found.filter(pl.col("key").is_in(left["key"].implode()))
         kept = [name for name in mine.columns if name == "key" or name not in left.columns]
-        right = mine.select(kept)
+        right = mine.select(kept).unique("key", keep="first", maintain_order=True)
         filled = [name for name in right.columns if name in COLUMNS or right[name].null_count() < len(right)]
         return left.join(right.select(filled), on="key", how="left", maintain_order="left")
 

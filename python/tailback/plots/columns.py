@@ -13,6 +13,7 @@ import polars as pl
 
 from ..errors import TailbackError, nearest
 from ..experiment.run_metrics import MOST
+from ..experiment.store.axes import is_axis, without_seed
 from ..metrics.registry import RUN_MEASURES
 from ..metrics.rows import Floats
 from ..units import Bytes, Duration, Rate
@@ -28,9 +29,6 @@ __all__ = [
     "path_of",
     "with_metric",
 ]
-
-#: Top-level keys of a scenario whose values a sweep may vary.
-_ROOTS = ("dumbbell", "flow", "link", "duration", "randomness", "instruments", "warmup")
 
 
 class NoSuchColumn(TailbackError, ValueError):
@@ -68,8 +66,7 @@ def axes_of(frame: pl.DataFrame) -> list[Axis]:
     """The scenario values that differ between runs, in the order of their columns."""
     out = []
     for name in frame.columns:
-        root = name.split(".")[0].split("[")[0]
-        if root not in _ROOTS or name in ("duration_s",) or frame[name].n_unique() < 2:
+        if not is_axis(name) or frame[name].n_unique() < 2:
             continue
         if name.endswith(".si") and name.removesuffix(".si") in frame.columns:
             # Copies of the values as numbers in base units.
@@ -146,7 +143,7 @@ def _dumbbells(frame: pl.DataFrame) -> list[dict[str, Any]]:
     """The different bottlenecks of the runs; none if a run has no dumbbell."""
     if "scenario" not in frame.columns:
         return []
-    texts = frame["scenario"].drop_nulls().str.replace(r"(?m)^seed = .*$", "").unique(maintain_order=True)
+    texts = without_seed(frame["scenario"].drop_nulls()).unique(maintain_order=True)
     found = [tomllib.loads(text).get("dumbbell") for text in texts]
     kept = [each for each in found if each]
     return kept if len(kept) == len(found) else []

@@ -67,8 +67,6 @@ def engine_fingerprint() -> str:
 def run_key(scenario_json: str, *more: str, engine: str = "") -> str:
     """The key of a run: a digest of the resolved scenario, the engine, and `more`, which identifies the kept values.
 
-    `engine` is the fingerprint of the engine that ran it; "" for this one.
-
     `engine` is the fingerprint of the one that ran it; "" for this one.
 
     >>> run_key("{}") == run_key("{}"), run_key("{}") == run_key("{}", "loss")
@@ -203,7 +201,7 @@ class Store:
     # -- reading
 
     def frame(self) -> pl.DataFrame:
-        """One row per run: the newest success, or else its failure."""
+        """One row per run: the newest success, or else its failure. A run of several points has a row for each."""
         with self.open():
             return index.latest(self.everything())
 
@@ -254,7 +252,7 @@ class Store:
     def find(self, start: str) -> dict[str, Any]:
         """The row of the run whose key begins with `start`; `StoreError` if there is not exactly one."""
         frame = self.frame()
-        found = frame.filter(pl.col("key").str.starts_with(start))
+        found = frame.filter(pl.col("key").str.starts_with(start)).unique("key", keep="first", maintain_order=True)
         if len(found) != 1:
             what = "no run" if found.is_empty() else f"{len(found)} runs"
             raise StoreError(f"{what} of {self.folder} has a key that begins with {start}. See: tailback results ls")

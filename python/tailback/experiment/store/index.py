@@ -32,6 +32,7 @@ import pyarrow.parquet as pq
 
 from tailback.checksums import KeptWarning, digest
 from tailback.errors import StoreError
+from tailback.experiment.store.axes import is_axis
 from tailback.experiment.store.locks import try_lock
 from tailback.files import is_plain, open_plain, read_plain, replaced
 
@@ -204,15 +205,30 @@ def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def latest(frame: pl.DataFrame) -> pl.DataFrame:
-    """One row per key: success before failure, then a row with tables, then the newest."""
+    """One row per key and point: of success before failure, then a row with tables, then the newest.
+
+    Points of a key are one scenario in different words, as a queue of "1bdp" or "100ms". Points that agree in their
+    axes, where they have both, are one: it has the axes of all, and the sweep that came first.
+    """
     order = frame.sort(pl.col("status") == "ok", "tables", "finished", descending=True, nulls_last=True)
-    return order.unique("key", keep="first", maintain_order=True).sort("finished", "key", nulls_last=True)
+    runs = order.unique("key", keep="first", maintain_order=True)
+    axes = [name for name in frame.columns if is_axis(name)]
+    points = (
+        frame.sort("finished", "sweep", "point", nulls_last=True)
+        .select("key", "sweep", "point", "scenario", *axes)
+        .with_columns(pl.col(axes).backward_fill().forward_fill().over("key"))
+        .unique(["key", *axes], keep="first", maintain_order=True)
+    )
+    joined = runs.drop(points.columns[1:]).join(points, on="key").select(frame.columns)
+    return joined.sort("finished", "key", "sweep", "point", nulls_last=True)
 
 
 def conflicts(frame: pl.DataFrame) -> pl.DataFrame:
     """Rows of keys whose runs succeeded with different numbers, which one engine never produces."""
     several = frame.filter(pl.col("status") == "ok").filter(pl.col("key").is_duplicated())
-    measured = [name for name, kind in frame.schema.items() if name not in COLUMNS and kind.is_numeric()]
+    measured = [
+        name for name, kind in frame.schema.items() if name not in COLUMNS and not is_axis(name) and kind.is_numeric()
+    ]
     if several.is_empty() or not measured:
         return frame.clear()
     differ = pl.any_horizontal(pl.col(measured).drop_nulls().n_unique() > 1)

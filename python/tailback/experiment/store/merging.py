@@ -1,8 +1,8 @@
 """Merges stores: combines the shards of a sweep, or the runs of several people, in one store.
 
-A row is copied if the store has no row of its key, or one of lower rank (`index.latest`). Copied tables are compared
-with their checksums. Rows are written after their tables, in atomic parts, so that an interrupted merge can be started
-again and continues.
+A row is copied if the store has no row of its key and point, or one of lower rank (`index.latest`). Copied tables
+are compared with their checksums. Rows are written after their tables, in atomic parts, so that an interrupted merge
+can be started again and continues.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tailback.errors import StoreError
 from tailback.experiment.store import index
+from tailback.experiment.store.axes import is_axis
 
 if TYPE_CHECKING:
     from tailback.experiment.store import Store
@@ -92,30 +93,37 @@ def _two_that_differ(rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]
         return any(
             isinstance(value, float) and isinstance(rows[0][name], float) and value != rows[0][name]
             for name, value in row.items()
-            if name not in index.COLUMNS
+            if name not in index.COLUMNS and not is_axis(name)
         )
 
     return [rows[0], next(row for row in rows if differs(row))]
 
 
 class _Present:
-    """The rank of a store's row for each key, and the checksum of each run's tables."""
+    """The rank of a store's row for each key and point, and the checksum of each run's tables."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
-        self._ranks: dict[str, tuple[bool, bool, float]] = {}
+        self._ranks: dict[frozenset[tuple[str, Any]], tuple[bool, bool, float]] = {}
         self.seals: dict[str, str] = {}
         self.add(frame)
 
     def add(self, frame: pl.DataFrame) -> None:
-        for row in frame.select("key", "run", "status", "tables", "tables_sha256", "finished").iter_rows(named=True):
-            self._ranks[row["key"]] = _rank(row)
+        columns = ["key", "run", "status", "tables", "tables_sha256", "finished", *filter(is_axis, frame.columns)]
+        for row in frame.select(columns).iter_rows(named=True):
+            self._ranks[_identity(row)] = _rank(row)
             if row["tables"] and row["tables_sha256"] is not None:
                 self.seals[row["run"]] = row["tables_sha256"]
 
     def lacks(self, row: dict[str, Any]) -> bool:
-        have = self._ranks.get(row["key"])
+        have = self._ranks.get(_identity(row))
         # A success with tables is already there; a newer row would differ only in its time.
         return have is None or (have[:2] != (True, True) and _rank(row) > have)
+
+
+def _identity(row: dict[str, Any]) -> frozenset[tuple[str, Any]]:
+    """The key and the axis values of a row."""
+    names = (name for name, value in row.items() if name == "key" or (is_axis(name) and value is not None))
+    return frozenset((name, row[name]) for name in names)
 
 
 def _rank(row: dict[str, Any]) -> tuple[bool, bool, float]:

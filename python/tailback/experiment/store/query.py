@@ -7,6 +7,7 @@ import re
 import polars as pl
 
 from tailback.errors import TailbackError, nearest
+from tailback.experiment.store.axes import is_axis, without_seed
 
 __all__ = ["QueryError", "answer", "points", "settings"]
 
@@ -28,13 +29,9 @@ def answer(frame: pl.DataFrame, sql: str) -> pl.DataFrame:
         raise QueryError(f"this query cannot be answered: {_explained(str(error), frame)}") from None
 
 
-#: Top-level keys of a scenario whose values a sweep may vary.
-_ROOTS = ("dumbbell", "preset", "link", "flow", "duration", "randomness", "instruments", "warmup")
-
-
 def settings(frame: pl.DataFrame, sql: str) -> list[str]:
     """Names of the swept columns of the runs `frame` in the answer to `sql`, including aliases."""
-    swept = [name for name in frame.columns if re.split(r"[.\[]", name)[0] in _ROOTS]
+    swept = [name for name in frame.columns if is_axis(name)]
     out = list(swept)
     for name in swept:
         others = re.findall(rf'(?<!\w)"?{re.escape(name)}"?\s+AS\s+("[^"]+"|\w+)', sql, re.IGNORECASE)
@@ -44,7 +41,7 @@ def settings(frame: pl.DataFrame, sql: str) -> list[str]:
 
 def points(frame: pl.DataFrame) -> int:
     """The number of different scenarios of the runs `frame`, regardless of seeds."""
-    return frame["scenario"].str.replace(r"(?m)^seed = .*$", "").n_unique()
+    return without_seed(frame["scenario"]).n_unique()
 
 
 def _explained(error: str, frame: pl.DataFrame) -> str:
