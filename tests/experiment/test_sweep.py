@@ -235,6 +235,17 @@ def test_a_study_may_be_extended_in_its_store(tmp_path: Path) -> None:
     ]
 
 
+def test_a_row_has_the_axes_of_other_sweeps_from_its_scenario(tmp_path: Path) -> None:
+    tb.sweep(BASE, {"dumbbell.rate": ["2mbit", "4mbit"]}, store=tmp_path / "s", name="rates")
+    tb.sweep(BASE, {"flow.bulk.cc": ["cubic"], "dumbbell.queue": [{"discipline": "codel"}]}, store=tmp_path / "s")
+    axes = ["dumbbell.rate", "dumbbell.rate.si", "flow.bulk.cc", "dumbbell.queue"]
+    assert tb.open_store(tmp_path / "s").frame().select(axes).sort(pl.all()).rows() == [
+        ("2mbit", 2e6, "cubic", '{"discipline": "codel"}'),
+        ("2mbit", 2e6, "reno", "20packets"),
+        ("4mbit", 4e6, "reno", "20packets"),
+    ]
+
+
 def test_own_metrics_are_kept_and_make_runs_of_their_own(tmp_path: Path) -> None:
     wanted = {
         "sent": lambda result: result.numpy("flows")["packets_sent"][0],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -180,19 +180,10 @@ class Scenario(ScenarioFields):
                 key = "limit" if step.endswith("queue") else "jitter" if step == "netem_jitter" else "name"
                 below = here[step] = {key: below}
             elif isinstance(below, list):
-                at += 1
-                entries = _core.scenario_names(self)[2] if step == "flow" else []
-                names = entries or [row.get("name", "") for row in below if isinstance(row, Mapping)]
-                # A name may hold dots: take the longest that fits.
-                for end in range(len(steps), at, -1):
-                    if ".".join(steps[at:end]) in names:
-                        index = names.index(".".join(steps[at:end]))
-                        at = end - 1
-                        break
-                else:
-                    index = int(steps[at]) if steps[at].isdigit() else -1
+                names = self._entry_names(step, below)
+                index, at, named = *_entry(names, steps, at + 1), steps[at + 1]
                 if not 0 <= index < len(below):
-                    raise refuse(f'there is no {step} "{steps[at]}"', f"There are: {', '.join(names)}")
+                    raise refuse(f'there is no {step} "{named}"', f"There are: {', '.join(names)}")
                 if at == len(steps) - 1:
                     if value is None:
                         del below[index]
@@ -207,6 +198,31 @@ class Scenario(ScenarioFields):
             here.pop(steps[-1], None)
         else:
             here[steps[-1]] = value
+
+    def stated(self, path: str) -> Any:
+        """The value written at a path, in TOML's form; None if nothing is written there.
+
+        >>> import tailback as tb
+        >>> base = tb.dumbbell(rate="10mbit", rtt="80ms", flows=[tb.bulk("htcp", name="a")], duration="60s")
+        >>> base.stated("flow.a.cc"), base.stated("flow[0].cc"), base.stated("dumbbell.queue")
+        ('htcp', 'htcp', None)
+        """
+        steps = [step for step in re.split(r"[.\[\]]+", path) if step]
+        here: Any = self.to_dict()
+        at = 0
+        while at < len(steps) and here is not None:
+            if isinstance(here, list):
+                index, at = _entry(self._entry_names(steps[at - 1], here), steps, at)
+                here = here[index] if 0 <= index < len(here) else None
+            else:
+                here = here.get(steps[at]) if isinstance(here, Mapping) else None
+            at += 1
+        return here
+
+    def _entry_names(self, key: str, entries: Sequence[Any]) -> Sequence[str]:
+        """Names of the entries of a list, by which a path may select them."""
+        generated = _core.scenario_names(self)[2] if key == "flow" else []
+        return generated or [row.get("name", "") for row in entries if isinstance(row, Mapping)]
 
     # -- names
 
@@ -450,6 +466,15 @@ def toml_read(text: str, file: str | None, page: str) -> tuple[dict[str, Any], P
         fix = f"See {page} for the format"
         raise ScenarioError([Problem("", None, f"is not TOML: {message}", fix, file, line, column)]) from None
     return data, places
+
+
+def _entry(names: Sequence[str], steps: Sequence[str], at: int) -> tuple[int, int]:
+    """The entry that a path's steps select from `at` on, by name or number (-1: none), and the last of these steps."""
+    # A name may hold dots: take the longest that fits.
+    for end in range(len(steps), at, -1):
+        if ".".join(steps[at:end]) in names:
+            return names.index(".".join(steps[at:end])), end - 1
+    return int(steps[at]) if steps[at].isdigit() else -1, at
 
 
 def _at(fields: Mapping[str, Any], place: str) -> Any:

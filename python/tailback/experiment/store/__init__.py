@@ -28,6 +28,7 @@ from tailback.checksums import KeptWarning, Verified
 from tailback.consent import allow_bucket, demand_bucket_allowed
 from tailback.errors import ResultError, StoreError
 from tailback.experiment.store import index
+from tailback.experiment.store.axes import filled
 from tailback.experiment.store.index import Follower, Writer
 from tailback.experiment.store.locks import locked
 from tailback.experiment.store.merging import MergeConflict, Merged, merged
@@ -203,7 +204,7 @@ class Store:
     def frame(self) -> pl.DataFrame:
         """One row per run: the newest success, or else its failure. A run of several points has a row for each."""
         with self.open():
-            return index.latest(self.everything())
+            return filled(index.latest(self.everything()))
 
     @contextlib.contextmanager
     def open(self) -> Generator[None, None, None]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
+from tailback.errors import ScenarioError
+from tailback.scenario import Scenario
 from tailback.units import Bytes, Duration, Rate
 
-__all__ = ["columns_of", "in_base_units", "is_axis", "without_seed"]
+__all__ = ["columns_of", "filled", "in_base_units", "is_axis", "without_seed"]
 
 #: Top-level keys of a scenario whose values a sweep may vary.
 _ROOTS = (
@@ -53,3 +55,30 @@ def in_base_units(point: Mapping[str, Any]) -> dict[str, float]:
 def without_seed(scenarios: pl.Series) -> pl.Series:
     """Scenarios in TOML without their seeds: equal for the runs of one setting."""
     return scenarios.str.replace(r"(?m)^seed = .*$", "")
+
+
+def filled(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows with the axes of all sweeps: a missing value is the one that the row's scenario states."""
+    lacking = [name for name in frame.columns if is_axis(name) and frame[name].null_count()]
+    if not lacking:
+        return frame
+    texts = without_seed(frame["scenario"])
+    some = frame.select(pl.any_horizontal(pl.col(lacking).is_null())).to_series()
+    stated = {text: _stated(text, lacking) for text in texts.filter(some).drop_nulls().unique()}
+    columns = []
+    for name in lacking:
+        column, values = frame[name], [stated.get(text, {}).get(name) for text in texts]
+        if column.dtype == pl.String or any(isinstance(value, str) for value in values):
+            column = column.cast(pl.String)
+            values = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+        columns.append(column.zip_with(column.is_not_null(), pl.Series(name, values, column.dtype, strict=False)))
+    return frame.with_columns(columns)
+
+
+def _stated(text: str, columns: Sequence[str]) -> dict[str, Any]:
+    try:
+        scenario = Scenario.parse_toml(text)
+    except ScenarioError:
+        return {}  # Of a run that could not be described, or of another version.
+    point = columns_of({name: scenario.stated(name) for name in columns if not name.endswith(".si")})
+    return point | in_base_units(point)
