@@ -342,13 +342,19 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
         open_store(tmp_path / "damaged")
 
 
-def test_a_damaged_part_is_named(tmp_path: Path) -> None:
+def test_a_damaged_part_is_named_and_not_used(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     with store.writer() as writer:
         writer.add(row("a"))
-    store.parts()[0].write_bytes(b"PAR1 and no more")
-    with pytest.raises(StoreError, match=store.parts()[0].name):
-        store.frame()
+    damaged = store.parts()[0]
+    with store.writer() as writer:
+        writer.add(row("b"))
+    damaged.write_bytes(b"PAR1 and no more")
+    for read in (store.frame, lambda: store.query("SELECT key FROM runs")):
+        with pytest.warns(tb.KeptWarning, match=f"{damaged.name} is damaged"):
+            assert read()["key"].to_list() == ["b"]
+    assert len(store.verify().damaged) == 1
+    assert damaged.exists()
 
 
 def test_the_key_follows_scenario_engine_and_measures(monkeypatch: pytest.MonkeyPatch) -> None:

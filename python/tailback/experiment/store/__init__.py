@@ -224,7 +224,7 @@ class Store:
                 wrong = index.complaint(path, read)
                 if wrong is not None:
                     warnings.warn(wrong, KeptWarning, stacklevel=3)
-        frames += [index.read_part(path) for path in self.parts()]
+        frames += [frame for path in self.parts() if (frame := index.read_sound(path)) is not None]
         if any(index.checksum_of(path) is None for path in self.parts()):
             text = (
                 f"{self.folder} has runs kept by tailback 0.1, without checksums. `tailback results gc` gives them some"
@@ -325,7 +325,7 @@ class Store:
             out.files += 1
             out.bytes += path.stat().st_size
         out.damaged += [
-            f"{path} has lines that could not be read. Remove it, and start its sweep again"
+            f"{path} could not be read. Start its sweep again; tailback results gc removes it"
             for path in index.damaged(self.folder)
         ]
         for run, expected in rows.items():

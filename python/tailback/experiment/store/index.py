@@ -6,8 +6,8 @@ to a killed writer; the next writer folds it. Rows may briefly be seen twice, bu
 before Parquet, and take one row per key.
 
 A line of a journal ends with its own checksum, a Parquet file has its checksum in its name (`STEM.CHECKSUM.parquet`).
-A damaged line is left out with a warning, a damaged file is refused. Those of tailback 0.1 have neither and
-are read as well.
+A damaged line or file is left out with a warning, and the next writer sets it aside under a name that ends with
+`.damaged`. Those of tailback 0.1 have no checksums and are read as well.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SYNC_EVERY_S = 1.0
 _STEM = r"\d{8}T\d{6}-[0-9a-f]{4,8}"
 _PART = re.compile(rf"{_STEM}(\.[0-9a-f]{{32}})?\.parquet")
 _JOURNAL = re.compile(rf"{_STEM}(\.sums)?\.ndjson")
-#: Leftovers of killed writers: a partial Parquet file, and a journal with unreadable lines.
+#: Leftovers of killed writers: a partial Parquet file; and what was damaged.
 _HALF_PART = re.compile(rf"\.{_STEM}\.[0-9a-f]{{32}}\.parquet\.[0-9a-f]{{8}}\.partial")
 _DAMAGED = re.compile(rf"{_STEM}\.damaged")
 
@@ -64,12 +64,12 @@ def journals(folder: Path) -> list[Path]:
 
 
 def damaged(folder: Path) -> list[Path]:
-    """Journals with lines that could not be read."""
-    return _named(folder / "journal", _DAMAGED)
+    """Journals with lines that could not be read, and damaged Parquet files, that writers set aside."""
+    return [*_named(folder / "journal", _DAMAGED), *_named(folder / "index", _DAMAGED)]
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """Leftovers of killed writers."""
+    """Leftovers of killed writers, and damaged files."""
     return [*_named(folder / "index", _HALF_PART), *damaged(folder)]
 
 
@@ -405,7 +405,9 @@ class Follower:
         for path in parts(self._folder):
             if path.name not in self._parts and stem_of(path) not in own:
                 self._parts.add(path.name)
-                frame = read_part(path)
+                frame = read_sound(path, set_aside=self._own is not None)
+                if frame is None:
+                    continue
                 wanted = [name for name in self._columns or frame.columns if name in frame.columns]
                 out += frame.select(wanted).to_dicts()
         return out
@@ -416,19 +418,40 @@ def chosen(row: Row, columns: Sequence[str]) -> Row:
     return {name: row[name] for name in columns if name in row}
 
 
+class DamagedPart(StoreError):
+    """A Parquet file of the index that differs from what was written."""
+
+
+def read_sound(path: Path, *, set_aside: bool = False) -> pl.DataFrame | None:
+    """A Parquet file of the index; None, with a warning, if it is damaged, and on request it is then set aside."""
+    try:
+        return read_part(path)
+    except DamagedPart as error:
+        aside = path.with_name(f"{stem_of(path)}.damaged")
+        more = f". It is now {aside.name}, which tailback results gc removes" if set_aside else ""
+        if set_aside:
+            with contextlib.suppress(FileNotFoundError):  # Another writer was first.
+                path.rename(aside)
+        warnings.warn(f"{error}{more}", KeptWarning, stacklevel=3)
+        return None
+
+
 def read_part(path: Path) -> pl.DataFrame:
-    """A Parquet file of the index, compared with its checksum; `StoreError` if it is damaged."""
+    """A Parquet file of the index, compared with its checksum; `DamagedPart` if it differs."""
     try:
         data = read_plain(path)
+    except FileNotFoundError:
+        raise DamagedPart(f"{path} was set aside as damaged. The same sweep runs again what it held") from None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror or error}.") from None
+    try:
         expected = checksum_of(path)
         if expected is not None and digest(data)[:32] != expected:
             raise ValueError("it differs from its checksum")
         # Read with pyarrow, which reports an error for a file on which polars panics.
         frame = pl.from_arrow(pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read())
     except (OSError, ValueError, KeyError, IndexError, pa.ArrowException, pl.exceptions.PolarsError) as error:
-        raise StoreError(
-            f"{path} is damaged: {error}. Remove it and start its sweep again; other runs are in other files."
-        ) from None
+        raise DamagedPart(f"{path} is damaged: {error}. The same sweep runs again what it held") from None
     assert isinstance(frame, pl.DataFrame)
     return frame.rename(_now)
 
