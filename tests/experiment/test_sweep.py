@@ -410,6 +410,17 @@ def test_sweep_then_ask(tmp_path: Path, tailback: Any) -> None:
     assert tailback("results", "ls", "--store", tmp_path / "none")[0] == 1
 
 
+def test_a_piped_table_has_a_line_a_row(tmp_path: Path, tailback: Any) -> None:
+    store = tb.open_store(tb.sweep(BASE, {"flow.bulk.cc": ["reno", "cubic"]}, store=tmp_path / "s").store.folder)
+    measured = [name for name in store.frame().columns if name.startswith(("bulk.", "call."))]
+    columns = ", ".join(f'"{name}"' for name in ["flow.bulk.cc", *measured])
+    _, out, _ = tailback("results", "query", "--intervals", f"SELECT {columns} FROM runs", "--store", store.folder)
+    head, *rows = out.splitlines()
+    assert len(rows) == 2
+    assert len(head) > 400
+    assert {f"{name} low" for name in measured} <= {" ".join(words.split()) for words in head.split("  ")}
+
+
 def test_the_exit_code_says_if_points_failed(tmp_path: Path, tailback: Any) -> None:
     file = grid_file(tmp_path, values='["reno", "renault"]')
     code, printed, _ = tailback("sweep", file, "--store", tmp_path / "s", "--json")

@@ -45,9 +45,9 @@ ResultFolder = Annotated[Path, typer.Argument(metavar="RESULT", help="A folder t
 CANDIDATE = "cubic, cubic,beta=0.5, mine.py:Mine, mine.bpf.c, mine/Cargo.toml, quinn,cc=bbr; see docs/candidates.md."
 
 
-def console() -> Console:
+def console(piped_width: int = 200) -> Console:
     # Piped output is for programs and files: do not wrap lines.
-    return Console(emoji=False) if sys.stdout.isatty() else Console(width=200, no_color=True, emoji=False)
+    return Console(emoji=False) if sys.stdout.isatty() else Console(width=piped_width, no_color=True, emoji=False)
 
 
 def say(text: str) -> None:
@@ -66,7 +66,8 @@ def print_rows(rows: Sequence[dict[str, Any]]) -> None:
         table.add_column(key, overflow="fold", no_wrap=key == "name")
     for row in rows:
         table.add_row(*(escape(str(value)) for value in row.values()))
-    console().print(table)
+    # Piped, a row is one line, however long.
+    console(piped_width=100_000).print(table)
 
 
 def brief(value: Any) -> Any:
