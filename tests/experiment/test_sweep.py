@@ -262,22 +262,37 @@ def test_own_metrics_are_kept_and_make_runs_of_their_own(tmp_path: Path) -> None
 
 
 def test_a_failing_point_is_recorded_and_the_rest_goes_on(tmp_path: Path) -> None:
-    axes = {"dumbbell.rate": ["1mbit", "-1mbit", "2mbit"]}
-    with pytest.warns(FailedRuns, match="2 of 6 runs failed, 2 of them by: ScenarioError: .*dumbbell.rate"):
-        done = tb.sweep(BASE, axes, seeds=2, store=tmp_path / "s")
+    axes = {"dumbbell.rate": ["1mbit", "3mbit", "2mbit"]}
+
+    def broken(result: tb.Result) -> float:
+        if result.resolved["links"][0]["rate_bps"] == 3_000_000:
+            raise RuntimeError("no such thing")
+        return 1.0
+
+    with pytest.warns(FailedRuns, match="2 of 6 runs failed, 2 of them by: RuntimeError: no such thing"):
+        done = tb.sweep(BASE, axes, seeds=2, store=tmp_path / "s", metrics={"broken": broken})
     assert (done.run, done.failed) == (4, 2)
     assert done.frame["status"].to_list() == ["ok", "ok", "failed", "failed", "ok", "ok"]
-    assert "dumbbell.rate" in done.frame["error"][2]
+    assert "no such thing" in done.frame["error"][2]
     assert list(done.errors.values()) == [2]
     # Tried again, as what made it fail may have passed.
     with pytest.warns(FailedRuns):
-        again = tb.sweep(BASE, axes, seeds=2, store=tmp_path / "s")
+        again = tb.sweep(BASE, axes, seeds=2, store=tmp_path / "s", metrics={"broken": broken})
     assert (again.run, again.reused, again.failed) == (0, 4, 2)
 
 
-def test_a_sweep_of_which_no_run_can_be_described_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(tb.TailbackError, match=r"none of 2 runs could be described: .*ccc"):
-        tb.sweep(BASE, {"flow.bulk.ccc": ["reno"]}, seeds=2, store=tmp_path / "s")
+@pytest.mark.parametrize(
+    ("axes", "says"),
+    [
+        ({"dumbbell.rate": ["1mbit", "-1mbit"]}, r'dumbbell.rate = "-1mbit": .* \(point 1: dumbbell.rate = -1mbit\)'),
+        ({"dumbbell.queue": ["1bdp", {"discipline": "cake", "rst": "1s"}]}, r'rst.*\(point 1: .*Did you mean "rtt"'),
+        ({"flow.bulk.ccc": ["reno"]}, r"ccc.*\(point 0: flow.bulk.ccc = reno\)"),
+    ],
+)
+def test_a_point_that_is_no_scenario_is_refused_before_the_first_run(tmp_path: Path, axes: Any, says: str) -> None:
+    with pytest.raises(tb.ScenarioError, match=says):
+        tb.sweep(BASE, axes, seeds=2, store=tmp_path / "s")
+    assert not (tmp_path / "s").exists()
 
 
 def test_a_metric_that_fails_is_a_failed_run(tmp_path: Path) -> None:
@@ -423,12 +438,16 @@ def test_a_piped_table_has_a_line_a_row(tmp_path: Path, tailback: Any) -> None:
 
 def test_the_exit_code_says_if_points_failed(tmp_path: Path, tailback: Any) -> None:
     file = grid_file(tmp_path, values='["reno", "renault"]')
+    code, _, err = tailback("sweep", file, "--store", tmp_path / "s")
+    assert (code, "renault" in err) == (2, True)
+    file.write_text(f'{grid_file(tmp_path).read_text()}[metrics.x]\nmetric = "delay_quantiles"\nflow = "absent"\n')
     code, printed, _ = tailback("sweep", file, "--store", tmp_path / "s", "--json")
-    assert (code, printed["runs"], printed["failed"]) == (1, 2, 2)
-    assert "renault" in printed["errors"][0]["error"]
+    assert (code, printed["runs"], printed["failed"]) == (1, 0, 4)
+    assert "absent" in printed["errors"][0]["error"]
     code, out, err = tailback("sweep", file, "--store", tmp_path / "s")
     assert (code, out) == (1, "")
-    assert "2 found in the store, 2 failed" in err
+    assert "0 found in the store, 4 failed" in err
+    assert f"tailback results gc --failed --store {tmp_path / 's'}" in " ".join(err.split())
     assert f"results query --store {tmp_path / 's'} 'SELECT" in " ".join(err.split())
 
 

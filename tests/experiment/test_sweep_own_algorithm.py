@@ -61,7 +61,7 @@ def test_without_permission_a_reference_is_not_imported_and_the_error_says_how(m
     # The point that asks for code comes last: nothing ran before it was found.
     with pytest.raises(tb.ScenarioError, match="--allow-code"):
         tb.sweep(base("reno"), {"flow.bulk.cc": ["reno", "cubic", "python:my_own_cc:Mine"]}, store=store)
-    assert len(tb.open_store(tmp_path / "store").frame()) == 0
+    assert not store.exists()
     assert not imported.exists()
 
 
@@ -107,7 +107,7 @@ def test_a_registered_class_needs_a_file(tmp_path: Path, module: str, runs: int)
     tb.algorithm("registered-here", Registered)
     try:
         if not runs:
-            with pytest.raises(tb.TailbackError, match=r"none of 1 runs could be described.*stands in no file"):
+            with pytest.raises(tb.TailbackError, match="stands in no file"):
                 tb.sweep(base("registered-here"), seeds=1, store=tmp_path / "store")
             return
         done = tb.sweep(base("registered-here"), seeds=1, store=tmp_path / "store")

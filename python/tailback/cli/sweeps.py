@@ -85,8 +85,8 @@ def sweep(
 ) -> None:
     """Run a scenario at many points, with many seeds. Runs that are in the store already are not repeated.
 
-    A failed run is recorded and the others continue; the exit code is then 1. `--set` of a value that the sweep varies
-    runs only the points with the given value.
+    A point that is no scenario is refused before the first run. A failed run is recorded and the others continue; the
+    exit code is then 1. `--set` of a value that the sweep varies runs only the points with the given value.
 
     For example:
 
@@ -132,13 +132,15 @@ def sweep(
         )
         for text, count in list(done.errors.items())[:5]:
             say(f"  {count} × {escape(text)}")
+        where = "" if store == _STORE else f" --store {shlex.quote(str(store))}"
+        if done.failed:
+            say(f"  the next sweep tries them again; to remove their rows: tailback results gc --failed{escape(where)}")
         if done.still:
             points = f"{len(done.still)} of {len(wanted.design)} points"
             say(
                 f"[yellow]warning:[/yellow] at {points} all seeds gave the same run: nothing there is drawn, so seeds "
                 'add no cases. Add for example \\[randomness] start_spread = "1s"'
             )
-        where = "" if store == _STORE else f" --store {shlex.quote(str(store))}"
         say(f"store: {escape(str(store))}   ask it with: tailback results query{escape(where)} 'SELECT …'")
     if done.failed:
         raise typer.Exit(FAILED)

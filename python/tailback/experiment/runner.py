@@ -88,10 +88,6 @@ class Experiment(Protocol):
         """Relative duration of a run of this point."""
 
 
-#: How the error of a point begins that is no scenario.
-UNDESCRIBED = "ScenarioError: "
-
-
 @dataclass
 class Finished:
     """The result of a runner."""
@@ -324,7 +320,7 @@ class _Run:
                 raise
             text = json.dumps([self.wanted.name, state.values, seed, str(error)], default=str)
             key = run_key("cannot be resolved", self._digest, hashlib.sha256(text.encode()).hexdigest())
-            said = f"{UNDESCRIBED}{error}" if self._kernel is None else refusal(error)
+            said = f"ScenarioError: {error}" if self._kernel is None else refusal(error)
             self._settle(_Job(state, seed, key, key, None, "", False), None, said, 0.0)
             return False
         code = [f"{name} {source.sha256}" for name, source in own.items()]
@@ -366,7 +362,7 @@ class _Run:
             cut = as_text(json.loads(as_text(resolved)) | {"seed": _SEED}).split(json.dumps(_SEED))
             assert len(cut) == 2, "no name has a control character"
             mark = "" if self._kernel is None else self._kernel.mark(scenario)
-            self._resolved = state, scenario, cut, around, _known_sources(resolved, scenario.folder), mark
+            self._resolved = state, scenario, cut, around, known_sources(resolved, scenario.folder), mark
         _, scenario, cut, around, own, mark = self._resolved
         return scenario, str(seed).join(cut), f"seed = {seed}\n".join(around), own, mark
 
@@ -492,7 +488,7 @@ def _references(value: Any) -> Iterator[str]:
             yield from _references(item)
 
 
-def _known_sources(resolved: Mapping[str, Any], folder: Path | None) -> dict[str, Source]:
+def known_sources(resolved: Mapping[str, Any], folder: Path | None) -> dict[str, Source]:
     """Sources of the user's algorithms. Refuses a class without a file, as changes to it could not be detected."""
     found = sources(resolved, None, folder)
     for name, source in found.items():

@@ -13,11 +13,12 @@ import polars as pl
 
 from tailback import engines
 from tailback._core import Cancel
-from tailback.errors import ScenarioError, TailbackError
+from tailback.consent import demand_allowed
+from tailback.errors import Problem, ScenarioError
 from tailback.experiment import statistics
 from tailback.experiment.design import Design, Point, demand_few, grid, refuse, single
 from tailback.experiment.run_metrics import ENGINES, RunMetrics
-from tailback.experiment.runner import UNDESCRIBED, Finished, perform_all
+from tailback.experiment.runner import Finished, known_sources, perform_all
 from tailback.experiment.store import Store
 from tailback.experiment.store.axes import columns_of
 from tailback.experiment.store.index import COLUMNS
@@ -317,10 +318,10 @@ def sweep(
     Algorithms of your own may be swept if they stand in a file: a run is kept under the digest of that file, which a
     cluster's workers are sent. `allow_code` allows classes that the scenario names by reference; read them first.
 
-    A run that fails is recorded with its error and warned of (`FailedRuns`), and the rest goes on. If no run can be
-    described, as with a misspelt path, `TailbackError` is raised. A run also fails that takes longer than `most_wall_s`
-    seconds of the machine's time (None: as long as it takes). Ctrl-C raises `Interrupted` at once; what
-    was finished is in the store, and the same call goes on from there.
+    A point that is no scenario, as with a misspelt path, raises `ScenarioError` before the first run. A run that fails
+    is recorded with its error and warned of (`FailedRuns`), and the rest goes on. A run also fails that takes longer
+    than `most_wall_s` seconds of the machine's time (None: as long as it takes). Ctrl-C raises `Interrupted` at once;
+    what was finished is in the store, and the same call goes on from there.
 
     >>> import tailback as tb, tempfile
     >>> base = tb.dumbbell(rate="1mbit", rtt="16ms", flows=[tb.bulk("reno", name="a")], duration="2s")
@@ -349,7 +350,7 @@ def sweep(
         )
     chosen = engines.for_candidates(_named(wanted), engine, kernel)
     if not chosen.can.kernel:
-        _demand_repeatable(wanted)
+        _demand_points(wanted)
     elif on is not None:
         raise refuse("on", str(on), f"this sweep runs in {chosen.name}, which no cluster has", "Leave it out")
     out = SweepResult(store if isinstance(store, Store) else Store(store), sweep=wanted)
@@ -359,12 +360,10 @@ def sweep(
 
 
 def _report_failures(out: SweepResult) -> None:
-    """Raise if no run could be described, as with a misspelt path; warn if some runs failed."""
+    """Warn if some runs failed."""
     if not out.failed:
         return
     first = next(iter(out.errors))
-    if out.failed == len(out.index) and all(error.startswith(UNDESCRIBED) for error in out.errors):
-        raise TailbackError(f"none of {out.failed} runs could be described: {first.removeprefix(UNDESCRIBED)}")
     text = f"{out.failed} of {len(out.index)} runs failed, {out.errors[first]} of them by: {first}"
     warnings.warn(text, FailedRuns, stacklevel=3)
 
@@ -376,23 +375,36 @@ def _named(wanted: Sweep) -> list[str]:
         places = {str(value) for value in point.values() if ":" in str(value)}
         if places - seen:
             seen |= places
-            with contextlib.suppress(ScenarioError, ValueError, TypeError):  # Recorded when the point's turn comes.
+            with contextlib.suppress(ScenarioError, ValueError, TypeError):  # Reported by `_demand_points`.
                 out += wanted.scenario(number, point, wanted.seeds[0]).named
     return out
 
 
-def _demand_repeatable(wanted: Sweep) -> None:
-    """Refuse code whose runs cannot be repeated; checks each point that names new code."""
+def _demand_points(wanted: Sweep) -> None:
+    """Refuse, before the first run, a point that is no scenario, and code whose runs cannot be repeated."""
     seen: set[str] = set()
     for number, point in enumerate(wanted.design):
+        try:
+            scenario = wanted.scenario(number, point, wanted.seeds[0])
+            resolved = scenario.resolve(allow_code=wanted.allow_code)
+            demand_allowed(resolved, wanted.allow_code, scenario)
+            known_sources(resolved, scenario.folder)
+        except (ScenarioError, ValueError, TypeError) as error:
+            raise _of_point(error, number, point) from None
         # A quantity begins with a digit and does not name code.
         named = {text for text in map(str, point.values()) if not text.lstrip("-")[:1].isdigit()}
-        if number > 0 and named <= seen:
-            continue
-        seen |= named
-        with contextlib.suppress(ScenarioError, ValueError, TypeError):  # Recorded when the point's turn comes.
-            scenario = wanted.scenario(number, point, wanted.seeds[0])
+        if number == 0 or not named <= seen:
+            seen |= named
             demand_repeatable(scenario, undone="swept", allow_code=wanted.allow_code)
+
+
+def _of_point(error: Exception, number: int, point: Point) -> ScenarioError:
+    """The error with the point that it belongs to."""
+    plain = Problem("sweep", None, str(error), "Give values that a scenario can have")
+    found = error.problems if isinstance(error, ScenarioError) else (plain,)
+    values = ", ".join(f"{path} = {value}" for path, value in columns_of(point).items())
+    at = f" (point {number}: {values})" if values else ""
+    return ScenarioError([replace(each, problem=f"{each.problem}{at}") for each in found])
 
 
 def seeds_of(seeds: int | Sequence[int], until: Until | None) -> tuple[int, ...]:
