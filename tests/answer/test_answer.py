@@ -237,7 +237,7 @@ def test_of_settings_the_answer_names_the_best_and_the_worst() -> None:
            "ping.experience_p95_ms": [10, 20, 30, 40, 11, 21, 31, 41]}
     ).with_columns(seed=pl.Series([1, 2, 3, 4] * 2))  # fmt: skip
     call, ping, certain = answer_of_runs(frame).statements
-    assert call.text.startswith("call: wait at 95 % is best with dumbbell.queue = codel, 21.5 ms (")
+    assert call.text.startswith("call: response time at 95 % is best with dumbbell.queue = codel, 21.5 ms (")
     assert "worst with dumbbell.queue = fifo, 202 ms (" in call.text
     assert "no setting is seen to differ" in ping.text
     assert "8 runs in 2 settings, 4 seeds each" in certain.text

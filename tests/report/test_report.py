@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from tailback import report
 from tailback.experiment import studies
 from tailback.metrics import Rows
 from tailback.numbers import written
+from tailback.plots import sweeps
 from tailback.report import interactive
 
 
@@ -232,3 +235,41 @@ def test_no_number_in_a_tile_is_a_residue_of_rounding():
                            instruments={"packets": ["stream"]}))
     )  # fmt: skip
     assert re.search(r"<b>0 ms</b><span>stream: wait in queues, 95 %", page)
+
+
+def test_the_report_of_a_store_with_failed_runs_counts_once_and_shows_what_was_measured(tmp_path: Path) -> None:
+    def broken(result: tb.Result) -> float:
+        if result.resolved["links"][0]["rate_bps"] == 3_000_000:
+            raise RuntimeError("no such thing")
+        return 1.0
+
+    base = tb.dumbbell(
+        rate="1mbit", rtt="20ms", flows=[tb.bulk("reno", name="bulk"), tb.flow("media-gcc", name="call")],
+        duration="2s", randomness={"start_spread": "100ms"}, instruments={"packets": ["call"]},
+    )  # fmt: skip
+    kept = {"store": tmp_path / "s", "metrics": {"broken": broken}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tb.sweep(base, {"dumbbell.rate": ["1mbit", "2mbit", "3mbit"]}, seeds=2, **kept)
+    # Points of another sweep have the same numbers.
+    tb.sweep(base, {"dumbbell.rate": ["4mbit", "5mbit"]}, seeds=2, **kept)
+    store = tb.open_store(tmp_path / "s")
+    said = report.answered(store)[-1].text
+    assert said.startswith("8 runs in 4 settings")
+    assert said.endswith("2 failed runs are left out.")
+    page = report.write(store, tmp_path / "page.html").read_text(encoding="utf-8")
+    counted = re.findall(r"<b>(\d+)</b><span>(runs|settings|failed)<", page)
+    assert counted == [("8", "runs"), ("4", "settings"), ("2", "failed")]
+    tables = re.findall(r'id="table-([^"]+)"', page)
+    assert "call.delay_p95_ms" in tables
+    # Not measured, and the same numbers again.
+    assert {"call.experience_mos", "call.experience_p95_ms"} & set(tables) == set()
+
+
+def test_the_report_says_what_pools_different_scenarios(tmp_path: Path) -> None:
+    base = tb.dumbbell(rate="1mbit", rtt="20ms", flows=[tb.bulk("reno", name="bulk")], duration="1s")
+    for duration in ("1s", "2s"):
+        tb.sweep(base.with_(duration=duration), {"dumbbell.rate": ["1mbit", "2mbit"]}, store=tmp_path / "s")
+    said = report.answered(tb.open_store(tmp_path / "s"))[-1].text
+    assert "Settings that pool runs of different scenarios: 2." in said
+    assert "scenario of the store" in sweeps._below(tb.open_store(tmp_path / "s").frame())

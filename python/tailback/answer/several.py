@@ -12,6 +12,7 @@ from tailback import metrics
 from tailback.answer.parts import LINES, Answer, Measured, Statement
 from tailback.experience import NOTICED
 from tailback.experiment import statistics
+from tailback.experiment.store.axes import pooled, settings
 from tailback.judge import are_enough
 from tailback.numbers import written
 from tailback.plots import sweeps
@@ -24,8 +25,9 @@ _PEOPLE = (
     ("late_100", "share of late updates", "", "late_share"),
     ("stalled_s", "standstill", "s", "film"),
     ("startup_s", "time until it plays", "s", "film"),
-    ("experience_p95_ms", "wait at 95 %", "ms", "response_time_quantiles"),
-    ("delay_p95_ms", "delay at 95 %", "ms", "delay_quantiles"),
+    # Where packets are recorded, what a flow experiences is their delay; else it is the time until a response.
+    ("delay_p95_ms", "one-way delay at 95 %", "ms", "delay_quantiles"),
+    ("experience_p95_ms", "response time at 95 %", "ms", "response_time_quantiles"),
 )
 _TRANSFER = ("goodput_mbps", "goodput", "Mbit/s", "goodput")
 #: Measures of a film for which lower is better.
@@ -41,7 +43,7 @@ def answer_of_runs(frame: pl.DataFrame) -> Answer:
     done = frame.filter(pl.col("status") == "ok") if "status" in frame.columns else frame
     axes = [axis.column for axis in sweeps.axes_of(done)]
     statements = [each for chosen in _columns(done) for each in _of_column(done, axes, *chosen)]
-    return Answer((*statements[: LINES - 1], _certainty(done, axes)))
+    return Answer((*statements[: LINES - 1], _certainty(done, axes, len(frame) - len(done))))
 
 
 def _columns(frame: pl.DataFrame) -> Iterator[tuple[str, str, tuple[str, str, str, str]]]:
@@ -129,14 +131,18 @@ def _setting(row: dict[str, Any], axes: Sequence[str]) -> str:
     return ", ".join(f"{axis} = {row[axis]}" for axis in axes)
 
 
-def _certainty(frame: pl.DataFrame, axes: Sequence[str]) -> Statement:
+def _certainty(frame: pl.DataFrame, axes: Sequence[str], failed: int) -> Statement:
     seeds = frame.group_by(axes).agg(pl.col("seed").n_unique())["seed"] if axes else [frame["seed"].n_unique()]
     few, many = int(min(seeds)), int(max(seeds))
     count = f"{few}" if few == many else f"{few} to {many}"
-    settings = f" in {len(seeds)} settings" if axes else ""
+    where = f" in {settings(frame, axes)} settings" if axes else ""
     if many == 1:
-        text = f"{len(frame):,} runs{settings}, one seed each: there are no intervals, and other seeds may differ."
+        text = f"{len(frame):,} runs{where}, one seed each: there are no intervals, and other seeds may differ."
     else:
         what = "the median's 95 % interval (bootstrap)" if are_enough(few) else "the range over the seeds"
-        text = f"{len(frame):,} runs{settings}, {count} seeds each: in parentheses {what}."
+        text = f"{len(frame):,} runs{where}, {count} seeds each: in parentheses {what}."
+    if failed:
+        text += f" {failed:,} failed runs are left out."
+    if several := pooled(frame, axes):
+        text += f" Settings that pool runs of different scenarios: {several}. Keep such sweeps in separate stores."
     return Statement("certainty", text)

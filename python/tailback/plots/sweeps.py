@@ -21,6 +21,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from ..errors import nearest
 from ..experiment import statistics
 from ..experiment.run_metrics import MOST
+from ..experiment.store.axes import pooled
 from ..metrics.registry import RUN_MEASURES
 from ..metrics.rows import Floats
 from .columns import (
@@ -48,6 +49,7 @@ __all__ = [
     "captioned",
     "draw",
     "heat_map",
+    "is_measured",
     "metric_over_axis",
     "metric_title",
     "offered",
@@ -279,14 +281,16 @@ def _pooled(frame: pl.DataFrame, *shown: Axis | None) -> str:
     """Other values in which the runs behind a point differ, since their spread is then not that of seeds alone."""
     drawn = {axis.column for axis in shown if axis}
     rest = [name_of(axis.column) for axis in _apart(frame, drawn) if axis.column not in drawn]
+    if pooled(frame, [axis.column for axis in axes_of(frame)]):
+        rest.append("scenario of the store")
     return f"over every {', '.join(rest)}" if rest else ""
 
 
 def _below(frame: pl.DataFrame, *shown: Axis | None) -> str:
     """The line beneath a title: the path that all runs share, their number, and what a point pools."""
     first = "; ".join(part for part in (path_of(frame), _runs(frame)) if part)
-    pooled = _pooled(frame, *shown)
-    return f"{first},\n{pooled}" if pooled else first
+    over = _pooled(frame, *shown)
+    return f"{first},\n{over}" if over else first
 
 
 def _missing(figure: Figure, levels: list[str], values: list[str]) -> None:
@@ -542,11 +546,12 @@ def _noticed(frame: pl.DataFrame, flows: Sequence[str] = ()) -> list[str]:
             ("experience_p95_ms",),
         )
         known = ([f"{flow}.{name}" for name in names] for names in kinds)
-        out += next((names for names in known if all(_is_measured(frame, name) for name in names)), [flow + end])
+        out += next((names for names in known if all(is_measured(frame, name) for name in names)), [flow + end])
     return out
 
 
-def _is_measured(frame: pl.DataFrame, column: str) -> bool:
+def is_measured(frame: pl.DataFrame, column: str) -> bool:
+    """Whether a column has a finite value in some run."""
     return column in frame.columns and len(_finite(frame, column)) > 0
 
 

@@ -9,6 +9,7 @@ import polars as pl
 from ..answer import answer_of_runs
 from ..experiment import statistics
 from ..experiment.store import Store
+from ..experiment.store.axes import settings
 from ..numbers import written
 from ..plots import sweeps
 from .page import page, plot_entry
@@ -27,7 +28,7 @@ def stored(store: Store) -> str:
     if done.is_empty():
         raise sweeps.NoSuchColumn(f"{store.folder} has no run that succeeded: there is nothing to report")
     axes = [axis.column for axis in sweeps.axes_of(done)]
-    chosen = [name for end in _METRICS for name in done.columns if name == end or name.endswith(f".{end}")][:_MOST]
+    chosen = _metrics(done)[:_MOST]
     failed = len(frame) - len(done)
     sweep_names = ", ".join(sorted({str(name) for name in done["sweep"].drop_nulls().unique()}))
     tables = [_table(done, name, axes) for name in chosen] if axes else []
@@ -37,7 +38,7 @@ def stored(store: Store) -> str:
         answer=[{"kind": each.kind, "text": each.text} for each in answer_of_runs(done).statements],
         tiles=[
             {"value": f"{len(done):,}", "name": "runs", "kind": ""},
-            {"value": f"{done['point'].n_unique()}", "name": "settings", "kind": ""},
+            {"value": f"{settings(done, axes)}", "name": "settings", "kind": ""},
             {"value": f"{failed}", "name": "failed", "kind": "bad" if failed else ""},
             {"value": f"{float(done['duration_s'].sum()) / 3600:.2f} h", "name": "simulated", "kind": ""},
         ],
@@ -47,6 +48,14 @@ def stored(store: Store) -> str:
         sources=[("Scenario of the newest run (TOML)", str(done["scenario"][-1]))],
         contents=[("figures", "Figures"), *((table["name"], table["title"]) for table in tables)],
     )
+
+
+def _metrics(done: pl.DataFrame) -> list[str]:
+    """The columns of `_METRICS` that have a value in some run; the wait only of flows without a measured delay."""
+    found = [name for end in _METRICS for name in done.columns if name == end or name.endswith(f".{end}")]
+    kept = [name for name in found if sweeps.is_measured(done, name)]
+    copies = {name.replace(".delay_p95_ms", ".experience_p95_ms") for name in kept if name.endswith(".delay_p95_ms")}
+    return [name for name in kept if name not in copies]
 
 
 def _figures(done: pl.DataFrame, chosen: list[str], axes: list[str]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from tailback.errors import ScenarioError
 from tailback.scenario import Scenario
 from tailback.units import Bytes, Duration, Rate
 
-__all__ = ["columns_of", "filled", "in_base_units", "is_axis", "without_seed"]
+__all__ = ["columns_of", "filled", "in_base_units", "is_axis", "pooled", "settings", "without_seed"]
 
 #: Top-level keys of a scenario whose values a sweep may vary.
 _ROOTS = (
@@ -55,6 +55,19 @@ def in_base_units(point: Mapping[str, Any]) -> dict[str, float]:
 def without_seed(scenarios: pl.Series) -> pl.Series:
     """Scenarios in TOML without their seeds: equal for the runs of one setting."""
     return scenarios.str.replace(r"(?m)^seed = .*$", "")
+
+
+def settings(frame: pl.DataFrame, axes: Sequence[str]) -> int:
+    """The number of different values of the axes."""
+    return frame.select(axes).n_unique() if axes else 1
+
+
+def pooled(frame: pl.DataFrame, axes: Sequence[str]) -> int:
+    """The number of settings whose runs have several scenarios, as of sweeps with different bases."""
+    if "scenario" not in frame.columns:
+        return 0
+    texts = frame.select(*axes, without_seed(frame["scenario"]).alias("scenario")).unique()
+    return texts.group_by(axes).len().filter(pl.col("len") > 1).height if axes else int(texts.height > 1)
 
 
 def filled(frame: pl.DataFrame) -> pl.DataFrame:
