@@ -44,6 +44,14 @@ def test_axes_carry_units_or_say_share(name):
         assert any(mark in text for mark in ("(", "share", "per", "%", "growth")), text
 
 
+def test_no_result_hides_another_of_the_same_sender_and_path():
+    figure = plots.get("median-delay-by-bdp")
+    drawn = figure({"one": sawtooth(), "two": sawtooth(period_s=4.0, depth=0.4)}).axes[0]
+    assert [line.get_label() for line in drawn.lines] == ["one", "two"]
+    alone = [figure(each).axes[0].lines[0].get_ydata() for each in (sawtooth(), sawtooth(period_s=4.0, depth=0.4))]
+    assert [line.get_ydata() for line in drawn.lines] == alone
+
+
 def test_default_figure_exists():
     assert plots.default in plots.names()
 

@@ -267,31 +267,43 @@ def draw_medians(ax: Axes, series: Sequence[Medians], names: Sequence[str]) -> N
     ax.legend(ncols=min(count, 3), loc="upper left", handletextpad=0.2, columnspacing=1.2)
 
 
+def _place(rows: Rows) -> str:
+    """Bottleneck and round-trip time of the first TCP flow, as a tick has them."""
+    rtt_ms = rows.base_rtt_s(who.first_tcp(rows)) * 1e3
+    return f"{who.carrier(rows, rows.bottleneck)}\n{rtt_ms:.0f} ms"
+
+
 @recipe("median-delay-by-bdp", "Median induced delay by bandwidth × delay", applies=fits.call_beside_tcp)
 def median_delay_by_bdp(results: Mapping[str, Rows], *, count: int = 3) -> Figure:
     """Median delay that queueing adds to the call, by the path's bandwidth × delay product.
 
-    Counterpart of Fig. 12 of CAIA-TR-080818A. Results of the same sender on different paths form a series.
+    Counterpart of Fig. 12 of CAIA-TR-080818A. Results of the same sender on different paths form a series; if any two
+    have one sender and one path, each result is a series of its own.
     """
-    groups: dict[str, list[tuple[float, float, str, str, bool]]] = {}
-    for position, rows in enumerate(results.values()):
+    senders = {label: who.title_of(rows, who.first_tcp(rows)) for label, rows in results.items()}
+    places = {label: _place(rows) for label, rows in results.items()}
+    is_repeated = len({(senders[label], places[label]) for label in results}) < len(results)
+    look = who.line_styles(results)
+    bdp: dict[str, float] = {}
+    groups: dict[str, dict[str, float]] = {}
+    drawn: dict[str, tuple[str, bool]] = {}
+    for position, (label, rows) in enumerate(results.items()):
         tcp, call = who.first_tcp(rows), who.first_udp(rows)
         window = metrics.typical_epochs(rows, tcp, count)
         median = float(metrics.delay_quantiles(rows, call, (0.5,), window.start_s, window.end_s)[0])
-        bdp = rows.carried_bps(rows.bottleneck) * rows.base_rtt_s(tcp) / 8.0
-        name = f"{who.carrier(rows, rows.bottleneck)}\n{rows.base_rtt_s(tcp) * 1e3:.0f} ms"
-        stack = str(rows.flow_spec(tcp)["tcp"]["stack"])
-        entry = (bdp, median, name, who.colour(rows, tcp, position), "freebsd" in stack)
-        groups.setdefault(who.title_of(rows, tcp), []).append(entry)
-    names = [name for _, name in sorted({(bdp, name) for g in groups.values() for bdp, _, name, _, _ in g})]
-    series = []
-    for label, entries in groups.items():
-        by_name = {name: median for _, median, name, _, _ in entries}
-        median_s = np.array([by_name.get(name, np.nan) for name in names])
-        bdps = np.array(sorted({bdp for bdp, *_ in entries}))
-        series.append(Medians(label, bdps, median_s, median_s, median_s, entries[0][3], entries[0][4]))
+        bdp.setdefault(places[label], rows.carried_bps(rows.bottleneck) * rows.base_rtt_s(tcp) / 8.0)
+        series = label if is_repeated else senders[label]
+        groups.setdefault(series, {})[places[label]] = median
+        colour = look[label, tcp].colour if is_repeated else who.colour(rows, tcp, position)
+        drawn.setdefault(series, (colour, "freebsd" in str(rows.flow_spec(tcp)["tcp"]["stack"])))
+    names = sorted(bdp, key=lambda place: (bdp[place], place))
+    bdps = np.array([bdp[name] for name in names])
+    medians = []
+    for series, by_place in groups.items():
+        median_s = np.array([by_place.get(name, np.nan) for name in names])
+        medians.append(Medians(series, bdps, median_s, median_s, median_s, *drawn[series]))
     figure, axes = new_figure(width=FULL_WIDTH, height=3.2)
-    draw_medians(axes[0][0], series, names)
+    draw_medians(axes[0][0], medians, names)
     axes[0][0].set_xlabel("bottleneck and round-trip time, in order of bandwidth × delay")
     return figure
 
