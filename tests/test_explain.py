@@ -73,6 +73,16 @@ def test_a_run_without_loss_says_so() -> None:
     assert said(free)["loss"].strip() == "No link dropped a packet."
 
 
+@pytest.mark.parametrize("downloads", [4, 12])
+def test_the_flows_dropped_packets_add_up_to_the_links(downloads: int) -> None:
+    crowd = tb.run(
+        tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk("cubic", count=downloads)], queue="0.5bdp", duration="5s")
+    )
+    (text,) = [each.text for each in explain(crowd) if "packets were dropped" in each.text]
+    whole, parts = re.sub(r"(?<=\d),(?=\d)", "", text).rstrip(".").split(": ")
+    assert sum(int(part.split()[-1]) for part in parts.split(", ")) == int(whole.split()[0])
+
+
 def test_each_sentence_names_rows_that_are_there(result: tb.Result) -> None:
     for finding in explain(result):
         assert finding.rests_on

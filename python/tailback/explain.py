@@ -35,6 +35,8 @@ _WORST_S, _WORSE = 10.0, 1.5
 _PACKET_BYTES = 1500.0
 #: A pause as long as this ends a burst of drops.
 _PAUSE_S = 1.0
+#: Up to this many flows that lost packets are named; of more, the last ones are added up.
+_HIT = 8
 
 Period = tuple[float, float]
 
@@ -307,8 +309,12 @@ def _losses(rows: Rows) -> Iterator[Finding]:
     name = rows.link_names[most]
     there = f"{written(100 * dropped[most] / total, 3)} % of them at {name}"
     by_flow = {flow: int(rows.of_flow("flows", flow)["packets_dropped"][0]) for flow in range(len(rows.flow_names))}
-    hit = [flow for flow, count in sorted(by_flow.items(), key=lambda each: -each[1]) if count][:3]
-    shares = ", ".join(f"{rows.flow_names[flow]} {written(by_flow[flow])}" for flow in hit)
+    hit = [flow for flow, count in sorted(by_flow.items(), key=lambda each: -each[1]) if count]
+    named = hit if len(hit) <= _HIT else hit[: _HIT - 1]
+    parts = [f"{rows.flow_names[flow]} {written(by_flow[flow])}" for flow in named]
+    if rest := hit[len(named) :]:
+        parts.append(f"{len(rest)} other flows {written(sum(by_flow[flow] for flow in rest))}")
+    shares = ", ".join(parts)
     # The table of flows counts packets of a flow's own direction: answers and acknowledgements are the rest.
     returned = total - sum(by_flow.values())
     if returned > 0:
