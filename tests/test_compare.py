@@ -134,7 +134,11 @@ def test_pairs_show_what_differs_and_nothing_twice() -> None:
     rows = [row("jain", 1.0, 0.5, 0.1), row("up.retransmitted", 1.0, 9.0, 0.1), row("call.loss", 0.1, 0.2, 0.01)]
     rows += [row("call.delay_p95_ms", 200.0, 50.0, 1.0), row("call.experience_p95_ms", 200.0, 50.0, 1.0)]
     rows += [row("up.goodput_mbps", 9.0, 9.1, 0.5)]
-    assert [each.metric for each in that_matter(rows)] == ["call.delay_p95_ms", "call.loss", "up.retransmitted", "jain"]
+    assert [each.metric for each in that_matter(rows)] == ["call.delay_p95_ms", "call.loss", "jain", "up.retransmitted"]
+    slight = [row("call.back.goodput_mbps", 1.5, 1.50003, 1e-6), row("return.backlog_mean_bytes", 0.05, 0.06, 0.001)]
+    total = row("goodput_mbps", 8.2, 7.8, 0.01)
+    assert that_matter([*slight, *rows, total])[1] == total
+    assert that_matter([*slight, *rows, total])[-2:] == slight
 
 
 def test_what_no_person_notices_comes_last() -> None:
@@ -142,4 +146,6 @@ def test_what_no_person_notices_comes_last() -> None:
     loss = _row("loss rate", 1.0, 2.0)
     assert [each.is_unnoticed for each in (little, much, loss)] == [True, False, False]
     assert compare.that_matter([little, much, loss]) == [much, loss, little]
+    slight = [_row("goodput", 1.5, 1.501), compare.Comparison("backlog, mean", "return", "kB", {"a": 0.1, "b": 1}, "a")]
+    assert compare.that_matter([*slight, much, loss]) == [much, loss, *slight]
     assert answer_of_comparison([little]).statements[0].text.endswith("4.4 in b (-0.2 %): too little to notice.")

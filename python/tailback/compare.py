@@ -16,7 +16,7 @@ import numpy as np
 from tailback import metrics, registry
 from tailback.capture.matching import matched
 from tailback.errors import TailbackError, nearest
-from tailback.experience import NOTICED
+from tailback.experience import NOTICED, PACKET_BYTES, is_slight
 from tailback.result import Result
 
 __all__ = ["Comparison", "NothingToCompare", "compare", "that_matter"]
@@ -165,12 +165,18 @@ _FIRST = (
 
 
 def that_matter(rows: Sequence[Comparison], most: int = 10) -> list[Comparison]:
-    """At most `most` of the rows, in the order of interest, largest change first; what no person notices is last."""
+    """At most `most` of the rows, in the order of interest, largest change first.
+
+    What no person notices, and slight differences, come last.
+    """
     differing = [row for row in rows if row.largest_change]
 
     def rank(row: Comparison) -> tuple[bool, int, float]:
         tier = next((number for number, names in enumerate(_FIRST) if row.metric in names), len(_FIRST))
-        return row.is_unnoticed, tier, -row.largest_change
+        least = PACKET_BYTES / 1000 if row.unit == "kB" else 0.0
+        base = row.values[row.baseline]
+        is_last = row.is_unnoticed or all(is_slight(base, value, least) for value in row.values.values())
+        return is_last, tier, -row.largest_change
 
     return sorted(differing, key=rank)[:most]
 

@@ -44,6 +44,19 @@ def noticed(metric: str) -> Noticed | None:
     return NOTICED.get(metric.rpartition(".")[2])
 
 
+#: A difference of less than a packet is no difference of a queue.
+PACKET_BYTES = 1500.0
+
+
+def is_slight(one: float, other: float, least: float = 0.0) -> bool:
+    """Whether two numbers differ by less than 1 % of the larger one or than `least`, whatever their interval.
+
+    >>> is_slight(1.507, 1.508), is_slight(8.2, 7.8), is_slight(0.05, 0.06, PACKET_BYTES)
+    (True, False, True)
+    """
+    return not abs(other - one) > max(0.01 * max(abs(one), abs(other)), least)
+
+
 #: Columns of `experience`; a missing value is None.
 KEYS = ("flow", "measure", "count", "median_ms", "p95_ms", "lost", "jitter_ms", "mos")
 

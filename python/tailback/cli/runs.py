@@ -358,8 +358,9 @@ def compare(
 ) -> None:
     """Compare results, or scenarios over many seeds.
 
-    The ten differences that matter are printed: what flows get and what people notice first, the largest change first.
-    `--all` prints every metric.
+    The ten differences that matter are printed: what people notice, goodput, loss, queues, then the rest. Of each, the
+    whole run comes before its parts, then the largest change. Differences of less than 1 %, a packet or what a person
+    notices come last. `--all` prints every metric.
 
     Of results: every metric of each, by how much they differ from the baseline, and all drawn on common axes. A run and
     a capture of it can be compared: `tailback pcap open` makes a result of a capture.

@@ -15,7 +15,7 @@ from tailback import engines, programs
 from tailback.algorithms import factories
 from tailback.candidate import table
 from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, nearest
-from tailback.experience import noticed
+from tailback.experience import PACKET_BYTES, is_slight, noticed
 from tailback.experiment.run_metrics import ENGINES, measurable, measured
 from tailback.judge import Interval, interval, paired
 from tailback.progress import Runs
@@ -166,16 +166,18 @@ _FIRST = (
 
 
 def that_matter(rows: Sequence[PairedMetric], most: int = 10) -> list[PairedMetric]:
-    """At most `most` of the rows that differ, in the order of interest, largest change first.
+    """At most `most` of the rows that differ: what people notice, what flows get, loss, queues, the rest.
 
-    What its user would not notice comes after all else of flows and links, metrics of the whole run last. Of two
-    equivalent metrics of a flow the first is taken.
+    Of each, the whole run comes before its flows and links, then the largest change. What no user notices, and slight
+    differences, come last. Of two equivalent metrics of a flow the first is taken.
     """
 
-    def rank(row: PairedMetric) -> tuple[bool, bool, int, float]:
+    def rank(row: PairedMetric) -> tuple[bool, int, bool, float]:
         of, _, name = row.metric.rpartition(".")
         tier = next((number for number, names in enumerate(_FIRST) if name in names), len(_FIRST))
-        return not of, row.effect == "unnoticed", tier, -(math.inf if math.isnan(row.change) else abs(row.change))
+        least = PACKET_BYTES if name.endswith("_bytes") else 0.0
+        is_last = row.effect == "unnoticed" or is_slight(row.a.estimate, row.b.estimate, least)
+        return is_last, tier, bool(of), -(math.inf if math.isnan(row.change) else abs(row.change))
 
     found: dict[tuple[str, str, str], PairedMetric] = {}
     for row in sorted((row for row in rows if row.verdict in ("higher", "lower", "one case")), key=rank):
