@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -575,6 +576,42 @@ def test_a_violin_has_a_dot_a_run_a_line_at_the_median_and_a_body_where_runs_dif
     # Three equal runs have no density; the others have one body.
     bodies = [each for each in ax.collections if type(each).__name__ in ("PolyCollection", "FillBetweenPolyCollection")]
     assert len(bodies) == 1
+
+
+def _store_of_queues() -> pl.DataFrame:
+    """Runs of seven queues, of which one is a table, and three algorithms."""
+    queues = ["50ms", "200ms", "codel", "fq_codel", "pie", "fq_pie", '{"discipline": "cake", "rate": "9.5mbit"}']
+    rows = [
+        {"seed": seed, "status": "ok", "flow.up.cc": cc, "dumbbell.queue": queue, "goodput_mbps": 8.0 + seed,
+         "video.delay_p95_ms": 20.0 + seed}
+        for queue in queues for cc in ("cubic", "bbr", "reno") for seed in (1, 2)
+    ]  # fmt: skip
+    return pl.DataFrame(rows)
+
+
+@pytest.mark.parametrize("width", [3.5, None])
+@pytest.mark.parametrize("name", ["lines", "box", "heat-map", "throughput-delay"])
+def test_no_text_of_a_figure_is_cut_or_overprinted(name: str, width: float | None, tmp_path: Path) -> None:
+    figure = sweeps.draw(name, _store_of_queues(), metric=None, axis=None, by=None)
+    plots.save(figure, tmp_path / "drawn.png", width=width)
+    figure.draw_without_rendering()
+    written = [text.get_text() for text in figure.findobj(Text)]
+    assert not [text for text in written if "{" in text]
+    for ax in figure.axes:
+        ticks = [text for text in ax.get_xticklabels() if text.get_text() and not text.get_rotation()]
+        boxes = sorted((text.get_window_extent() for text in ticks), key=lambda box: box.x0)
+        assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
+        for label in (ax.xaxis.label, ax.yaxis.label) if width else ():
+            box = label.get_window_extent()
+            assert 0 <= box.x0 <= box.x1 <= figure.bbox.x1
+            assert 0 <= box.y0 <= box.y1 <= figure.bbox.y1
+
+
+def test_a_legend_of_a_narrow_figure_lies_below_it(tmp_path: Path) -> None:
+    figure = plots.get("delay-cdf")({"one": sawtooth(), "two": sawtooth(period_s=4.0)})
+    plots.save(figure, tmp_path / "drawn.png", width=3.5)
+    assert figure.axes[0].get_legend() is None
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["one", "two"]
 
 
 @pytest.mark.parametrize(("width", "inches"), [("column", 3.5), ("page", 7.2), ("5", 5.0)])

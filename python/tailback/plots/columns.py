@@ -31,6 +31,10 @@ __all__ = [
 ]
 
 
+#: Keys of a table whose values say what it is.
+_NAMING = ("discipline", "name", "kind")
+
+
 class NoSuchColumn(TailbackError, ValueError):
     """A column that the store does not have, or that the figure cannot use."""
 
@@ -150,7 +154,14 @@ def _dumbbells(frame: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def level_text(level: Any) -> str:
-    """A level in the sweep's spelling; a store may keep whole numbers as floats."""
+    """A level in the sweep's spelling; a store may keep whole numbers as floats, and tables as JSON.
+
+    >>> level_text(2.0), level_text("40ms"), level_text('{"discipline": "cake", "rate": "9.5mbit"}')
+    ('2', '40ms', 'cake, rate 9.5mbit')
+    """
+    if isinstance(level, str) and level.startswith("{"):
+        table = json.loads(level)
+        return ", ".join(str(value) if key in _NAMING else f"{key} {value}" for key, value in table.items())
     return f"{level:g}" if isinstance(level, float) else str(level)
 
 

@@ -304,6 +304,7 @@ def median_delay_by_bdp(results: Mapping[str, Rows], *, count: int = 3) -> Figur
         medians.append(Medians(series, bdps, median_s, median_s, median_s, *drawn[series]))
     figure, axes = new_figure(width=FULL_WIDTH, height=3.2)
     draw_medians(axes[0][0], medians, names)
+    legend_above(axes[0][0])
     axes[0][0].set_xlabel("bottleneck and round-trip time, in order of bandwidth × delay")
     return figure
 

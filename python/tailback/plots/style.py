@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +19,8 @@ from matplotlib import font_manager, patheffects
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.ticker import FixedLocator
 
 from tailback import registry
 from tailback.errors import TailbackError
@@ -213,9 +216,12 @@ def save(figure: Figure, path: str | Path, *, width: float | None = None) -> lis
         instead = ", ".join(str(target.with_suffix(ending)) for ending in known)
         raise UnknownFormat(f"{target}: figures are not written as {target.suffix}. Write one of: {instead}")
     targets = [target] if target.suffix in known else [target.parent / (target.name + s) for s in (".png", ".pdf")]
-    if width is not None:
-        with house_style():
+    with house_style():
+        if width is not None:
             _fit(figure, width)
+        _turn_ticks(figure)
+        if width is not None:
+            _wrap_labels(figure)
     cut: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 0.05} if width is None else {}
     for each in targets:
         kind = each.suffix[1:]
@@ -238,6 +244,7 @@ def _fit(figure: Figure, width: float) -> None:
     """Set a figure's width: wraps titles, and moves the legend of a narrow figure below it."""
     height = figure.get_figheight()
     if width < _NARROW:
+        _take_out_legend(figure)
         for number, legend in enumerate(list(figure.legends)):
             names = [text.get_text() for text in legend.get_texts()]
             columns = max(1, int(width / (0.5 + 0.075 * max(map(len, names), default=1))))
@@ -256,11 +263,64 @@ def _fit(figure: Figure, width: float) -> None:
         if more or len(lines) > 1:
             headed(ax, "\n".join(lines), "\n".join(more))
             height += 0.14 * (len(lines) - 1 + max(0, len(more) - 1))
+        for text in ax.texts:
+            if text.get_gid() == _BELOW:
+                # It is wrapped to the figure's width: a panel beside a colour bar must not shrink for it.
+                text.set_in_layout(False)
     if above := figure.get_suptitle():
         lines = textwrap.wrap(above, int(width / _LETTER))
         figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=9, fontweight="bold")
         height += 0.14 * (len(lines) - above.count("\n") - 1)
     figure.set_size_inches(width, height)
+
+
+def _take_out_legend(figure: Figure) -> None:
+    """Make the only legend the figure's own: in a narrow panel it would lie over the curves."""
+    inside = [legend for ax in figure.axes if (legend := ax.get_legend()) is not None]
+    if len(inside) == 1 and not figure.legends:
+        (legend,) = inside
+        handles = [handle for handle in legend.legend_handles if handle is not None]
+        figure.legend(handles, [text.get_text() for text in legend.get_texts()], loc="outside lower center")
+        legend.remove()
+
+
+def _turn_ticks(figure: Figure) -> None:
+    """Slant names at ticks that overlap, and make the figure higher by what they take up."""
+    named = [ax for ax in figure.axes if isinstance(ax.xaxis.get_major_locator(), FixedLocator)]
+    if not named:
+        return
+    figure.draw_without_rendering()
+    grows = 0.0
+    for ax in named:
+        boxes = sorted((text.get_window_extent() for text in _ticks(ax)), key=lambda box: box.x0)
+        if all(one.x1 < other.x0 for one, other in pairwise(boxes)) or any(text.get_rotation() for text in _ticks(ax)):
+            continue
+        ax.tick_params("x", rotation=45)
+        for text in _ticks(ax):
+            text.set(ha="right", rotation_mode="anchor")
+        grows = max(grows, 0.7 * max(box.width for box in boxes) / figure.dpi)
+    figure.set_figheight(figure.get_figheight() + grows)
+
+
+def _ticks(ax: Axes) -> list[Text]:
+    return [text for text in ax.get_xticklabels() if text.get_visible() and text.get_text()]
+
+
+def _wrap_labels(figure: Figure) -> None:
+    """Wrap labels of axes that reach to the figure's edge."""
+    figure.draw_without_rendering()
+    whole = figure.bbox
+    for ax in figure.axes:
+        for label, first, last in ((ax.xaxis.label, "x0", "x1"), (ax.yaxis.label, "y0", "y1")):
+            box = label.get_window_extent()
+            low, high = getattr(box, first), getattr(box, last)
+            middle = 0.5 * (low + high)
+            # Text is a little wider at some resolutions.
+            room = 1.9 * min(middle - getattr(whole, first), getattr(whole, last) - middle)
+            if high - low > room > 0:
+                label.set_text(
+                    textwrap.fill(label.get_text(), max(8, int(len(label.get_text()) * room / (high - low))))
+                )
 
 
 #: What the names of panels begin with that a narrow figure stacks.

@@ -487,8 +487,8 @@ def throughput_delay(
         shown = MARKERS[0] if marked else MARKERS[position % len(MARKERS)]
         ax.plot([], [], shown, ls=style, lw=width, ms=5, label=label, **look)
     ax.invert_xaxis()
-    ax.set_xlabel(f"{metric_title(name)}  better →")
-    ax.set_ylabel(f"{metric_title(good)}  better ↑")
+    ax.set_xlabel(f"{metric_title(name)}  better\N{NO-BREAK SPACE}→")
+    ax.set_ylabel(f"{metric_title(good)}  better\N{NO-BREAK SPACE}↑")
     _legend(figure, ax, colours.title if colours else None)
     if others and marked:
         handles = [ax.plot([], [], MARKERS[n], color=SOFT, ms=5)[0] for n in range(len(kinds))]
