@@ -614,6 +614,12 @@ def test_a_legend_of_a_narrow_figure_lies_below_it(tmp_path: Path) -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["one", "two"]
 
 
+def test_all_leaves_out_what_was_not_recorded() -> None:
+    home = tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk("cubic"), tb.voip(name="call")], duration="2s")
+    figure = plots.get("all")(tb.run(home.with_(instruments={"packets": ["call"]})))
+    assert [ax.get_ylabel() for ax in figure.axes] == ["one-way delay (ms)", "share of packets"]
+
+
 @pytest.mark.parametrize(("width", "inches"), [("column", 3.5), ("page", 7.2), ("5", 5.0)])
 def test_a_figure_for_a_paper_is_exactly_as_wide_as_asked(store, tmp_path, width, inches):
     for number, words in enumerate((["--figure", "lines"], ["--figure", "box", "--title", "A long title " * 8])):

@@ -69,6 +69,7 @@ def _names(results: Mapping[str, Rows], keys: Any) -> dict[_Key, str]:
 def all_four(results: Mapping[str, Rows]) -> Figure:
     """Four panels, after Flent's “all”: throughput, queue and delay over time, and how the delay is distributed.
 
+    What was not recorded is left out.
     Delay is one way, of the flows over UDP whose packets were recorded; without such flows, the round trip of pings.
     The dashed line is the bottleneck's rate. Every queue that was watched is drawn. Several results share the axes: a
     colour a result.
@@ -76,7 +77,7 @@ def all_four(results: Mapping[str, Rows]) -> Figure:
     rates, (delays, unit) = _throughputs(results), _delays(results)
     if not rates and not delays:
         raise MissingRows("polls", "instruments.polls, or instruments.packets or .echoes")
-    figure, axes = new_figure(2, 2, width=FULL_WIDTH, height=4.9)
+    watched = {label: who.watched_links(rows) for label, rows in results.items()}
     look = who.line_styles(results)
     shown: dict[str, Any] = {}
 
@@ -92,37 +93,54 @@ def all_four(results: Mapping[str, Rows]) -> Figure:
             (line,) = ax.plot(x, y, color=look[key].colour, ls=style_of(key, series), lw=width, **more)
             shown.setdefault(name, line)
 
-    (top_left, top_right), (low_left, low_right) = axes
-    lines(top_left, rates, drawstyle="steps-post")
-    rate_line(top_left, list(results.values()))
-    top_left.set_ylabel("throughput (Mbit/s)")
-    for label, rows in results.items():
-        links = who.watched_links(rows)
-        colour = INK if len(results) == 1 else look[label, rows.tcp_flows[0] if rows.tcp_flows else 0].colour
-        for number, link in enumerate(links):
-            t, backlog = metrics.decimate(*metrics.backlog_series(rows, link), POINTS)
-            place = number if len(links) > 1 or len(results) == 1 else list(results).index(label)
-            style = who.STYLES[place % len(who.STYLES)]
-            (line,) = top_right.plot(t, backlog / 1e3, color=colour, ls=style, lw=0.8, drawstyle="steps-post")
-            if len(links) > 1:
-                shown.setdefault(f"queue at {rows.link_names[link]}", line)
-    top_right.set_ylabel("queue (kB)")
-    lines(low_left, delays)
-    low_left.set_ylabel(unit)
-    curves = [
-        Curve(name, *metrics.cdf(delays[key][1]), look[key].colour, style_of(key, delays))
-        for key, name in _names(results, delays).items()
-    ]
-    draw_cdfs(low_right, curves, labels=False)
-    low_right.set_xlabel(unit)
-    low_right.set_ylabel("share of packets")
-    for number, ax in enumerate((top_left, top_right, low_left, low_right)):
-        ax.set_gid(f"{PANEL}{number}")
-    for ax in (top_left, top_right, low_left):
+    def over_time(ax: Axes, quantity: str) -> None:
+        ax.set_ylabel(quantity)
         ax.set_xlabel("time (s)")
         ax.set_ylim(bottom=0)
         ax.set_xlim(0, max(rows.duration_s for rows in results.values()))
-    top_left.set_title(who.paths_of(results))
+
+    def throughput(ax: Axes) -> None:
+        lines(ax, rates, drawstyle="steps-post")
+        rate_line(ax, list(results.values()))
+        over_time(ax, "throughput (Mbit/s)")
+
+    def queue(ax: Axes) -> None:
+        for label, rows in results.items():
+            links = watched[label]
+            colour = INK if len(results) == 1 else look[label, rows.tcp_flows[0] if rows.tcp_flows else 0].colour
+            for number, link in enumerate(links):
+                t, backlog = metrics.decimate(*metrics.backlog_series(rows, link), POINTS)
+                place = number if len(links) > 1 or len(results) == 1 else list(results).index(label)
+                style = who.STYLES[place % len(who.STYLES)]
+                (line,) = ax.plot(t, backlog / 1e3, color=colour, ls=style, lw=0.8, drawstyle="steps-post")
+                if len(links) > 1:
+                    shown.setdefault(f"queue at {rows.link_names[link]}", line)
+        over_time(ax, "queue (kB)")
+
+    def delay(ax: Axes) -> None:
+        lines(ax, delays)
+        over_time(ax, unit)
+
+    def distribution(ax: Axes) -> None:
+        curves = [
+            Curve(name, *metrics.cdf(delays[key][1]), look[key].colour, style_of(key, delays))
+            for key, name in _names(results, delays).items()
+        ]
+        draw_cdfs(ax, curves, labels=False)
+        ax.set_xlabel(unit)
+        ax.set_ylabel("share of packets")
+
+    recorded = {throughput: rates, queue: any(watched.values()), delay: delays, distribution: delays}
+    drawn = [draw for draw, found in recorded.items() if found]
+    deep, wide = -(-len(drawn) // 2), min(len(drawn), 2)
+    figure, axes = new_figure(deep, wide, width=FULL_WIDTH, height=2.3 * deep + 0.3)
+    panels = [ax for row in axes for ax in row]
+    for number, (draw, ax) in enumerate(zip(drawn, panels, strict=False)):
+        draw(ax)
+        ax.set_gid(f"{PANEL}{number}")
+    for ax in panels[len(drawn) :]:
+        ax.remove()
+    panels[0].set_title(who.paths_of(results))
     figure.legend(list(shown.values()), list(shown), loc="outside upper left", ncols=min(len(shown), 4))
     return figure
 
