@@ -18,7 +18,7 @@ import tailback as tb
 from synthetic import sawtooth
 from tailback import cli, compare, metrics, plots, report
 from tailback.explorer import Opened
-from tailback.plots import flows, sweeps
+from tailback.plots import columns, flows, sweeps
 
 
 def call_beside(cc: str, queue: str = "1bdp", name: str = "run") -> tb.Scenario:
@@ -618,6 +618,22 @@ def test_all_leaves_out_what_was_not_recorded() -> None:
     home = tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk("cubic"), tb.voip(name="call")], duration="2s")
     figure = plots.get("all")(tb.run(home.with_(instruments={"packets": ["call"]})))
     assert [ax.get_ylabel() for ax in figure.axes] == ["one-way delay (ms)", "share of packets"]
+
+
+def test_a_path_with_a_medium_has_its_rate_and_round_trip() -> None:
+    text = """
+        [dumbbell]
+        rate = "10mbit"
+        back_rate = "50mbit"
+        rtt = "30ms"
+        medium = { name = "docsis", rate = "10mbit" }
+    """
+    assert columns.path_of(pl.DataFrame({"scenario": [text]})) == "docsis 10/50 Mbit/s, RTT 30 ms"
+    line = tb.dumbbell(rate="10mbit", rtt="30ms", flows=[tb.bulk("cubic")], duration="1s")
+    runs = [tb.run(line.with_({"dumbbell.medium": {"name": "docsis", "rate": "10mbit"}, "dumbbell.queue": queue}))
+            for queue in ("200ms", "codel")]  # fmt: skip
+    both = {str(number): metrics.Rows.of(run) for number, run in enumerate(runs)}
+    assert flows.paths_of(both) == "docsis 10 Mbit/s, RTT 30 ms, several queues"
 
 
 @pytest.mark.parametrize(("width", "inches"), [("column", 3.5), ("page", 7.2), ("5", 5.0)])

@@ -117,19 +117,33 @@ def path_of(frame: pl.DataFrame) -> str:
         return first if all(each.get(key) == first for each in found) else None
 
     def words(key: str) -> str:
-        number = quantity(shared(key)) if shared(key) is not None else None
-        if number is None:
-            return ""
-        return f"{number[0]:g} {number[1]}" if number[1] else f"{number[0] / 1e6:g} Mbit/s"
+        return _words(shared(key))
 
-    rates = [] if any("medium" in each for each in found) else [words("rate")]
-    if rates and words("back_rate") != words("rate"):
-        rates.append(words("back_rate"))
+    def carrier(way: str) -> str:
+        """The rate of a way, or of its medium behind the medium's name."""
+        if not any(f"{way}medium" in each for each in found):
+            return words(f"{way}rate")
+        medium = shared(f"{way}medium") or {}
+        if not isinstance(medium, dict):
+            return str(medium)
+        return f"{medium.get('name', '')} {_words(medium.get('rate'))}".strip()
+
+    rates = [carrier("")]
+    if carrier("back_") != rates[0]:
+        rates.append(carrier("back_"))
     rate = "/".join(each for each in rates if each).replace(" Mbit/s/", "/") if all(rates[:1]) else ""
     rtt = f"RTT {words('rtt')}" if words("rtt") else f"one-way delay {words('delay')}" if words("delay") else ""
     queue = shared("queue")
     kind = queue.get("discipline", "") if isinstance(queue, dict) else queue_text(queue) if queue is not None else ""
     return ", ".join(part for part in (rate, rtt, str(kind)) if part)
+
+
+def _words(value: Any) -> str:
+    """A quantity with its unit, a plain number in bit/s; empty for anything else."""
+    number = quantity(value)
+    if number is None:
+        return ""
+    return f"{number[0]:g} {number[1]}" if number[1] else f"{number[0] / 1e6:g} Mbit/s"
 
 
 def directions(frame: pl.DataFrame) -> tuple[str, str]:

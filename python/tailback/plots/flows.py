@@ -81,10 +81,7 @@ def paths_of(results: Mapping[str, Rows]) -> str:
     if not all(rows.has_bottleneck for rows in every):
         return "several paths"
     # The smallest round trip seen is a measurement, so it differs between runs over the same path.
-    ways = {
-        f"{carrier(rows, rows.bottleneck)}" + ("" if rows.has_media(0) else f", RTT {rows.base_rtt_s(0) * 1e3:.0f} ms")
-        for rows in every
-    }
+    ways = {f"{carrier(rows, rows.bottleneck)}, RTT {rows.base_rtt_s(0) * 1e3:.0f} ms" for rows in every}
     if len(ways) > 1:
         return "several paths"
     queues = {str(rows.link_spec(rows.bottleneck).get("queue")) for rows in every}
@@ -94,11 +91,15 @@ def paths_of(results: Mapping[str, Rows]) -> str:
 
 
 def carrier(rows: Rows, link: int) -> str:
-    """The rate of a link, or the name of its medium."""
+    """The rate of a link, or the name of its medium, with its rate if it has one."""
     spec = rows.link_spec(link)
     if spec.get("rate_bps") is not None:
         return speed(rows.rate_bps(link))
-    return str(spec["medium"]["name"]) if spec.get("medium") else "trace"
+    medium = spec.get("medium")
+    if not medium:
+        return "trace"
+    rate = medium.get("params", {}).get("rate_bps")
+    return f"{medium['name']} {speed(rate)}" if rate else str(medium["name"])
 
 
 def watched_links(rows: Rows) -> list[int]:
