@@ -142,6 +142,21 @@ def test_epochs_of_twice_the_length_are_twice_as_wide():
     assert spans.pop() >= 3 * 16.0
 
 
+def test_a_polled_queue_is_whole_above_its_limit():
+    base = tb.dumbbell(rate="10mbit", rtt="40ms", queue="6kB", flows=[tb.bulk("reno")], duration="20s")
+    watched = {"polls": "all", "poll_interval": "1ms", "drops": "all"}
+    limits, labels = {}, {}
+    for instrument in ("queue_polls", "queues"):
+        result = tb.run(base.with_(instruments=watched | {instrument: "all"}))
+        bottom = plots.get("cwnd-and-queue")(result).axes[1]
+        most = max(max(line.get_ydata()) for line in bottom.lines if line.get_drawstyle() == "steps-post")
+        labels[instrument], limits[instrument] = bottom.get_ylabel(), most
+        assert most < bottom.get_ylim()[1]
+    # A poll counts the packet being sent, which the limit does not.
+    assert limits == {"queue_polls": 7.5, "queues": 6.0}
+    assert labels == {"queue_polls": "queue, with the packet\nbeing sent (kB)", "queues": "queue (kB)"}
+
+
 def test_interactive_cells_have_one_time_scale():
     def summary(length: float) -> dict[str, Any]:
         t = [10.0, 10.0 + length]

@@ -20,16 +20,20 @@ def backlog_series(
 ) -> tuple[Floats, Floats]:
     """Instants and the queue's backlog in bytes: after each event if events were logged, else as polled.
 
-    Between two instants the backlog keeps the earlier value.
+    Between two instants the backlog keeps the earlier value. A poll also counts the packet that is being sent.
     """
     rows = Rows.of(result)
     index = rows.bottleneck if link is None else rows.link(link)
-    logged = rows.scenario.get("instruments", {}).get("queues") or []
-    name = "queue" if rows.has("queue") and rows.link_names[index] in logged else "queue_polls"
-    table = rows.of_link(name, index)
+    table = rows.of_link("queue" if is_logged(rows, index) else "queue_polls", index)
     times = floats(table["t_s"])
     kept = between(times, start_s, end_s)
     return times[kept], floats(table["backlog_bytes"])[kept]
+
+
+def is_logged(rows: Rows, link: int) -> bool:
+    """Whether a link's backlog is known from its events; else it is polled."""
+    logged = rows.scenario.get("instruments", {}).get("queues") or []
+    return rows.has("queue") and rows.link_names[link] in logged
 
 
 @metric(title="Queue occupancy distribution", unit="byte, share of time", source="definition; time-weighted")

@@ -12,6 +12,7 @@ from matplotlib.ticker import NullFormatter, PercentFormatter
 
 from .. import metrics
 from ..metrics import Rows
+from ..metrics.queue import is_logged
 from ..metrics.rows import Floats, floats
 from . import fits
 from . import flows as who
@@ -70,7 +71,7 @@ def draw_cwnd_and_queue(
     bottom.plot(backlog.x, backlog.y / 1e3, color=backlog.colour, lw=0.7, drawstyle="steps-post")
     if np.isfinite(limit_bytes):
         bottom.axhline(limit_bytes / 1e3, color=SOFT, lw=0.8, ls=(0, (4, 2)))
-        bottom.set_ylim(0, limit_bytes / 1e3 * 1.18)
+        bottom.set_ylim(0, max(limit_bytes * 1.18, 1.05 * float(np.max(backlog.y, initial=0.0))) / 1e3)
     else:
         bottom.set_ylim(bottom=0)
     draw_drops(bottom, drops)
@@ -83,9 +84,9 @@ def draw_cwnd_and_queue(
 def cwnd_and_queue(results: Mapping[str, Rows], *, count: int = 3, flow: str | None = None) -> Figure:
     """Congestion window above, occupancy of the bottleneck queue below, over three typical epochs.
 
-    Counterpart of Figs 2–6 of CAIA-TR-080818A. Epochs by `metrics.typical_epochs`; dashed: the queue's limit;
-    red ticks: packets dropped. All panels show as much time as the longest epochs take: an epoch of twice the length is
-    twice as wide.
+    Counterpart of Figs 2–6 of CAIA-TR-080818A. Epochs by `metrics.typical_epochs`; dashed: the queue's limit,
+    which a polled queue exceeds by the packet being sent; red ticks: packets dropped. All panels show as much time as
+    the longest epochs take: an epoch of twice the length is twice as wide.
     """
     wide = min(len(results), 3)
     deep = -(-len(results) // wide)
@@ -125,7 +126,8 @@ def cwnd_and_queue(results: Mapping[str, Rows], *, count: int = 3, flow: str | N
         bottom.set_xlabel(f"time since t = {start:.2f} s (s)")
         if column == 0:
             top.set_ylabel("cwnd (segments)")
-            bottom.set_ylabel("queue (kB)")
+            polled = not all(is_logged(rows, rows.bottleneck) for rows in results.values())
+            bottom.set_ylabel("queue, with the packet\nbeing sent (kB)" if polled else "queue (kB)")
     for empty in range(len(results), wide * deep):
         row, column = 2 * (empty // wide), empty % wide
         axes[row][column].set_visible(False)
