@@ -549,6 +549,13 @@ def test_a_metric_may_be_an_expression_over_columns(expression, medians):
     assert figure.axes[0].get_ylabel() == expression
 
 
+@pytest.mark.parametrize(("metric", "column"), [("total", "goodput_mbps"), ("bulk.goodput", "bulk.goodput_mbps")])
+def test_a_name_of_expressions_is_a_metric_by_itself(metric, column):
+    drawn, full = (store_figure("lines", shares(), metric=each).axes[0] for each in (metric, column))
+    assert [list(line.get_ydata()) for line in drawn.lines] == [list(line.get_ydata()) for line in full.lines]
+    assert drawn.get_ylabel() == full.get_ylabel()
+
+
 @pytest.mark.parametrize(
     ("expression", "says"),
     [

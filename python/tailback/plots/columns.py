@@ -248,11 +248,20 @@ def metric_title(column: str, ways: tuple[str, str] | None = None) -> str:
     return (f"{of}: " if of else "") + words + (f" ({unit})" if unit else "")
 
 
+#: Total goodput of all TCP flows, and the stem of its column.
+_TOTAL, _GOODPUT = "total", "goodput"
+
+
 def metric_column(frame: pl.DataFrame, metric: str) -> str:
-    """The column of that name, which must be numeric; `NoSuchColumn` suggests the nearest name."""
+    """The numeric column of that name, which may lack its unit suffix; `total` is the goodput of all flows.
+
+    `NoSuchColumn` suggests the nearest name.
+    """
     numeric = [name for name in frame.columns if frame[name].dtype.is_numeric()]
-    if metric in numeric:
-        return metric
+    stem = _GOODPUT if metric == _TOTAL else metric
+    for name in (metric, stem, *(f"{stem}_{unit}" for unit in _UNITS)):
+        if name in numeric:
+            return name
     close = nearest(metric, numeric)
     hint = f' Did you mean "{close}"?' if close else ""
     kept = f"Of runs with more than {MOST} flows, metrics of single flows are kept only if [metrics] names them"
@@ -261,8 +270,6 @@ def metric_column(frame: pl.DataFrame, metric: str) -> str:
 
 #: A name in an expression: bare, or in quotes if it has other characters.
 _NAME = re.compile(r'"([^"]+)"|([A-Za-z_]\w*(?:\.\w+)*)(?!\s*\()')
-#: Total goodput of all TCP flows.
-_TOTAL = "total"
 
 
 def is_expression(metric: str) -> bool:
@@ -282,7 +289,7 @@ def with_metric(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
     used: dict[str, pl.Expr] = {}
 
     def column(found: re.Match[str]) -> str:
-        name = _of_expression(frame, found[1] or found[2])
+        name = metric_column(frame, found[1] or found[2])
         used[name] = pl.col(name).cast(pl.Float64)
         return f'"{name}"'
 
@@ -295,12 +302,3 @@ def with_metric(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
         raise NoSuchColumn(
             f'metric "{metric}" cannot be reckoned: {error}. Write for example: bbr.goodput / total'
         ) from None
-
-
-def _of_expression(frame: pl.DataFrame, name: str) -> str:
-    """The column for a name in an expression, which may lack its unit suffix."""
-    wanted = "goodput" if name == _TOTAL else name
-    for each in (wanted, *(f"{wanted}_{unit}" for unit in _UNITS)):
-        if each in frame.columns and frame[each].dtype.is_numeric():
-            return each
-    return metric_column(frame, name)
