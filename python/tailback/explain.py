@@ -465,7 +465,7 @@ def _times(count: int) -> str:
 def _count(rows: Rows, *tables: str, flow: int | None = None, link: int | None = None) -> str:
     """The first of these tables that has rows, and how many of the flow or link."""
     for name in tables:
-        if not rows.has(name):
+        if not rows.has(name, flow):
             continue
         if flow is not None:
             kept, of = rows.of_flow(name, flow), f" of {rows.flow_names[flow]}"

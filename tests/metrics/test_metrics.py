@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import numpy as np
@@ -279,6 +281,46 @@ def test_a_missing_table_names_the_instrument():
     rows = Rows({k: v for k, v in base.tables.items() if k != "packets"}, base.scenario)
     with pytest.raises(metrics.MissingRows, match=r"instruments\.packets"):
         metrics.one_way_delay(rows, "call")
+
+
+@pytest.fixture(scope="module")
+def watched() -> tuple[tb.Result, tb.Result]:
+    """One run twice: with all of its flows recorded, and with `other` alone."""
+    flows = [tb.flow(app, name=app) for app in ("bulk", "ping", "rpm-probe", "video")]
+    flows += [
+        tb.voip(name="call", two_way=True),
+        tb.flow("rpm-probe", name="other"),
+        tb.flow("ping", name="other-ping"),
+    ]
+    others = {key: ["other"] for key in ("polls", "segments", "packets", "requests")} | {"echoes": ["other-ping"]}
+    path = {"rate": "5mbit", "rtt": "20ms", "queue": "20packets"}
+
+    def run(recorded: dict[str, object]) -> tb.Result:
+        on = {"queues": "all", "queue_polls": "all", **recorded}
+        return tb.run(tb.dumbbell(**path, flows=flows, duration="3s", instruments=on))
+
+    return run(dict.fromkeys(others, "all")), run(others)
+
+
+def _taking_flows() -> list[str]:
+    named = {"flow", "flows", "loaded", "probes"}
+    return [it.name for it in metrics.catalogue() if named & inspect.signature(it.function).parameters.keys()]
+
+
+@pytest.mark.parametrize("name", _taking_flows())
+def test_a_flow_that_was_not_recorded_has_the_same_value_or_misses_rows(watched, name):
+    function = metrics.get(name).function
+    for flow in ("bulk", "ping", "rpm-probe", "video", "call", "call.back"):
+        given = {"flow": flow, "flows": [flow], "loaded": [flow], "probes": flow, "start_s": 1.0, "end_s": 3.0}
+        given = {key: given[key] for key in inspect.signature(function).parameters.keys() & given.keys()}
+        try:
+            known = function(watched[0], **given)
+            found = function(watched[1], **given)
+        except (metrics.MissingRows, AssertionError):
+            # `film` asserts that its flow plays one.
+            continue
+        known, found = (vars(each) if is_dataclass(each) else each for each in (known, found))
+        np.testing.assert_equal(found, known, err_msg=flow)
 
 
 def test_an_unknown_flow_is_named_with_the_known_ones():

@@ -9,7 +9,7 @@ import numpy as np
 
 from .distribution import quantiles_of
 from .registry import measure, metric
-from .rows import Floats, MissingRows, Rows, between, floats
+from .rows import Floats, NothingToMeasure, Rows, between, floats
 
 
 @metric(title="One-way delay of every packet", unit="s, s", source="CAIA-TR-080818A section V-B; RFC 7679")
@@ -36,7 +36,7 @@ def base_delay(result: Any, flow: int | str) -> float:
     rows = Rows.of(result)
     packets = rows.of_flow("packets", flow)
     if not len(packets["bytes"]):
-        raise MissingRows("packets", f"instruments.packets for {rows.flow_names[rows.flow(flow)]}")
+        raise NothingToMeasure(f"{rows.flow_names[rows.flow(flow)]} sent no packet")
     by_path = rows.base_delay_s(flow, float(np.min(packets["bytes"])))
     seen = floats(packets["received_s"]) - floats(packets["sent_s"])
     if bool(np.isnan(seen).all()):

@@ -10,7 +10,7 @@ from tailback import _core
 from tailback.result import totals
 
 from .registry import measure, metric
-from .rows import DROPPED, IN_TRANSIT, LOST, Floats, MissingRows, Rows, between, floats
+from .rows import DROPPED, IN_TRANSIT, LOST, Floats, NothingToMeasure, Rows, between, floats
 
 
 @measure
@@ -29,7 +29,7 @@ def goodput(result: Any, flow: int | str, start_s: float | None = None, end_s: f
         return _core.goodput_bps(float(np.sum(packets["bytes"][got])), end - start)
     polls = rows.of_flow("polls", index)
     if not len(polls["t_s"]):
-        raise MissingRows("polls", f"instruments.polls for {rows.flow_names[index]}")
+        raise NothingToMeasure(f"{rows.flow_names[index]} was never polled")
     at = np.interp([start, end], floats(polls["t_s"]), floats(polls["bytes_received"]))
     return _core.goodput_bps(float(at[1] - at[0]), end - start)
 
@@ -52,7 +52,7 @@ def throughput_series(result: Any, flow: int | str, bin_s: float = 1.0) -> tuple
         return edges[:-1], 8.0 * total.astype(np.float64) / bin_s
     polls = rows.of_flow("polls", index)
     if not len(polls["t_s"]):
-        raise MissingRows("polls", f"instruments.polls for {rows.flow_names[index]}")
+        raise NothingToMeasure(f"{rows.flow_names[index]} was never polled")
     # Results of 0.1 have only bytes that arrived in order.
     arrived = polls["bytes_arrived" if "bytes_arrived" in polls else "bytes_received"]
     at = np.interp(edges, floats(polls["t_s"]), floats(arrived), left=0.0)

@@ -42,11 +42,12 @@ PHASE_OPEN, PHASE_DISORDER, PHASE_CWR, PHASE_RECOVERY, PHASE_LOSS = (
 class MissingRows(TailbackError, ValueError):
     """A metric or figure needs rows that the run did not record."""
 
-    def __init__(self, table: str, instrument: str | None = None) -> None:
+    def __init__(self, table: str, instrument: str | None = None, *, flow: str = "") -> None:
         self.table = table
         self.instrument = instrument = instrument or _instrument(table)
+        of, on = (f" of {flow}", f" for {flow}") if flow else ("", "")
         super().__init__(
-            f"this result has no rows in table {table!r}; switch on the instrument {instrument!r} and run again"
+            f"this result has no rows{of} in table {table!r}; switch on the instrument {instrument!r}{on} and run again"
         )
 
 
@@ -79,8 +80,10 @@ class Rows(Described):
         names = tuple(source.internals_names) if "internals" in tables else ()
         return Rows(tables, source.resolved, source.meta, names)
 
-    def has(self, table: str) -> bool:
-        """Whether anything was recorded in this table."""
+    def has(self, table: str, flow: int | str | None = None) -> bool:
+        """Whether anything was recorded in this table, or of this flow in it."""
+        if flow is not None:
+            return self.has(table) and bool((np.asarray(self.tables[table]["flow"]) == self.flow(flow)).any())
         if isinstance(self.tables, TablesOf):
             # Does not read the table, which may be larger than memory.
             return self.tables.count(table) > 0
@@ -105,8 +108,15 @@ class Rows(Described):
         return {column: values[chosen] for column, values in table.items()}
 
     def of_flow(self, table: str, flow: int | str) -> dict[str, Column]:
-        """The rows of one flow."""
-        return self._select(table, "flow", self.flow(flow))
+        """The rows of one flow, none if it had none to record; `MissingRows` if it was not recorded."""
+        found, name = self._select(table, "flow", self.flow(flow)), self.flow_names[self.flow(flow)]
+        if not len(found["flow"]) and not self._records(table, name):
+            raise MissingRows(table, flow=name)
+        return found
+
+    def _records(self, table: str, flow: str) -> bool:
+        on, keys = self.scenario.get("instruments", {}), schema.instruments(table)
+        return not keys or any(flow in (on.get(key) or ()) for key in keys)
 
     def of_link(self, table: str, link: int | str) -> dict[str, Column]:
         """The rows of one link."""
@@ -180,10 +190,8 @@ class Rows(Described):
     def mss(self, flow: int | str) -> float:
         """Payload of a full segment: MTU minus 40 bytes of headers, minus 12 if timestamps were negotiated."""
         index = self.flow(flow)
-        if self.has("segments"):
-            sizes = self.of_flow("segments", index)["mss"]
-            if len(sizes):
-                return float(np.median(sizes))
+        if self.has("segments", index):
+            return float(np.median(self.of_flow("segments", index)["mss"]))
         tcp = self.flow_spec(index).get("tcp") or {}
         mtu = float(tcp.get("mtu", 1500))
         timestamps = bool((tcp.get("stack_params") or {}).get("timestamps", True))

@@ -54,7 +54,7 @@ def cwnd_series(
 ) -> tuple[Floats, Floats]:
     """The sender's window at every segment if the log was on, else as polled."""
     rows = Rows.of(result)
-    if rows.has("segments") and len(rows.of_flow("segments", flow)["t_s"]):
+    if rows.has("segments", flow):
         return siftr_series(rows, flow, "cwnd", start_s, end_s)
     return web100_series(rows, flow, "cwnd", start_s, end_s)
 

@@ -394,7 +394,7 @@ def throughput(results: Mapping[str, Rows]) -> Figure:
         figure, axes = new_figure(1, 1, height=3.2)
         ax = axes[0][0]
         for label, rows in results.items():
-            polled = [flow for flow in rows.tcp_flows if len(rows.of_flow("polls", flow)["t_s"])]
+            polled = [flow for flow in rows.tcp_flows if rows.has("polls", flow)]
             for flow in polled:
                 t, rate = metrics.throughput_series(rows, flow, bin_s(rows))
                 drawn = look[label, flow]

@@ -45,8 +45,8 @@ def _throughputs(
     """Times and Mbit/s of the polled flows; with `while_on`, only bins in which the flow was on throughout."""
     out = {}
     for label, rows in results.items():
-        for flow in rows.tcp_flows if rows.has("polls") else []:
-            if len(rows.of_flow("polls", flow)["t_s"]):
+        for flow in rows.tcp_flows:
+            if rows.has("polls", flow):
                 width = width_s or bin_s(rows)
                 times, rate = metrics.throughput_series(rows, flow, width)
                 if while_on:
