@@ -214,8 +214,24 @@ def test_calls_are_found_and_rated(made):
     assert call["jitter_ms"][0] == pytest.approx(1e3 * metrics.jitter(result, "voip"), abs=0.13)
     assert call["packets"][0] + call["lost"][0] in (398, 399, 400)
     assert call["interval_ms"][0] == pytest.approx(20.0, abs=1.0)
-    both = capture.voip(paths["left"], paths["right"]).filter(pl.col("flow").str.starts_with("10.0.1.1"))
-    assert 4.0 < both["mos"][0] <= 4.5
+
+
+@pytest.mark.parametrize(("first", "second"), [("left", "right"), ("right", "left")])
+def test_a_calls_figures_are_of_transit_times_whichever_capture_comes_first(made, first, second):
+    result, paths = made
+    truth = metrics.voice_quality(result, "voip")
+    both = capture.voip(paths[first], paths[second]).filter(pl.col("flow").str.starts_with("10.0.1.1"))
+    opened = capture.open_capture(paths[first], paths[second])
+    heard = metrics.voice_quality(opened, both["flow"][0])
+    assert [1e-3 * both["jitter_ms"][0], heard.jitter_s] == pytest.approx([truth.jitter_s] * 2, abs=2e-9)
+    assert [both["mos"][0], heard.mos] == pytest.approx([truth.mos] * 2, abs=1e-2)
+    assert {row["count"] for row in opened.experience_summary() if row["measure"] == "delay"} == {399}
+
+
+def test_one_capture_of_a_call_says_what_it_cannot_know(made):
+    _, paths = made
+    done = tailback("pcap", "voip", paths["left"])
+    assert "jitter supposes even sending times" in done.err
 
 
 # --- Against other programs ---------------------------------------------------------------------------------------

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tailback import metrics, registry
-from tailback.capture.opened import open_capture
-from tailback.capture.pairing import owd
+from tailback import metrics
+from tailback.capture.pairing import Delays, owd
 from tailback.capture.reading import CaptureError, FilePath, read
 from tailback.metrics.delay import smoothed_jitter
+from tailback.metrics.rows import LOST, RECEIVED, Rows
 
 Array = npt.NDArray[Any]
 
@@ -26,14 +26,15 @@ def voip(first: FilePath, second: FilePath | None = None, *, correct: str = "non
     """Streams of calls, one row each: RTP by its source, and other datagrams of one size that are evenly spaced.
 
     With one capture: `packets`, `lost` (gaps in RTP's numbers; None for others), `interval_ms` and `jitter_ms`.
-    `jitter_ms` is RFC 3550's estimate (section 6.4.1) averaged over the call, by RTP's clock at 8 kHz or else by the
-    stream's mean interval. With two captures delay and loss are measured between them, and `mos` is the E-model's
-    (`metrics.voice_quality`). Raises `CaptureError`.
+    `jitter_ms` is RFC 3550's estimate (section 6.4.1) averaged over the call. With two captures it is of the transit
+    times between them, as `metrics.jitter`; delay and loss are measured between them, and `mos` is the E-model's
+    (`metrics.voice_quality`). All are None in a direction of which no packet was seen in both. With one capture jitter
+    supposes sending times: by RTP's clock at 8 kHz, or else evenly spaced. Raises `CaptureError`.
     """
     found = read(first, datagrams=True)
     it = {key: np.asarray(column) for key, column in found.datagrams.items()}
     paired = None if second is None else owd(first, second, rows=True, correct=correct)
-    quality = {} if second is None else _quality(first, second, correct)
+    packets = None if paired is None else paired.packets()
     names = found.flows["name"].to_list()
     rows = []
     for flow in np.unique(it["flow"]):
@@ -41,28 +42,41 @@ def voip(first: FilePath, second: FilePath | None = None, *, correct: str = "non
             mine = np.flatnonzero((it["flow"] == flow) & (it["reverse"] == back))
             if len(mine) < LEAST:
                 continue
-            rows += _streams({key: column[mine] for key, column in it.items()}, str(names[flow]), back)
+            streams = _streams({key: column[mine] for key, column in it.items()}, str(names[flow]), back)
+            if paired is not None and packets is not None:
+                streams = [row | _between(paired, packets, int(flow), back) for row in streams]
+            rows += streams
     if not rows:
         raise CaptureError(
             f"{Path(first).name}: none of the {len(names)} flows is a call: no RTP, and no datagrams of one size "
             "evenly spaced"
         )
-    if paired is not None:
-        delays = {(row["name"], row["reverse"]): row for row in paired.table.iter_rows(named=True)}
-        for row in rows:
-            way = delays.get((row["flow"], row["direction"] == "server"))
-            if way is None:
-                continue
-            total = way["paired"] + way["lost"]
-            row |= {"lost": way["lost"], "loss": way["lost"] / total if total else None}
-            row |= {"delay_median_ms": way["p50_ms"], "delay_p95_ms": way["p95_ms"], "mos": quality.get(row["flow"])}
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _quality(first: FilePath, second: FilePath, correct: str) -> dict[str, float]:
-    result = open_capture(first, second, correct=correct)
-    calls = [flow["name"] for flow in result.resolved["flows"] if registry.application(flow).datagrams == "voice"]
-    return {name: float(metrics.voice_quality(result, name).mos) for name in calls}
+def _between(paired: Delays, it: dict[str, Array], flow: int, back: bool) -> dict[str, Any]:
+    """What two captures measure of one direction."""
+    way = next(paired.table.filter(flow=flow, reverse=back).iter_rows(named=True), None)
+    if way is None:
+        return {"jitter_ms": None}
+    mine = (it["flow"] == flow) & (it["reverse"] == back)
+    sent, received, is_lost = (it[key][mine] for key in ("sent_ns", "received_ns", "is_lost"))
+    packets = {
+        "flow": np.zeros(len(sent), dtype=np.uint32),
+        "sent_s": (sent - paired.info["first_ns"]) * 1e-9,
+        "received_s": np.where(is_lost, np.nan, (received - paired.info["first_ns"]) * 1e-9),
+        "fate": np.where(is_lost, LOST, RECEIVED),
+    }
+    heard = metrics.voice_quality(Rows({"packets": packets}, {"flows": [{"name": way["name"]}]}), 0)
+    total = way["paired"] + way["lost"]
+    return {
+        "lost": way["lost"],
+        "loss": way["lost"] / total if total else None,
+        "jitter_ms": 1e3 * heard.jitter_s,
+        "delay_median_ms": way["p50_ms"],
+        "delay_p95_ms": way["p95_ms"],
+        "mos": heard.mos,
+    }
 
 
 def _streams(it: dict[str, Array], name: str, back: bool) -> list[dict[str, Any]]:

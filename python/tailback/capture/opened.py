@@ -56,23 +56,17 @@ def open_capture(
         raise CaptureError(f"{first}: {len(reading.flows):,} flows, and a result holds {most_flows:,}. "
                            "Cut it (editcap, tcpdump -r … -w … host ADDRESS), or raise most_flows")  # fmt: skip
     paired = None if second is None else pairing.owd(first, second, rows=True, correct=correct)
-    return _Builder(reading, paired, correct, Path(first), None if second is None else Path(second)).result()
+    return _Builder(reading, paired, Path(first), None if second is None else Path(second)).result()
 
 
 class _Builder:
-    def __init__(
-        self, reading: Reading, paired: pairing.Delays | None, correct: str, first: Path, second: Path | None
-    ) -> None:
+    def __init__(self, reading: Reading, paired: pairing.Delays | None, first: Path, second: Path | None) -> None:
         self.reading, self.paired, self.first, self.second = reading, paired, first, second
         self.flows = derived(reading.flows)
         self.start_ns = int(reading.info["first_ns"])
         self.end_ns = int(reading.info["last_ns"])
-        shift = 0.0
         if paired is not None:
-            if correct != "none":
-                shift = paired.clocks.offset_s
-            self.end_ns = max(self.end_ns, int(paired.info["second_last_ns"] - shift * 1e9))
-        self.shift_ns = round(shift * 1e9)
+            self.end_ns = max(self.end_ns, int(paired.info["second_last_ns"]) - paired.shift_ns)
         self.segments = {key: np.asarray(column) for key, column in reading.segments.items()}
         self.datagrams = {key: np.asarray(column) for key, column in reading.datagrams.items()}
         self.names = self.flows["name"].to_list()
@@ -113,7 +107,7 @@ class _Builder:
             meta["capture"]["clocks"] = {
                 "offset_s": _finite(clocks.offset_s), "drift_ppm": _finite(clocks.drift_ppm),
                 "drift_low_ppm": _finite(clocks.drift_low_ppm), "drift_high_ppm": _finite(clocks.drift_high_ppm),
-                "uncertainty_s": _finite(clocks.uncertainty_s), "taken_away_s": self.shift_ns * 1e-9,
+                "uncertainty_s": _finite(clocks.uncertainty_s), "taken_away_s": self.paired.shift_ns * 1e-9,
             }  # fmt: skip
         about = meta["capture"]
         warnings = [f"measured: {', '.join(about['measured'])}", f"inferred: {', '.join(about['inferred'])}", *notes]
@@ -196,35 +190,19 @@ class _Builder:
     def _packets(self) -> Mapping[str, Array]:
         """Every packet of the flow's sender: seen at both points, or lost between them."""
         assert self.paired is not None
-        assert self.paired.pairs is not None
-        pairs = {key: np.asarray(column) for key, column in self.paired.pairs.items()}
-        # Only packets in the flow's own direction, from the first point to the second; the others are acknowledgements.
-        up = {(row["flow"], row["reverse"]) for row in self.paired.table.filter(pl.col("from_to") == "A>B")
-              .iter_rows(named=True)}  # fmt: skip
-        own = pairs["reverse"] == self._reversed()[pairs["flow"]]
-        ways = np.array([[(flow, back) in up for back in (False, True)] for flow in range(len(self.names))])
-        chosen = own & ways[pairs["flow"], pairs["reverse"].astype(int)]
-        sent, received = pairs["a_ns"][chosen], pairs["b_ns"][chosen].astype(np.int64) - self.shift_ns
-        flow, size = pairs["flow"][chosen], pairs["bytes"][chosen]
-        lost = {key: np.asarray(column) for key, column in (self.paired.lost or {}).items()}
-        gone = ways[lost["flow"], lost["reverse"].astype(int)] & (lost["reverse"] == self._reversed()[lost["flow"]])
-        gone &= ~lost["second"]
-        t = np.concatenate([sent.astype(np.int64), lost["t_ns"][gone].astype(np.int64)])
-        flows = np.concatenate([flow, lost["flow"][gone]]).astype(np.uint32)
-        order = np.lexsort((t, flows))
-        fate = np.concatenate([np.full(len(sent), _RECEIVED), np.full(int(gone.sum()), _DROPPED)]).astype(np.uint8)
-        arrived = np.concatenate([self.seconds(received), np.full(int(gone.sum()), np.nan)])
-        sizes = np.concatenate([size, lost["bytes"][gone]]).astype(np.uint32)
-        flows, t = flows[order], t[order]
-        starts = np.searchsorted(flows, flows, side="left")
+        found = self.paired.packets()
+        # Packets in the flow's own direction; the others are acknowledgements.
+        own = found["reverse"] == self._reversed()[found["flow"]]
+        order = np.flatnonzero(own)[np.lexsort((found["sent_ns"][own], found["flow"][own]))]
+        it = {key: column[order] for key, column in found.items()}
         return schema.table("packets").filled(
-            len(flows),
-            flow=flows,
-            index=np.arange(len(flows)) - starts,
-            bytes=sizes[order],
-            sent_s=self.seconds(t),
-            received_s=arrived[order],
-            fate=fate[order],
+            len(order),
+            flow=it["flow"],
+            index=np.arange(len(order)) - np.searchsorted(it["flow"], it["flow"], side="left"),
+            bytes=it["bytes"],
+            sent_s=self.seconds(it["sent_ns"]),
+            received_s=np.where(it["is_lost"], np.nan, self.seconds(it["received_ns"])),
+            fate=np.where(it["is_lost"], _DROPPED, _RECEIVED),
         )
 
     def _reversed(self) -> Array:
@@ -312,6 +290,7 @@ class _Builder:
     def _resolved(self, tables: Mapping[str, Mapping[str, Array]]) -> dict[str, Any]:
         tcp = self.flows["protocol"].to_numpy() == 6
         flows = [self._flow(index, bool(tcp[index])) for index in range(len(self.names))]
+        seen = np.unique(tables["packets"]["flow"]) if "packets" in tables else ()
         over_tcp = [name for name, is_tcp in zip(self.names, tcp, strict=True) if is_tcp]
         pings = [flow["name"] for flow in flows if registry.application(flow).datagrams == "echo"]
         queue = {"discipline": "fifo", "params": {}}
@@ -329,7 +308,7 @@ class _Builder:
             "flows": flows,
             "randomness": {},
             "instruments": {
-                "segments": over_tcp, "polls": [], "packets": self.names if self.paired else [], "requests": [],
+                "segments": over_tcp, "polls": [], "packets": [self.names[flow] for flow in seen], "requests": [],
                 "echoes": pings, "queue_polls": [], "queues": [], "drops": [],
             },
         }  # fmt: skip
@@ -348,10 +327,7 @@ class _Builder:
         is_v6 = ":" in str(row["client"])
         return {
             "name": self.names[index],
-            "from": "near",
-            "to": "far",
-            "route": ["path"],
-            "back_route": ["path.back"],
+            **self._ways(index),
             "start_ps": (int(row["first_ns"]) - self.start_ns) * 1000,
             "stop_ps": (int(row["last_ns"]) - self.start_ns) * 1000 + 1,
             "again": [],
@@ -362,6 +338,14 @@ class _Builder:
             } if is_tcp else None,
             **({"ip": 6} if is_v6 else {}),
         }  # fmt: skip
+
+    def _ways(self, index: int) -> dict[str, Any]:
+        """Ends and routes of a flow: from the second point, if its sender is there."""
+        ways = self.paired.table if self.paired else pl.DataFrame(schema=("flow", "reverse", "from_to"))
+        own = ways.filter(flow=index, reverse=bool(self._reversed()[index]), from_to="B>A")
+        if own.is_empty():
+            return {"from": "near", "to": "far", "route": ["path"], "back_route": ["path.back"]}
+        return {"from": "far", "to": "near", "route": ["path.back"], "back_route": ["path"]}
 
     def _kind(self, index: int, row: Mapping[str, Any]) -> str:
         if row["protocol"] in (1, 58):

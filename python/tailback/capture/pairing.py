@@ -62,6 +62,34 @@ class Delays:
     #: One row per packet seen at only one point: `flow`, `reverse`, `t_ns`, `bytes`, `second` (its point is the
     #: second).
     lost: Mapping[str, npt.NDArray[Any]] | None = None
+    #: Nanoseconds that the correction takes from the second capture's times, besides the drift.
+    shift_ns: int = 0
+
+    def packets(self) -> dict[str, npt.NDArray[Any]]:
+        """One row per packet, if requested: `flow`, `reverse`, `bytes`, `sent_ns`, `received_ns`, `is_lost`.
+
+        Both directions: a packet is sent at the first point of its direction, and lost if the other did not see it.
+        Times are corrected.
+        """
+        assert self.pairs is not None
+        assert self.lost is not None
+        pairs, alone = ({key: np.asarray(it) for key, it in rows.items()} for rows in (self.pairs, self.lost))
+        ups = self.table.filter(pl.col("from_to") == "A>B").select(
+            key=pl.col("flow").cast(pl.Int64) * 2 + pl.col("reverse")
+        )
+
+        def is_up(rows: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
+            return np.isin(rows["flow"].astype(np.int64) * 2 + rows["reverse"], ups["key"].to_numpy())
+
+        alone = {key: it[alone["second"] != is_up(alone)] for key, it in alone.items()}
+        up, a_ns, b_ns = is_up(pairs), pairs["a_ns"].astype(np.int64), pairs["b_ns"].astype(np.int64) - self.shift_ns
+        gone_ns = alone["t_ns"].astype(np.int64) - np.where(alone["second"], self.shift_ns, 0)
+        return {
+            **{key: np.concatenate([pairs[key], alone[key]]) for key in ("flow", "reverse", "bytes")},
+            "sent_ns": np.concatenate([np.where(up, a_ns, b_ns), gone_ns]),
+            "received_ns": np.concatenate([np.where(up, b_ns, a_ns), gone_ns]),
+            "is_lost": np.repeat([False, True], [len(up), len(gone_ns)]),
+        }
 
 
 def owd(
@@ -107,8 +135,9 @@ def owd(
     table = _table(delays, pl.DataFrame(dict(found["counts"])), flows, forward, shift_ns)
     notes = _notes(first, second, info, table, clocks, correct)
     return Delays(
-        table, clocks, tuple(notes), pairs if rows else None, flows, info, found.get("lost") if rows else None
-    )
+        table, clocks, tuple(notes), pairs if rows else None, flows, info, found.get("lost") if rows else None,
+        round(shift_ns),
+    )  # fmt: skip
 
 
 def _nothing(path: Path, info: Mapping[str, Any]) -> str:

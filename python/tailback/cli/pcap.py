@@ -210,7 +210,17 @@ def voip(a: _First, b: _Second = None, correct: _Correct = "none", csv: _Csv = N
     - `tailback pcap voip phone.pcapng gateway.pcapng --correct offset`
     """
     found = capture.voip(a, b, correct=correct)
-    _table(found, found.columns, csv, as_json)
+    unknown = ", ".join(found.filter(pl.col("mos").is_null())["flow"].unique(maintain_order=True))
+    why = f"{unknown}: no packet was seen in both captures, so jitter, delay and mos are unknown"
+    if b is None:
+        why = (
+            "one capture shows no transit times: jitter supposes even sending times, or RTP's; delay, mos and, without "
+            "RTP, loss need a second capture"
+        )
+    notes = [why] if unknown else []
+    _table(found, found.columns, csv, as_json, notes=notes)
+    if not as_json:
+        _notes(notes)
 
 
 @pcap.command("identify")
