@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tailback as tb
+from command import tailback
 from tailback import cli
 from tailback.errors import TailbackError
 
@@ -130,3 +131,21 @@ def test_an_example_is_run_by_its_name_and_a_missing_file_is_answered_with_the_c
     assert f"tailback examples gallery/sawtooth --out {missing}" in complaint("run", missing)
     assert "examples grids/pairs --out" in complaint("sweep", tmp_path / "grids/pairs.toml")
     assert "`tailback sweep`" in complaint("run", "grids/pairs")
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_dumbbells_rate_beside_its_mediums_own_is_a_warning_with_both(file: Path, command: str) -> None:
+    cable = "dumbbell.medium={ name = 'docsis', rate = '10mbit' }"
+    out = ["--out", file.parent / "out"] if command == "run" else []
+    alike = tailback(command, file, "--set", cable, *out)
+    assert alike.code == 0
+    assert "warning" not in alike.err
+    other = tailback(command, file, "--set", cable, "--set", "dumbbell.rate=3mbit", *out)
+    assert other.code == 0
+    warned = " ".join(other.err.split())
+    assert "dumbbell.rate is 3 Mbit/s, but docsis transmits at its own 10 Mbit/s" in warned
+    assert "set dumbbell.medium.rate" in warned
+    assert "nothing wrong" not in warned
+    both = tailback(command, file, "--set", cable, "--set", "dumbbell.rate=3mbit",
+                    "--set", "dumbbell.medium.rate=3mbit", *out)  # fmt: skip
+    assert "warning" not in both.err

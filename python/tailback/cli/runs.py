@@ -207,11 +207,13 @@ def shell(
     raise typer.Exit(status)
 
 
-def _say_notes(scenario: Scenario, resolved: Mapping[str, Any]) -> None:
-    """What the scenario says that may not be meant."""
-    for note in notes_of(scenario, resolved):
+def _say_notes(scenario: Scenario, resolved: Mapping[str, Any]) -> bool:
+    """What the scenario says that may not be meant, and whether any of it is a warning."""
+    notes = notes_of(scenario, resolved)
+    for note in notes:
         head = "[yellow]warning:[/yellow]" if note.is_warning else "[bold]note:[/bold]"
         say(f"{head} {escape(note.text)}")
+    return any(note.is_warning for note in notes)
 
 
 def _demand_same_scenario(out: Path, name: str) -> None:
@@ -579,8 +581,8 @@ def check(
     if as_json:
         emit({"resolved": resolved, "code": code, "notes": scenario.notes(resolved)})
         return
-    _say_notes(scenario, resolved)
-    say(f"{escape(str(file))}: nothing wrong; {len(resolved['flows'])} flows, {len(resolved['links'])} links")
+    found = "no errors" if _say_notes(scenario, resolved) else "nothing wrong"
+    say(f"{escape(str(file))}: {found}; {len(resolved['flows'])} flows, {len(resolved['links'])} links")
     if any(registry.application(flow).runs_programs for flow in resolved["flows"]):
         say("its programs run on a kernel: tailback run FILE --engine live (or vm)")
     for row in code:

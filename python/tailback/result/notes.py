@@ -1,4 +1,4 @@
-"""What a scenario says that its author may not have meant: queues without a limit, and what its trace files hold."""
+"""What a scenario says that its author may not have meant: no limit, two rates, and what its trace files hold."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from tailback.numbers import written
 from tailback.result.described import PS_PER_S, Described
 from tailback.traces import OPPORTUNITY_BITS
+from tailback.units import Rate
 
 if TYPE_CHECKING:
     from tailback.scenario import Scenario
@@ -48,7 +49,7 @@ def notes_of(scenario: Scenario, resolved: Mapping[str, Any]) -> list[Note]:
     >>> notes_of(bare, bare.resolve())[0].text
     'the queue of bottleneck has no limit: write queue = "1bdp", or limit = "100packets"'
     """
-    return [*_endless(resolved), *_traces(scenario, resolved)]
+    return [*_endless(resolved), *_two_rates(scenario, resolved), *_traces(scenario, resolved)]
 
 
 def _endless(resolved: Mapping[str, Any]) -> Iterator[Note]:
@@ -59,6 +60,22 @@ def _endless(resolved: Mapping[str, Any]) -> Iterator[Note]:
         link = path.link_spec(index)
         if link["queue"]["discipline"] == "fifo" and path.limit_bytes(index) == float("inf"):
             yield Note(f'the queue of {link["name"]} has no limit: write queue = "1bdp", or limit = "100packets"')
+
+
+def _two_rates(scenario: Scenario, resolved: Mapping[str, Any]) -> Iterator[Note]:
+    """A dumbbell's media with another rate than the dumbbell's, which then only sizes the queue."""
+    bell = scenario.expanded.dumbbell
+    links = {link["name"]: link for link in resolved["links"]}
+    for way, name in (("", "bottleneck"), ("back_", "return")) if bell is not None else ():
+        medium, given = links[name].get("medium") or {}, getattr(bell, f"{way}rate")
+        own = medium.get("params", {}).get("rate_bps")
+        if own is not None and given is not None and Rate(given) != own:
+            yield Note(
+                f"dumbbell.{way}rate is {written(Rate(given) / 1e6)} Mbit/s, but {medium['name']} transmits at its own "
+                f"{written(own / 1e6)} Mbit/s, and dumbbell.{way}rate only sizes the queue: "
+                f"set dumbbell.{way}medium.rate to the same",
+                is_warning=True,
+            )
 
 
 def _traces(scenario: Scenario, resolved: Mapping[str, Any]) -> Iterator[Note]:
