@@ -130,6 +130,17 @@ def test_what_was_finished_before_control_c_is_compared(
     assert "3 of 60 pairs" in err
 
 
+def test_nothing_is_concluded_from_no_pairs(lossy: Path, monkeypatch: pytest.MonkeyPatch, tailback: Any) -> None:
+    def interrupted(*given: Any, **more: Any) -> Any:
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(engines, "run_outcomes", interrupted)
+    code, out, err = tailback("compare", lossy, "--cc", "reno", "--cc", "cubic")
+    assert (code, out) == (130, "")
+    assert err.splitlines() == ["interrupted: 0 of 60 pairs were finished"]
+
+
 def test_the_command_prints_each_metric(lossy: Path, tailback: Any) -> None:
     code, out, err = tailback("compare", lossy, lossy, "--pairs", "3", "--json")
     assert (code, err) == (0, "")

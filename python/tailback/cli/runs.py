@@ -481,7 +481,8 @@ def _compare_scenarios(
         )
     except pairing.InterruptedPairs as interrupted:
         _report_pairs(interrupted.partial, everything, as_json)
-        say(f"interrupted: {interrupted.partial.pairs} of {pairs} pairs were finished, and are compared")
+        compared = ", and are compared" if interrupted.partial.pairs else ""
+        say(f"interrupted: {interrupted.partial.pairs} of {pairs} pairs were finished{compared}")
         raise typer.Exit(INTERRUPTED) from None
     _report_pairs(found, everything, as_json)
     if found.errors:
@@ -500,6 +501,8 @@ def _report_pairs(found: Any, everything: bool, as_json: bool) -> None:
         say(f"  and {len(found.errors) - 5} more")
     if as_json:
         emit(found.to_json())
+        return
+    if not found.pairs:
         return
     _print_pairs(found, everything)
     share, chance = f"{100 * found.confidence:g} %", f"one in {1 / (1 - found.confidence):.0f}"
