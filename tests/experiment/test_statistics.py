@@ -207,3 +207,10 @@ def test_a_swept_number_separates_rows_and_a_failed_run_does_not_count() -> None
     both = fold(runs, settings=settings(runs, ""))
     assert both["bulk.delay_ms n"].to_list() == [2, 2]
     assert "bulk.goodput_mbps n" not in both.columns
+
+
+def test_a_column_written_without_its_unit_is_answered_with_the_nearest() -> None:
+    kept = pl.DataFrame({"video.goodput_mbps": [1.0], "video.delay_p95_ms": [2.0], "call.delay_p95_ms": [3.0]})
+    with pytest.raises(StatisticsError) as caught:
+        summary(kept, "video.delay_p95", [])
+    assert str(caught.value) == 'there is no column video.delay_p95. Did you mean "video.delay_p95_ms"?'

@@ -300,6 +300,12 @@ def test_a_medium_has_no_rate_to_export() -> None:
             tb.export(scenario, target)
 
 
+def test_a_dumbbells_medium_is_removed_to_export() -> None:
+    bell = tb.dumbbell(rate="5mbit", rtt="20ms", flows=[tb.bulk()], duration="1s", medium={"name": "docsis"})
+    with pytest.raises(ScenarioError, match=r"Remove it: dumbbell\.rate then holds"):
+        tb.export(bell, "ns3")
+
+
 def test_an_unknown_target_is_reported_with_the_nearest() -> None:
     with pytest.raises(TailbackError, match=r'no export as "ns2". Did you mean "ns3"'):
         tb.export(home(), "ns2")

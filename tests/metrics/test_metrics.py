@@ -60,6 +60,11 @@ def test_throughput_stays_below_the_link_where_gaps_are_filled():
     assert (np.diff(polls["bytes_arrived"].astype(np.int64)) >= 0).all()
 
 
+def test_jain_of_a_result_names_what_to_give():
+    with pytest.raises(TypeError, match=r"jain takes numbers, not Rows: for example \[metrics\.goodput"):
+        metrics.jain(sawtooth())
+
+
 def test_jain_of_nothing_is_undefined():
     assert np.isnan(metrics.jain([0, 0]))
 

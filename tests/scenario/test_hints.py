@@ -23,6 +23,9 @@ queue = "1bdp"
 [[flow]]
 name = "bulk"
 cc = "reno"
+[[flow]]
+name = "many"
+count = 2
 """
 
 
@@ -53,6 +56,8 @@ def complaint(*words: object) -> str:
         ("flow.bulk.app=bluk", ['"bulk"']),
         ("link.return.queue=fq_codel", ["dumbbell.back_queue"]),
         ("link.bottleneck.queue.limit=2bdp", ["dumbbell.queue.limit"]),
+        ("flow.many-2.cc=bbr", ["count makes it of many", "There are: bulk, many"]),
+        ("flow[9].cc=bbr", ["There are 2, counted from 0: bulk, many"]),
         ("link.return.tick_hz=100", ["dumbbell.back_queue"]),
     ],
 )

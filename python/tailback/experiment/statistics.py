@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from tailback.errors import nearest
 from tailback.judge import CONFIDENCE, StatisticsError, interval, paired
 from tailback.metrics.rows import Floats
 
@@ -160,9 +161,15 @@ def _demand(frame: pl.DataFrame, columns: Sequence[str]) -> None:
     missing = [name for name in columns if name not in frame.columns]
     if missing:
         flow, _, name = missing[0].rpartition(".")
-        recorded = name.startswith("delay_") and f"{flow}.goodput_mbps" in frame.columns
-        fix = f'Record the flow\'s packets: instruments = {{ packets = ["{flow}"] }}. ' if recorded else ""
-        raise StatisticsError(f"there is no column {missing[0]}. {fix}There are: {', '.join(frame.columns)}")
+        unrecorded = name.startswith("delay_") and f"{flow}.goodput_mbps" in frame.columns
+        fix = f"There are: {', '.join(frame.columns)}"
+        if close := nearest(
+            missing[0], [name for name in frame.columns if name.startswith(f"{flow}.")] or frame.columns
+        ):
+            fix = f'Did you mean "{close}"?'
+        if unrecorded and f"{flow}.delay_p95_ms" not in frame.columns:
+            fix = f'Record the flow\'s packets: instruments = {{ packets = ["{flow}"] }}'
+        raise StatisticsError(f"there is no column {missing[0]}. {fix}")
 
 
 def _numbers(frame: pl.DataFrame, metric: str) -> Floats:

@@ -112,11 +112,14 @@ class Source:
             for key in ("medium", "trace"):
                 if link.get(key):
                     value = link[key]["name"] if key == "medium" else "…"
+                    fix = "Give the link a rate and a schedule of rates in its place"
+                    if self.scenario.dumbbell is not None:
+                        fix = f"Remove it: {self.place(index, 'rate')} then holds"
                     self.refuse(
                         self.place(index, key),
                         value,
                         f"{target} has no link that transmits like this",
-                        "Give the link a rate and a schedule of rates in its place",
+                        fix,
                     )
             if link.get("policer"):
                 value = f"{link['policer']['rate_bps'] / 1e6:g} Mbit/s"

@@ -17,7 +17,12 @@ from .rows import Floats, Rows
 @measure
 def jain(shares: Sequence[float]) -> float:
     """`shares` are in any one unit."""
-    return _core.measure("jain", [np.asarray(shares, dtype=np.float64)])
+    try:
+        values = np.asarray(shares, dtype=np.float64)
+    except (TypeError, ValueError):
+        fix = "for example [metrics.goodput(result, flow) for flow in result.tcp_flows]"
+        raise TypeError(f"jain takes numbers, not {type(shares).__name__}: {fix}") from None
+    return _core.measure("jain", [values])
 
 
 @metric(title="Share against a competitor", unit="1", source="Murray and Ong, friendliness")

@@ -183,7 +183,7 @@ class Scenario(ScenarioFields):
                 names = self._entry_names(step, below)
                 index, at, named = *_entry(names, steps, at + 1), steps[at + 1]
                 if not 0 <= index < len(below):
-                    raise refuse(f'there is no {step} "{named}"', f"There are: {', '.join(names)}")
+                    raise refuse(*_no_entry(step, named, names, step == "flow" and named in self.flow_names))
                 if at == len(steps) - 1:
                     if value is None:
                         del below[index]
@@ -499,3 +499,15 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for part in value:
             yield from _texts(part)
+
+
+def _no_entry(step: str, given: str, names: Sequence[str], is_counted: bool) -> tuple[str, str]:
+    """The problem and the fix of a path to an entry that a list lacks."""
+    known = ", ".join(names)
+    if given.isdigit():
+        return f"there is no {step}[{given}]", f"There are {len(names)}, counted from 0: {known}"
+    fix = f"There are: {known}"
+    if is_counted:
+        whole = given.rpartition("-")[0]
+        fix = f"count makes it of {whole}: change {whole}, or write a flow of its own. {fix}"
+    return f'there is no {step} "{given}"', fix
