@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tailback.assess.table import PROCEDURE, lacks
 from tailback.errors import TailbackError
 from tailback.experiment.workers import REFUSED
 from tailback.live import programs as output
+from tailback.result import schema
 from tailback.vm import Overloaded, kernels
 
 MODULE = f"module:{Path(__file__).parent / 'vm' / 'tcp_window.c'}"
@@ -127,6 +129,40 @@ def test_runs_on_a_kernel_are_kept_by_it_and_what_it_refuses_is_no_verdict(
     asked = stand_in(monkeypatch, Overloaded("too much"), Overloaded("too much"))
     found = judged(MODULE)
     assert (found.scenarios, [each.why for each in found.inapplicable]) == ([], ["too much"])
+
+
+@pytest.mark.parametrize(
+    ("fate", "status", "signal", "failed"),
+    [
+        ("exited", math.nan, 11, "flow subject: its client was ended by signal 11"),
+        ("exited", 3.0, 0, "flow subject: its client ended with status 3: cannot parse --rate"),
+        ("exited", 0.0, 0, ""),
+        # By the runner, at the flow's stop.
+        ("stopped", math.nan, 15, ""),
+    ],
+)
+def test_a_run_whose_program_failed_fails_its_test_and_the_command(
+    tailback: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fate: str, status: float, signal: int, failed: str
+) -> None:
+    def run(self: engines.Vm, given: tb.Scenario, **how: Any) -> tb.Result:
+        one = tb.run(given.with_({"flow[0].cc": "cubic"}))
+        role, end = (schema.code("programs", *each) for each in (("role", "client"), ("fate", fate)))
+        row = {"flow": [0], "role": [role], "fate": [end], "status": [status], "signal": [signal]}
+        tables = {name: one.numpy(name) for name in one.tables}
+        tables["programs"] = schema.table("programs").filled(1, **row)
+        names = {"warnings": [failed], "internals_names": []}
+        result = tb.Result(resolved=one.resolved, toml=one.toml, tables=tables | {"_names": names})
+        result.meta["notes"] = [failed]
+        return result
+
+    stand_in(monkeypatch)
+    monkeypatch.setattr(engines.Vm, "run", run)
+    conditions = {"expect.conditions": ["subject.goodput_mbps > 1"]}
+    (tmp_path / "one.toml").write_text(scenario().with_(conditions).to_toml())
+    done = tb.test(tmp_path / "one.toml", engine="vm", store=tmp_path / "s")
+    assert (done.verdict, failed in done.scenarios[0].error) == ("failed" if failed else "passed", True)
+    ran = tailback("run", tmp_path / "one.toml", "--engine", "vm")
+    assert (ran.code, f"failed: {failed}" in ran.err) == (int(bool(failed)), bool(failed))
 
 
 def test_the_baseline_of_a_program_is_a_bulk_flow_of_the_kernels(

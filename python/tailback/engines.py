@@ -29,7 +29,7 @@ from tailback.algorithms import sources
 from tailback.candidate import engines_of
 from tailback.checksums import digest
 from tailback.consent import demand_allowed
-from tailback.errors import Cancelled, Problem, ScenarioError, TailbackError, nearest
+from tailback.errors import Cancelled, Problem, ProgramError, ScenarioError, TailbackError, nearest
 from tailback.result import Result, demand_writable, open_result
 from tailback.run import Algorithms, Runnable, as_scenario, cores, run, run_outcomes, simulate_again
 from tailback.scenario import Scenario
@@ -92,9 +92,14 @@ class Capabilities:
 
 
 def demand_fit(result: Result) -> None:
-    """Raise `Overloaded` for a run in which packets were late; another run may succeed."""
+    """Raise the error of a run whose numbers do not count.
+
+    `Overloaded` if packets were late; another run may succeed. `ProgramError` if a program failed.
+    """
     if not result.meta.get("fit", True):
         raise vm.Overloaded(f"{result.name}: the emulator was late: {'; '.join(result.meta['notes'])}")
+    if result.failed_programs:
+        raise ProgramError("; ".join(result.failed_programs))
 
 
 class Engine(ABC):
@@ -177,7 +182,8 @@ class Engine(ABC):
             return scenario
         if place is not None and place.is_dir():
             with contextlib.suppress(TailbackError):
-                return open_result(place)
+                demand_fit(kept := open_result(place))
+                return kept
         try:
             result = self.run(scenario, cancel=stop, allow_code=allow_code)
             demand_fit(result)

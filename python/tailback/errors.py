@@ -14,6 +14,7 @@ __all__ = [
     "EngineError",
     "Interrupted",
     "Problem",
+    "ProgramError",
     "ResultError",
     "ScenarioError",
     "StoreError",
@@ -125,6 +126,10 @@ class AlgorithmError(TailbackError):
         self.hook = hook
         #: Simulated time in seconds.
         self.at_s = at_s
+
+
+class ProgramError(TailbackError):
+    """A program of a flow failed during a run: a signal ended it, or it returned a status other than 0."""
 
 
 class Cancelled(TailbackError):

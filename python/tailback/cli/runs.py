@@ -100,6 +100,8 @@ def run(
 ) -> None:
     """Run a scenario and show what happened.
 
+    The exit code is 1 if one of its programs failed: by a signal, or with a status other than 0.
+
     For example:
 
     - `tailback run scenarios/voip-and-bulk.toml`
@@ -255,7 +257,8 @@ def _run_engines(
         if folder is not None:
             result.save(folder)
         for note in result.meta.get("notes", []):
-            say(f"[bold]note:[/bold] {escape(note)}")
+            label = "[bold red]failed:[/bold red]" if note in result.failed_programs else "[bold]note:[/bold]"
+            say(f"{label} {escape(note)}")
         # The numbers of a flow whose stack did wrong are of the time before.
         for warning in result.faults:
             say(f"[bold]warning:[/bold] {escape(warning)}")
@@ -274,17 +277,19 @@ def _run_engines(
             emit(described_by_name[names[0]])
         else:
             emit({"engines": described_by_name, "metrics": [row.as_dict() for row in rows], "report": page})
-        return
-    for name, result in results.items():
-        say(f"\n[bold]{name}[/bold]")
-        _tests.show(result, test)
-    if rows:
-        say("")
-        _print_comparison(rows)
-    if out is not None:
-        say(f"saved: {escape(', '.join(str(folder) for folder in folders.values()))}")
-    if page is not None:
-        say(f"report of both: {escape(str(page))}")
+    else:
+        for name, result in results.items():
+            say(f"\n[bold]{name}[/bold]")
+            _tests.show(result, test)
+        if rows:
+            say("")
+            _print_comparison(rows)
+        if out is not None:
+            say(f"saved: {escape(', '.join(str(folder) for folder in folders.values()))}")
+        if page is not None:
+            say(f"report of both: {escape(str(page))}")
+    if any(result.failed_programs for result in results.values()):
+        raise typer.Exit(FAILED)
 
 
 def _print_comparison(rows: Sequence[Any]) -> None:

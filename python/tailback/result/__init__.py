@@ -146,6 +146,11 @@ class Result(Described):
         return list(self.meta["warnings"]) if "stack_faults" in self._rows else []
 
     @property
+    def failed_programs(self) -> list[str]:
+        """Programs that ended by themselves by a signal or with a status other than 0, in words."""
+        return summaries.failed_programs(self)
+
+    @property
     def bottleneck(self) -> str:
         """The link on the first flow's path that dropped most; if none did, the slowest: see `bottleneck_index`.
 

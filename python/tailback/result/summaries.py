@@ -115,6 +115,20 @@ def programs(result: Result) -> list[dict[str, Any]]:
     ]
 
 
+def failed_programs(result: Result) -> list[str]:
+    """Programs that ended by themselves by a signal or with a status other than 0, with the run's notes on them."""
+    signals = result.numpy("programs")["signal"] if "programs" in result else ()
+    out = []
+    for row, signal in zip(programs(result), signals, strict=True):
+        if row["end"] != "exited" or row["status"] == 0:
+            continue
+        how = f"was ended by signal {signal}" if signal else f"ended with status {row['status']}"
+        text = f"flow {row['flow']}: its {row['program']} {how}"
+        # The note on it has the last lines of its standard error.
+        out.append(next((note for note in result.meta["warnings"] if note.startswith(text)), text))
+    return out
+
+
 def program_figures(result: Result) -> list[dict[str, Any]]:
     """Measurements by programs themselves, one row per number; its name ends with the unit."""
     if "program_metrics" not in result:
