@@ -251,10 +251,13 @@ def test_what_a_program_carried_is_of_all_its_connections_and_of_the_direction_t
               "bytes_sent")  # fmt: skip
     flows = {name: np.zeros(1, dtype=np.uint64) for name in totals}
     flows["bytes_returned"][0] = 0 if is_udp else 9000
+    flows["finished_s"] = np.array([1.5])
     polls = output.schema.table("polls").filled(2, t_s=[1.0, 2.9], bytes_received=[7, 1])
     out = output.carried(resolved, {"flows": flows, "captures": seen, "polls": polls})
     assert [int(out["flows"][f"packets_{word}"][0]) for word in ("sent", "received", "dropped")] == [10, 9, 1]
     assert int(out["flows"]["bytes_received"][0]) == (9000 if is_udp else 0)
+    # Goodput is over the time until the last payload, although the client ended at 1.5 s.
+    assert out["flows"]["finished_s"][0] == pytest.approx(1.95)
     times, bytes_ = out["polls"]["t_s"], out["polls"]["bytes_received"]
     assert (list(times), list(bytes_)) == (
         ([0.5, 1.0, 1.5, 2.0, 2.5, 3.0], [1000, 4000, 6000, 9000, 9000, 9000]) if is_udp else ([1.0, 2.9], [4000, 9000])

@@ -173,7 +173,7 @@ def carried(resolved: Mapping[str, Any], tables: Mapping[str, dict[str, Any]]) -
 
     The kernel counts per connection, of which a program may have several, and does not count datagrams. So the values
     are what arrived on the path, in the direction that carried more, including duplicates. Packets are counted in the
-    same direction.
+    same direction. A flow is on until its last payload arrives, which may be after its client has ended.
     """
     out = {name: dict(table) if isinstance(table, dict) else table for name, table in tables.items()}
     seen = tables.get("captures") or {}
@@ -198,6 +198,14 @@ def carried(resolved: Mapping[str, Any], tables: Mapping[str, dict[str, Any]]) -
             totals["bytes_sent"][flow] = int(np.asarray(seen["bytes"], dtype=np.int64)[sent].sum())
         order = np.argsort(np.asarray(seen["written_s"])[most], kind="stable")
         times, sums = np.asarray(seen["written_s"])[most][order], np.concatenate(([0], np.cumsum(gained[order])))
+        # A TCP host whose program has ended answers further data with a reset.
+        ended = np.inf if is_udp else _ended_s(tables.get("programs"), flow)
+        arrivals = times[(gained[order] > 0) & (times <= ended)]
+        stop_ps = (spec, *spec.get("again", ()))[-1]["stop_ps"] or resolved["duration_ps"]
+        finished = totals["finished_s"][flow]
+        if len(arrivals) and arrivals[-1] > (stop_ps / 1e12 if np.isnan(finished) else finished):
+            totals["finished_s"] = np.array(totals["finished_s"])
+            totals["finished_s"][flow] = arrivals[-1]
         if is_udp:
             for name in ("bytes_received", "bytes_acked"):
                 totals[name] = np.array(totals[name])
@@ -205,6 +213,15 @@ def carried(resolved: Mapping[str, Any], tables: Mapping[str, dict[str, Any]]) -
         if spec["name"] in resolved["instruments"]["polls"]:
             out["polls"] = _polled(out.get("polls"), flow, spec, resolved, times, sums, is_udp)
     return out
+
+
+def _ended_s(programs: Mapping[str, Any] | None, flow: int) -> float:
+    """When the last program of a flow with a server had ended; the client of a flow without one has another's."""
+    if programs is None:
+        return float(np.inf)
+    mine = np.asarray(programs["flow"]) == flow
+    has_server = np.any(np.asarray(programs["role"])[mine] == schema.code("programs", "role", "server"))
+    return float(np.max(np.asarray(programs["ended_s"])[mine])) if has_server else float(np.inf)
 
 
 def _polled(
