@@ -13,6 +13,7 @@ import pytest
 import command
 import tailback as tb
 from pairs import assert_same_rows
+from tailback import hooks
 from tailback.algorithms import load
 from tailback.examples.newreno import NewReno
 from tailback.result import PHASES
@@ -190,7 +191,7 @@ def test_a_pacing_rate_is_kept():
 def failing(statement, hook="on_ack"):
     """An algorithm that does `statement` when `hook` is called."""
     names: dict = {}
-    arguments = {"on_ack": "ack, control", "on_congestion": "congestion, control", "internals": ""}[hook]
+    arguments = {"on_ack": "ack, control", "on_congestion": "congestion, control"}.get(hook, "")
     exec(f"def {hook}(self, {arguments}):\n    {statement}", names)
     return type("Failing", (NewReno,), {hook: names[hook]})
 
@@ -261,6 +262,21 @@ def test_an_algorithm_cannot_end_the_program() -> None:
 def test_an_interrupt_inside_a_hook_is_an_interrupt():
     with pytest.raises(KeyboardInterrupt):
         tb.run(dumbbell(tables=False), algorithms={"mine": failing("raise KeyboardInterrupt")})
+
+
+def test_an_interrupt_inside_a_constructor_is_an_interrupt():
+    with pytest.raises(KeyboardInterrupt):
+        tb.run(dumbbell(tables=False), algorithms={"mine": failing("raise KeyboardInterrupt", "__init__")})
+
+
+def test_what_does_not_return_is_ended_before_any_run_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(hooks, "MOST_S", 0.2)
+    monkeypatch.setattr(hooks, "MOST_LOAD_S", 0.3)
+    with pytest.raises(tb.ScenarioError, match=r"its constructor has used 0.2 s of processor time and does not return"):
+        tb.run(dumbbell(tables=False), algorithms={"mine": failing("while True: pass", "__init__")})
+    (tmp_path / "mine.py").write_text("while True: pass")
+    with pytest.raises(tb.TailbackError, match=r"mine\.py cannot be imported: .* its module has used 0\.3 s"):
+        load(f"{tmp_path / 'mine.py'}:Mine")
 
 
 def test_a_run_after_a_failed_one_is_unharmed():

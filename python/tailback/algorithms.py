@@ -89,8 +89,9 @@ class Source:
         # Dataclasses look up their module by name.
         sys.modules[module.__name__] = module
         try:
-            exec(compile(self.text, f"{name} (kept with the result)", "exec"), module.__dict__)
-        except Exception as error:
+            with hooks.watched("its module", hooks.MOST_LOAD_S):
+                exec(compile(self.text, f"{name} (kept with the result)", "exec"), module.__dict__)
+        except (Exception, SystemExit) as error:
             raise TailbackError(f"the source of {name} cannot be run: {type(error).__name__}: {error}") from error
         found: Any = getattr(module, self.attribute, None)
         made_by: Callable[..., Algorithm] = _callable(name, found)
@@ -170,8 +171,9 @@ def load(reference: str) -> Callable[..., Algorithm]:
         raise TailbackError(f'"{reference}" names no class. Write "package.module:Class" or "path/to/file.py:Class".')
     is_file = place.endswith(".py")
     try:
-        module = _module_of_file(Path(place)) if is_file else _module(place)
-    except Exception as error:
+        with hooks.watched("its module", hooks.MOST_LOAD_S):
+            module = _module_of_file(Path(place)) if is_file else _module(place)
+    except (Exception, SystemExit) as error:
         is_absent = isinstance(error, ModuleNotFoundError) and error.name == place.partition(".")[0]
         hint = f". A module is an installed one; a file has its path: {place}.py:{attribute}" if is_absent else ""
         raise TailbackError(f"{place} cannot be imported: {type(error).__name__}: {error}{hint}") from error
@@ -353,7 +355,8 @@ def factory(made_by: Callable[..., Algorithm]) -> Factory:
         # A `seed` parameter in the scenario takes precedence.
         given = {name: value for name, value in offered.items() if name in taken} | params
         try:
-            return made_by(**given)
+            with hooks.constructed():
+                return made_by(**given)
         except TypeError as error:
             word = re.search(r"unexpected keyword argument '(\w+)'", str(error))
             if word is None or word[1] not in params:

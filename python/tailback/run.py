@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from tailback import _core, isolated
+from tailback import _core, hooks, isolated
 from tailback._core import Cancel
 from tailback.algorithms import Algorithm, Factory, Source, factories, is_reference, kept_as, named, referenced, sources
 from tailback.consent import demand_allowed, demand_kept_allowed
@@ -69,7 +69,7 @@ def _prepare(what: Runnable, algorithms: Algorithms | None, allow_code: bool) ->
         demand_allowed(resolved, allow_code)
         used = _with_references(own, resolved)
         try:
-            _core.check(json.dumps(resolved), used)
+            hooks.check(json.dumps(resolved), used)
         except _core.ScenarioError as error:
             raise ScenarioError([_core.engine_problem(*map(str, error.args))]) from None
         toml = Scenario.from_resolved(resolved).to_toml()

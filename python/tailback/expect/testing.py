@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, engines, modules, native, programs, queues, suites
+from tailback import _core, engines, hooks, modules, native, programs, queues, suites
 from tailback.algorithms import factories, is_reference, load, registered
 from tailback.candidate import candidate as examined
 from tailback.candidate import table as parsed
@@ -780,7 +780,7 @@ def _baseline(expect: Any, resolved: Mapping[str, Any], algorithms: Algorithms |
             turns = {"cc_turns": [own for _ in row["tcp"]["cc_turns"]]} if row["tcp"].get("cc_turns") else {}
             row["tcp"] |= own | turns
     try:
-        _core.check(json.dumps(out), factories(algorithms), False)
+        hooks.check(json.dumps(out), factories(algorithms))
     except _core.ScenarioError as error:
         _, _, problem, fix = map(str, error.args)
         raise ScenarioError([Problem("expect.baseline", expect.baseline.name, problem, fix)]) from None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, examples, programs, traces
+from tailback import _core, examples, hooks, programs, traces
 from tailback.algorithms import Factory, factories, is_reference, referenced
 from tailback.consent import without_references
 from tailback.errors import Problem, ScenarioError, TailbackError, UnitError
@@ -323,7 +323,7 @@ class Scenario(ScenarioFields):
             outside.transports(out)
             if check:
                 checked = out if outside.allow_code else without_references(out)
-                _core.check(json.dumps(checked), outside.factories, live)
+                hooks.check(json.dumps(checked), outside.factories, live)
         except _core.ScenarioError as error:
             raise self.complaint(*map(str, error.args)) from None
         except ScenarioError as error:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, compiled
+from tailback import _core, compiled, hooks
 from tailback.checksums import digest
 from tailback.errors import TailbackError
 from tailback.views import view
@@ -139,7 +139,8 @@ def factory_of(made_by: Callable[[], Any]) -> Callable[..., Any]:
     def make(*params: Any) -> Any:
         if params:
             raise ValueError(f"{getattr(made_by, '__name__', made_by)} is a transport: name it as a flow's transport")
-        return made_by()
+        with hooks.constructed():
+            return made_by()
 
     make.is_stack = True  # type: ignore[attr-defined]
     return make
