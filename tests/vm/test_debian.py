@@ -91,6 +91,20 @@ def test_a_series_that_is_not_there_is_answered_with_those_that_are(archive: deb
         archive.find("debian-9.9")
 
 
+def test_only_a_kernel_that_the_lists_have_is_to_be_fetched(
+    archive: debian.Archive, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kernels, "archive", lambda: archive)
+    monkeypatch.setattr(kernels, "fetched", list)
+    with pytest.raises(KernelError, match=r"Fetch it: tailback vm fetch debian-6\.2"):
+        kernels.find("debian-6.2")
+    (tmp_path / "updated").touch()
+    with pytest.raises(KernelError, match=r'no kernel "debian-6\.2" can be fetched\. The nearest is debian-6\.1\.'):
+        kernels.find("debian-6.2")
+    with pytest.raises(KernelError, match=r"Fetch it: tailback vm fetch debian-7\.3"):
+        kernels.find("debian-7.3")
+
+
 def test_the_hosts_sources_are_not_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[tuple[str, ...]] = []
     monkeypatch.setattr(debian, "_run", lambda *words, within=None: asked.append(words) or "")

@@ -81,19 +81,27 @@ class Archive:
         """The kernels that can be fetched, oldest first; updates package lists older than a day."""
         self._demand_client()
         self._update()
+        return self._listed()
+
+    def lack(self, name: str) -> str:
+        """Why no kernel of this name can be fetched, as far as the package lists here show; empty if one can."""
+        if not (self.folder / "updated").is_file():
+            return ""
+        try:
+            images = self._listed()
+        except (KernelError, OSError):
+            return ""
+        return "" if not images or _matching(name, images) else _no_such(name, images)
+
+    def _listed(self) -> list[Package]:
         return sorted(_images_in(self._said("apt-cache", "dumpavail")), key=lambda package: package.order)
 
     def find(self, name: str) -> Package:
         """The newest package that matches `name`: a series ("debian-7.3") or a point release ("debian-7.3.4")."""
         images = self.images()
-        found = [one for one in images if name in (one.kernel, f"debian-{one.point}")]
-        if found:
+        if found := _matching(name, images):
             return found[-1]
-        series = list(dict.fromkeys(one.kernel for one in images))
-        raise KernelError(
-            f'no kernel "{name}" can be fetched. There are: {", ".join(series)}, and their point releases: '
-            "tailback vm fetch --list"
-        )
+        raise KernelError(_no_such(name, images))
 
     def unpack(self, package: Package, into: Path) -> None:
         """Download a package and its parts and unpack them; the client checks them against the archive's signature."""
@@ -189,6 +197,21 @@ class Archive:
             settings["APT::Sandbox::User"] = "root"
         options = [word for name, value in settings.items() for word in ("--option", f"{name}={value}")]
         return _run(tool, *options, *words, within=within)
+
+
+def _matching(name: str, images: Sequence[Package]) -> list[Package]:
+    return [one for one in images if name in (one.kernel, f"debian-{one.point}")]
+
+
+def _no_such(name: str, images: Sequence[Package]) -> str:
+    series = list(dict.fromkeys(one.kernel for one in images))
+    wanted = _numbers(name)
+    close = min(series, key=lambda one: [abs(a - b) for a, b in zip(_numbers(one), wanted, strict=False)], default="")
+    hint = f"The nearest is {close}. " if close else ""
+    return (
+        f'no kernel "{name}" can be fetched. {hint}There are: {", ".join(series)}, and their point releases: '
+        "tailback vm fetch --list"
+    )
 
 
 def _libc() -> str:

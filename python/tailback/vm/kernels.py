@@ -357,7 +357,7 @@ def built(folder: Path) -> Kernel:
 
 def _unknown(name: str, have: list[str]) -> str:
     if _DEBIAN.fullmatch(name):
-        return f"the kernel {name} is not here yet. Fetch it: tailback vm fetch {name}"
+        return archive().lack(name) or f"the kernel {name} is not here yet. Fetch it: tailback vm fetch {name}"
     if is_plain(tree := cache() / name / "tree"):
         again = f"tailback vm build {tree.read_text()} --name {name}"
         return f"the build of {name} did not end, so it has no image. Build it again: {again}"
