@@ -18,7 +18,7 @@ import tailback as tb
 from tailback import vm
 from tailback.vm import kernels, machine
 from tailback.vm.archive import Entry
-from tailback.vm.programs import gather
+from tailback.vm.programs import Programs, gather
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios" / "live"
 _LACKS = [
@@ -241,11 +241,12 @@ def test_scripts_bring_their_interpreters_and_the_scenarios_folder_is_always_at_
     [
         ("nonesuch-of-tailback", "the program nonesuch-of-tailback is not installed here"),
         ("./mine", "write {here}/mine"),
-        ("{here}/absent", "the program /here/absent is not here"),
-        ("{here}/other", r"/here/other is for another processor \(64 bits, EM_AARCH64\)"),
-        ("{here}/cut", "/here/cut cannot be read as a program"),
+        ("{here}/absent", "the program FOLDER/absent is not here"),
+        ("{here}/other", r"FOLDER/other is for another processor \(64 bits, EM_AARCH64\)"),
+        ("{here}/cut", "FOLDER/cut cannot be read as a program"),
         ("{here}/script", "the program /nonesuch is not here"),
-        ("{here}/bare", "/here/bare is a script without an interpreter"),
+        ("{here}/bare", "FOLDER/bare is a script without an interpreter"),
+        ("{here}/plain", "the program FOLDER/plain may not be executed. chmod [+]x FOLDER/plain"),
         ("{here}/circle", "is not here"),
     ],
 )
@@ -255,10 +256,14 @@ def test_what_a_program_lacks_is_named(tmp_path: Path, line: str, said: str) -> 
     (tmp_path / "cut").write_bytes(true[:40])
     (tmp_path / "script").write_text("#!/nonesuch\n")
     (tmp_path / "bare").write_text("#!\n")
+    (tmp_path / "plain").write_text("#!/bin/sh\n")
+    for name in ("other", "cut", "script", "bare"):
+        (tmp_path / name).chmod(0o755)
     (tmp_path / "circle").symlink_to("circle")
     words = refusal(exec_(line), tmp_path)
-    assert re.search(said, words)
+    assert re.search(said.replace("FOLDER", re.escape(str(tmp_path))), words)
     assert "client" in words
+    assert "/here/" not in words
 
 
 @needs("gcc")
@@ -275,13 +280,14 @@ def test_a_missing_library_is_named_with_what_needs_it(tmp_path: Path) -> None:
     assert own.is_file()
     assert "/here/libof.so" in found(exec_("{here}/own"), here=tmp_path)
     library.unlink()
-    assert "libof.so, a library that /here/own needs, is not here" in refusal(exec_("{here}/own"), tmp_path)
+    assert f"libof.so, a library that {tmp_path}/own needs, is not here" in refusal(exec_("{here}/own"), tmp_path)
 
 
 def test_when_the_scenario_was_copied_makes_no_difference(tmp_path: Path) -> None:
     # Two runs of a Python script differed in the fifth digit because its file was written again between them.
     script = tmp_path / "own"
     script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
     entries = []
     for seconds in (1_000_000_000, 1_111_111_111):
         os.utime(script, (seconds, seconds))
@@ -290,21 +296,31 @@ def test_when_the_scenario_was_copied_makes_no_difference(tmp_path: Path) -> Non
 
 
 def test_files_that_are_too_much_or_nowhere_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "big").write_bytes(bytes(2 << 20))
+    (tmp_path / "big").write_bytes(bytes(9 << 20))
     flow = exec_("true", params={"files": "big"})
     assert "/here/big" in found(flow, here=tmp_path)
-    monkeypatch.setattr("tailback.vm.programs.MOST_MB", 1)
-    assert "take more than 1 MB" in refusal(exec_("true", params={"files": "big"}), tmp_path)
+    monkeypatch.setattr("tailback.vm.programs.MOST_MB", 8)
+    words = refusal(flow, tmp_path)
+    assert "params.files" in words
+    assert re.search(rf"with {tmp_path}/big the programs' files take 1\d MB, and a guest has room for 8 MB", words)
     monkeypatch.undo()
-    assert "absent: No such file" in refusal(exec_("true", params={"files": "absent"}), tmp_path)
+    words = refusal(exec_("true", params={"files": "absent"}), tmp_path)
+    assert f'flow[0].params.files = "absent": {tmp_path}/absent: No such file' in words
     assert "../x leaves its folder" in refusal(exec_("true", params={"files": "../x"}), tmp_path)
+
+
+def test_an_interpreter_without_its_library_is_named_with_it() -> None:
+    given = Programs({"/usr/bin/python3.11": Entry(0o100755), "/usr/bin/python3": Entry.link("python3.11")}, {})
+    failure = "its client ended with status 1: ModuleNotFoundError: No module named 'encodings'"
+    assert given.advice(failure).endswith('params = { files = "/usr/lib/python3.11" }')
+    assert given.advice("its client ended with status 1") == ""
 
 
 def test_a_program_names_modules_of_the_guests_kernel(tmp_path: Path) -> None:
     one = scenario(exec_("true", params={"files": "kernel:veth kernel:sch_netem"}))
     out = gather(one, one.resolve(live=True), tmp_path, [])
     assert out is not None
-    assert out.modules == dict.fromkeys(("veth", "sch_netem"), "flows[0].app.params.files")
+    assert out.modules == dict.fromkeys(("veth", "sch_netem"), "flows[0].params.files")
 
 
 @pytest.mark.long

@@ -285,12 +285,13 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
     if "refused" in head:
         raise _refused(job.scenario, head["refused"])
     if "failed" in head:
-        raise GuestError(f"{title}: {head['failed']}")
+        raise GuestError(f"{title}: {head['failed']}{found.advice(head['failed']) if found else ''}")
     log = kernel_log.kept(head["about"]["kernel_log"])
     if (trace := kernel_log.tcp_warning(log)) is not None:
         raise GuestError(f"{title}: the guest's TCP warned of itself, so its rows count for nothing:\n{trace}")
     measured, complaints = output.measured(job.resolved, left)
-    notes = [*head["notes"], *controls.unasked_twins(job.resolved, head["controls"], job.twins), *complaints]
+    said = [note + (found.advice(note) if found else "") for note in head["notes"]]
+    notes = [*said, *controls.unasked_twins(job.resolved, head["controls"], job.twins), *complaints]
     moved = counters.counted(head["about"]["counters"])
     names = {"internals_names": head["internals_names"], "warnings": notes}
     result = Result(

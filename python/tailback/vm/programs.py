@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,8 +35,9 @@ MODULE = "kernel:"
 HERE = "/here"
 #: Modification time of all files in that folder: 1 January 2020, the guest's date.
 COPIED = 1_577_836_800
-#: Limit on the files in MB: a guest has 2 GB of memory, and holds the archive twice while unpacking it.
-MOST_MB = 700
+#: Limit on the files in MiB. A guest has 2 GiB; its root file system takes at most half of what the archive leaves,
+#: which is 640 MiB with the kernel's own memory, and a kernel that finds no room panics.
+MOST_MB = 600
 #: Largest file in MB that a program may write.
 LARGEST_FILE_MB = 256
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -55,10 +57,20 @@ _X86_64, _ELF = "EM_X86_64", b"\x7fELF"
 #: Limit on a chain of symbolic links (path_resolution(7)).
 _MOST_LINKS = 40
 _FIRST_LINE = 256
+#: The unit in which a guest's memory holds files.
+_PAGE = 4096
+
+
+#: The file of an interpreter, whose library has its name.
+_PYTHON = re.compile(r"python3\.\d+")
 
 
 class _Absent(Exception):
-    """A needed file that is missing or unusable; the text names it and what needs it."""
+    """A needed file that is missing or unusable; the text names it and what needs it, `fix` what helps."""
+
+    def __init__(self, problem: str, fix: str = "") -> None:
+        super().__init__(problem)
+        self.fix = fix
 
 
 @dataclass(frozen=True)
@@ -73,6 +85,14 @@ class Programs:
     has_image: bool = False
     #: Kernel modules that the programs use, each with the field that names it.
     modules: Mapping[str, str] = field(default_factory=dict)
+
+    def advice(self, failure: str) -> str:
+        """The fix for a failure that shows which files a guest lacks, after the failure's text; else empty."""
+        if "No module named 'encodings'" not in failure:
+            return ""
+        of_python = (PurePosixPath(path) for path in self.entries)
+        places = {str(path.parent.parent / "lib" / path.name) for path in of_python if _PYTHON.fullmatch(path.name)}
+        return f'. Add the interpreter\'s library: params = {{ files = "{" ".join(sorted(places))}" }}'
 
     @property
     def about(self) -> dict[str, Any]:
@@ -105,8 +125,9 @@ def gather(scenario: Scenario, resolved: Mapping[str, Any], here: Path, librarie
                 add(closure, text)
             except _Absent as error:
                 fix = "Install it, or name the folder that has it in params.files" if name != "files" else "Correct it"
-                at = f"flows[{number}].app.params.{name}"
-                raise scenario.complaint(at, json.dumps(text), str(error), fix) from None
+                at = f"flows[{number}]" + (f".app.params.{name}" if name in ("client", "server") else f".params.{name}")
+                problem, fix = (closure.of_user(each) for each in (str(error), error.fix or fix))
+                raise scenario.complaint(at, json.dumps(text), problem, fix) from None
     try:
         if closure.image is not None:
             closure.add_shell(closure.image)
@@ -143,7 +164,7 @@ def _modules(flows: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, str]:
     for number, flow in flows:
         for word in str((flow["app"].get("params") or {}).get("files") or "").split():
             if word.startswith(MODULE):
-                out.setdefault(word.removeprefix(MODULE), f"flows[{number}].app.params.files")
+                out.setdefault(word.removeprefix(MODULE), f"flows[{number}].params.files")
     return out
 
 
@@ -155,7 +176,7 @@ def _take_image(closure: _Closure, scenario: Scenario, flows: Sequence[tuple[int
         for word in text.split():
             if not word.startswith(IMAGE) or word == taken:
                 continue
-            at = f"flows[{number}].app.params.files"
+            at = f"flows[{number}].params.files"
             if taken is not None:
                 fix = "Put both programs into one image, or run one of them from this machine in a run of its own"
                 raise scenario.complaint(
@@ -222,6 +243,10 @@ class _Closure:
             if word.startswith(f"{HERE}/") and self._outside(word).is_file():
                 self.add(word)
 
+    def of_user(self, text: str) -> str:
+        """A text with the user's paths in place of the guest's."""
+        return re.sub(rf"(?<![\w./-]){HERE}/", lambda _: f"{self.here}/", text)
+
     @staticmethod
     def _filled(word: str) -> str:
         return word.replace("{here}", HERE)
@@ -286,6 +311,8 @@ class _Closure:
             raise _Absent(f"{word} is relative to no known folder: write {{here}}/{word.removeprefix('./')}")
         if not self._outside(word).is_file():
             raise _Absent(f"the program {word} is not here")
+        if not os.access(self._outside(word), os.X_OK):
+            raise _Absent(f"the program {word} may not be executed", f"chmod +x {word}")
         self.add(word)
         if PurePosixPath(word).name in ("sh", "dash", "bash") and word != "/bin/sh":
             self._tools()
@@ -330,9 +357,13 @@ class _Closure:
             about = source.stat()
             if not stat.S_ISREG(about.st_mode):
                 raise _Absent(f"{path} is neither a file nor a folder")
-            self._size += about.st_size
+            self._size += -(-about.st_size // _PAGE) * _PAGE
             if self._size > MOST_MB << 20:
-                raise _Absent(f"with {path} the programs' files take more than {MOST_MB} MB, and a guest has 2 GB")
+                raise _Absent(
+                    f"with {path} the programs' files take {self._size / (1 << 20):,.0f} MB, and a guest has room for "
+                    f"{MOST_MB} MB",
+                    "Name fewer files or smaller folders",
+                )
             contents = source.read_bytes()
         except OSError as error:
             raise _Absent(f"{path}: {error.strerror}") from None
