@@ -316,6 +316,9 @@ class Picky(NewReno):
         ({}, "python:NewReno", "names no class"),
         ({}, "python:subprocess:getoutput", "subprocess:getoutput is no class"),
         ({}, "python:subprocess:Popen", "Popen is neither a queue, which has"),
+        ({}, "mine.py:Mine", 'Write "python:mine.py:Mine"'),
+        ({}, "mine.bpf.c", 'Write "bpf:mine.bpf.c"'),
+        ({"mine": tb.OwnQueue}, "mine", "this class is a queue, as it has enqueue and dequeue. Name it as queue"),
     ],
 )
 def test_what_cannot_be_made_is_refused_before_anything_is_simulated(algorithms, cc, what):

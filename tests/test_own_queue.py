@@ -302,6 +302,21 @@ def test_a_hook_that_does_not_return_ends_the_run():
     assert "processor time and does not return" in text
 
 
+@pytest.mark.parametrize(
+    ("queue", "what"),
+    [
+        ("mine.py:Mine", 'Write "python:mine.py:Mine"'),
+        ("python:tailback.examples.newreno:NewReno", "this class is a congestion control"),
+    ],
+)
+def test_what_is_no_queue_is_refused_with_what_to_write(queue, what):
+    with pytest.raises(tb.ScenarioError) as refused:
+        tb.run(
+            tb.dumbbell(rate="10mbit", rtt="40ms", queue=queue, flows=[tb.bulk("reno")], duration="1s"), allow_code=True
+        )
+    assert what in str(refused.value)
+
+
 def test_a_parameter_that_a_class_lacks_is_named_with_those_it_has():
     class Late(tb.OwnQueue):
         def __init__(self, most_ms=20, **limits):

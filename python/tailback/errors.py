@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -84,7 +85,7 @@ class ScenarioError(TailbackError):
     """A scenario that cannot be run. `problems` lists all errors, in the scenario's order."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(problems)
+        self.problems = tuple(map(_with_prefix, problems))
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
     def located(self, file: str | None, places: Mapping[str, tuple[int, int] | None]) -> ScenarioError:
@@ -96,6 +97,19 @@ class ScenarioError(TailbackError):
             return replace(problem, file=problem.file or file, line=line, column=column)
 
         return ScenarioError([located(problem) for problem in self.problems])
+
+
+#: A file with code of the user's that lacks the prefix with which a scenario names it, by that prefix.
+_UNPREFIXED = {"python:": re.compile(r"[^:]+\.py:\w+"), "bpf:": re.compile(r"[^:]+\.bpf\.c")}
+
+
+def _with_prefix(problem: Problem) -> Problem:
+    """A problem with a place of code in the form of a candidate, with the form that a scenario takes."""
+    value = str(problem.value)
+    prefix = next((prefix for prefix, form in _UNPREFIXED.items() if form.fullmatch(value)), "")
+    if not prefix or problem.field.rpartition(".")[2] not in ("cc", "name", "queue", "discipline"):
+        return problem
+    return replace(problem, fix=f'Write "{prefix}{value}"')
 
 
 def _place_of(field: str, places: Mapping[str, tuple[int, int] | None]) -> tuple[int, int] | None:

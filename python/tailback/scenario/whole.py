@@ -325,7 +325,7 @@ class Scenario(ScenarioFields):
                 checked = out if outside.allow_code else without_references(out)
                 hooks.check(json.dumps(checked), outside.factories, live)
         except _core.ScenarioError as error:
-            raise self.complaint(*map(str, error.args)) from None
+            raise self.complaint(*outside.of_kind(*map(str, error.args))) from None
         except ScenarioError as error:
             raise error.located(self._file, self._places) from None
         return out
@@ -418,6 +418,19 @@ class _Outside:
         except TailbackError as error:
             raise UnitError(str(error).rstrip("."), "Fix it, or name another") from None
         return True
+
+    def of_kind(self, path: str, value: str, problem: str, fix: str) -> tuple[str, str, str, str]:
+        """An engine error; for a class of another kind than its field takes, with its kind."""
+        factory = self.factories.get(value.strip('"'))
+        if factory is None or not problem.startswith("there is no "):
+            return path, value, problem, fix
+        kind = "congestion control, as it has on_ack and on_congestion"
+        if hasattr(factory, "is_queue"):
+            kind = "queue, as it has enqueue and dequeue"
+        elif hasattr(factory, "is_stack"):
+            kind = "transport, as it has connect"
+        field = {"q": "queue", "t": "transport"}.get(kind[0], "cc")
+        return path, value, f"this class is a {kind}", f"Name it as {field}, or name another class here"
 
     def transports(self, resolved: Mapping[str, Any]) -> None:
         """Load the user's own transports that a resolved scenario names."""
