@@ -210,6 +210,7 @@ def failing(statement, hook="on_ack"):
         ("control.pacing_bps = 0", "pacing_bps was set to 0: pacing is a rate of 1 bit/s or more"),
         ("control.mss = 1", "attribute 'mss' of"),
         ("ack.cwnd", "has no attribute 'cwnd'"),
+        ("control.cwind = 9", "no attribute 'cwind'. Did you mean cwnd? It has: cwnd, mss, "),
         ("1 / 0", "ZeroDivisionError: division by zero"),
     ],
 )
@@ -230,7 +231,8 @@ def test_an_error_ends_the_run_with_its_time_and_its_traceback(statement, what, 
 
 def test_an_error_in_a_probe_ends_the_run_too():
     scenario = dumbbell().with_({"instruments.internals": True})
-    with pytest.raises(tb.AlgorithmError, match="failed in internals"):
+    named = r"""failed in internals.* has "a": 'b', which is no number.*\(<string>, line 1\)"""
+    with pytest.raises(tb.AlgorithmError, match=named):
         tb.run(scenario, algorithms={"mine": failing("return {'a': 'b'}", "internals")})
 
 
@@ -292,9 +294,10 @@ class NoCongestion:
 
 
 class Picky(NewReno):
-    def __init__(self, gain):
+    def __init__(self, gain, k=2.0):
         if gain > 2:
             raise ValueError("gain is at most 2")
+        self.k = k / 2
 
 
 @pytest.mark.parametrize(
@@ -309,6 +312,8 @@ class Picky(NewReno):
         ({"mine": lambda: NoCongestion()}, "mine", "no attribute 'on_congestion'"),
         ({"mine": Picky}, "mine", "missing 1 required positional argument: 'gain'"),
         ({"mine": Picky}, {"name": "mine", "gain": 3}, "ValueError: gain is at most 2"),
+        ({"mine": Picky}, {"name": "mine", "gain": "3"}, "test_own_algorithm.py, line "),
+        ({"mine": Picky}, {"name": "mine", "gain": 1, "k": "5ms"}, 'k = "5ms" is text, and its default is 2.0: give a'),
         ({"mine": NewReno}, {"name": "mine", "gain": 3}, "takes no arguments"),
         ({}, "python:tailback.examples.newreno:Vegas", "tailback.examples.newreno has no Vegas"),
         ({}, "python:no_such_module:Vegas", "no_such_module cannot be imported: ModuleNotFoundError"),

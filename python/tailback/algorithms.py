@@ -16,6 +16,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
@@ -360,6 +361,7 @@ def factory(made_by: Callable[..., Algorithm]) -> Factory:
         except TypeError as error:
             word = re.search(r"unexpected keyword argument '(\w+)'", str(error))
             if word is None or word[1] not in params:
+                _explain(error, made_by, params)
                 raise
             known = sorted(_parameters(made_by))
             close = nearest(word[1], known)
@@ -367,11 +369,50 @@ def factory(made_by: Callable[..., Algorithm]) -> Factory:
             there = f"There are: {', '.join(known)}." if known else "It takes none."
             title = getattr(made_by, "__name__", made_by)
             raise TypeError(f"{title} has no parameter {word[1]}. {hint}{there}") from None
+        except Exception as error:
+            _explain(error, made_by, params)
+            raise
 
     if queues.is_queue(made_by):
         made: Factory = queues.factory_of(make)
         return made
-    return lambda params, seed: make({"seed": seed}, params)
+    return lambda params, seed: _with_named_internals(make({"seed": seed}, params))
+
+
+def _explain(error: Exception, made_by: Any, params: Mapping[str, Any]) -> None:
+    """Add to a constructor's error its line, and parameters that are text although their default is a number."""
+    defaults = queues.parameters(made_by)
+    added = [
+        f'{name} = "{value}" is text, and its default is {defaults[name]}: give a number'
+        for name, value in params.items()
+        if isinstance(value, str) and isinstance(defaults.get(name), int | float)
+    ]
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    if last.filename != __file__:
+        added.insert(0, f"{last.filename}, line {last.lineno}")
+    if added and len(error.args) == 1 and str(error) == error.args[0]:
+        error.args = (f"{error} ({'; '.join(added)})",)
+
+
+def _with_named_internals(instance: Any) -> Any:
+    """The instance, whose `internals` names the quantity that is no number."""
+    read = getattr(instance, "internals", None)
+    if not callable(read):
+        return instance
+
+    def internals() -> Any:
+        values = read()
+        for name, value in values.items() if isinstance(values, dict) else ():
+            if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
+                code = getattr(getattr(read, "__func__", read), "__code__", None)
+                place = f" ({code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
+                raise TypeError(f'internals() has "{name}": {value!r}, which is no number. Give numbers alone{place}')
+        return values
+
+    # An instance with slots keeps its own.
+    with contextlib.suppress(AttributeError):
+        instance.internals = internals
+    return instance
 
 
 def _checked_name(name: str) -> str:

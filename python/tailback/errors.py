@@ -133,13 +133,24 @@ class AlgorithmError(TailbackError):
     """A user's algorithm failed during a run. The cause is its exception, with the traceback."""
 
     def __init__(self, scenario: str, algorithm: str, hook: str, at_s: float, what: str) -> None:
-        super().__init__(f"{scenario}: {algorithm} failed in {hook} at {at_s:.9g} s of simulated time: {what}")
+        where = f"{scenario}: {algorithm} failed in {hook} at {at_s:.9g} s of simulated time"
+        super().__init__(f"{where}: {what}{_attributes(what)}")
         #: Name of the algorithm in the scenario.
         self.algorithm = algorithm
         #: Hook that raised.
         self.hook = hook
         #: Simulated time in seconds.
         self.at_s = at_s
+
+
+def _attributes(what: str) -> str:
+    """The attributes of tailback's object that lacks one."""
+    found = re.search(r"'tailback\._core\.(\w+)' object has no attribute '(\w+)'", what)
+    if found is None:
+        return ""
+    known = [name for name in dir(getattr(_core, found[1])) if name[0].islower()]
+    close = nearest(found[2], known)
+    return f". {f'Did you mean {close}? ' if close else ''}It has: {', '.join(known)}"
 
 
 class ProgramError(TailbackError):
