@@ -293,8 +293,8 @@ fn held_by_kernel(cc: &str, object: &[u8]) -> Result<(Loaded, Option<OwnedFd>), 
 
 fn held(cc: &str, object: &[u8], ends_with_us: bool) -> Result<(Loaded, Option<OwnedFd>), LiveError> {
     held_by_process(cc, object).or_else(|error| match ends_with_us {
-        // Before Linux 6.4 only the kernel could keep it registered.
-        true => held_by_kernel(cc, object).map_err(|_| error),
+        // Before Linux 6.4 only the kernel could keep it registered, and the verifier's reason is that of this attempt.
+        true => held_by_kernel(cc, object),
         false => Err(error),
     })
 }

@@ -69,5 +69,10 @@ pub fn choices(name: &str, known: &[&str]) -> String {
     if known.is_empty() {
         return "There are none".into();
     }
-    format!("{}There are: {}", hint(name, known), shown.join(", "))
+    // Of a flow with `count` there are NAME-1, NAME-2 and so on.
+    let hint = match known.contains(&format!("{name}-1").as_str()) {
+        true => format!("count makes several of {name}: name each. "),
+        false => hint(name, known),
+    };
+    format!("{hint}There are: {}", shown.join(", "))
 }

@@ -426,6 +426,7 @@ impl<'a> Resolver<'a> {
         let instead = match listed {
             "queues" => instead::of_queue(name),
             "apps" => instead::of_application(name),
+            "links" if name == "none" => Some("Remove medium for a link that transmits at its rate".into()),
             _ => None,
         };
         let instead = instead.map_or(String::new(), |instead| format!("{instead}. "));

@@ -395,6 +395,15 @@ fn a_stack_field_is_read_in_its_own_unit() {
 }
 
 #[test]
+fn a_flow_that_count_makes_and_a_medium_that_is_none_name_their_fix() {
+    let counted = HELLO.replace("[[flow]]\ncc", "[[flow]]\nname = \"up\"\ncount = 2\ncc");
+    let said = complaint(&format!("{counted}[instruments]\npackets = [\"up\"]\n"));
+    assert!(said.contains("count makes several of up: name each. There are: up-1, up-2"), "{said}");
+    let said = complaint(&HELLO.replace("[dumbbell]", "[dumbbell]\nmedium = \"none\""));
+    assert!(said.contains("Remove medium for a link that transmits at its rate"), "{said}");
+}
+
+#[test]
 fn a_table_by_both_of_its_names_is_refused() {
     let both = HELLO.replace("[[flow]]", "[[flow]]\ncc = \"reno\"\n[[flows]]");
     let said = complaint(&both);
