@@ -255,7 +255,7 @@ def page(kernel: str, cells: Mapping[int, Cell], differ: int, found: Sequence[Pa
         f"If the kernel were one more such run, it would be the earliest of all in about {alike:.0f} cells, and as "
         f"often before their median as after it. It parts before the median in {before} cells, with it in "
         f"{len(found) - before - after}, after it in {after}. So the guest disturbs more than these runs do, or the "
-        "model differs: this comparison cannot tell which.",
+        "model differs: this comparison does not decide between the two.",
         f"Until they part the kernel's packets leave {late:.0f} µs later than the simulator's, in the median of the "
         f"cells' medians, and {late_95:.0f} µs in that of their 95 % quantiles.",
     )
