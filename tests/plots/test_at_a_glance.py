@@ -244,7 +244,7 @@ def test_axes_are_what_was_varied_in_the_order_of_their_quantity(store):
 def test_a_column_the_store_does_not_have_is_named_with_the_nearest(store):
     frame = tb.open_store(store).frame()
     with pytest.raises(sweeps.NoSuchColumn, match=r"call\.delay_p95_ms"):
-        sweeps.draw("lines", frame, metric="call.delay_p95", axis=None, by=None)
+        sweeps.draw("lines", frame, metric="call.delays_p95", axis=None, by=None)
     with pytest.raises(sweeps.NoSuchColumn, match=r"dumbbell\.queue"):
         sweeps.draw("lines", frame, metric=None, axis="dumbbell.que", by=None)
 
