@@ -11,7 +11,7 @@ import functools
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -300,11 +300,12 @@ def _page(
             "reaches the full queue in the instant in which another leaves it. Which of both is first repeats all",
             "through a run, and decides who loses (S. Floyd and V. Jacobson, On Traffic Phase Effects in",
             "Packet-Switched Gateways, 1992). The simulator's hosts are exact and keep the phase; a guest's packets",
-            "are some 120 µs late. At other rates no mechanism has been found. The last columns have hosts that delay",
-            f"each packet by up to {NOISE[:-2]} µs (`randomness.processing_jitter`). They were added after cells that",
-            "part had been seen. In "
-            + (", ".join(f"`{cell.name}`" for cell in carried if cell in near) or "no cell")
-            + " the kernel lies outside that range too, by less than the rule counts.",
+            f"are some 120 µs late. The last columns have hosts that delay each packet by up to {NOISE[:-2]} µs",
+            "(`randomness.processing_jitter`). They were added after cells that part had been seen.",
+            "",
+            "Without a mechanism: cells at other rates, and what parts from the noisy simulator too: "
+            f"{_names(still)}. By",
+            f"less than the rule counts the kernel lies outside that range in {_names(near)}.",
             "",
             "| cell | measure | kernel | simulator | with noise | parts from that |",
             "| --- | --- | --- | --- | --- | --- |",
@@ -316,6 +317,10 @@ def _page(
         yield f"| {each.cell.name} | {_UNITS[each.measure]} | " + " | ".join(sides) + f" | {parts} |"
     if refused:
         yield from ("", "No guest carried: " + ", ".join(cell.name for cell in refused) + ".")
+
+
+def _names(which: Iterable[Cell]) -> str:
+    return ", ".join(sorted(f"`{cell.name}`" for cell in which)) or "no cell"
 
 
 def _of(name: str, runs: Sequence[Mapping[str, float]]) -> tuple[float, ...]:
