@@ -44,7 +44,7 @@ def noticed(metric: str) -> Noticed | None:
     return NOTICED.get(metric.rpartition(".")[2])
 
 
-#: A difference of less than a packet is no difference of a queue.
+#: A full packet: from it on a backlog is a queue, and two backlogs differ.
 PACKET_BYTES = 1500.0
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tailback import metrics
+from tailback.experience import PACKET_BYTES
 from tailback.metrics import MissingRows, Rows
 from tailback.metrics.rows import Floats
 from tailback.numbers import written
@@ -31,8 +32,6 @@ _EXPLAINS = 0.7
 _LAWFUL = (0.5, 1.25)
 #: Width of the window in which delays are worst, and how much longer than usual they must be there to be worth a word.
 _WORST_S, _WORSE = 10.0, 1.5
-#: A full packet, from which on a backlog is a queue.
-_PACKET_BYTES = 1500.0
 #: A pause as long as this ends a burst of drops.
 _PAUSE_S = 1.0
 #: Up to this many flows that lost packets are named; of more, the last ones are added up.
@@ -95,7 +94,7 @@ def _queues(rows: Rows) -> Iterator[Finding]:
         return
     # A queue is worth a sentence if more than the packet being sent was there on average.
     held = {link: float(rows.of_link("links", link)["backlog_bytes_mean"][0]) for link in places}
-    standing = [link for link in places if held[link] >= _PACKET_BYTES]
+    standing = [link for link in places if held[link] >= PACKET_BYTES]
     if not standing:
         most = max(places, key=lambda link: held[link])
         text = f"No queue stood: the longest, at {rows.link_names[most]}, held {written(held[most])} B on average."

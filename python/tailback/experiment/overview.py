@@ -168,8 +168,8 @@ def _words() -> list[str]:
         "`004-L3a` is part a of claim L3 of paper 004. Q is a sentence with a quantity in it, L one without. A claim's "
         "*standing* says whether it counts:",
         "",
-        f"- *predicted*: rule and set-up were fixed before the run that is judged. Only these count. Those marked "
-        f"{CHANGED} had another rule or measure before, whose results had been seen: counts without them stand beside.",
+        f"- *predicted*: rule and set-up were fixed before the run that is judged. Only these count; counts without "
+        f"those marked {CHANGED} stand beside.",
         *aside,
         "",
         f"{CHANGED} marks a claim whose rule or measure was changed after results had been seen, {ALIKE} seeds that "
