@@ -231,7 +231,7 @@ def test_an_error_ends_the_run_with_its_time_and_its_traceback(statement, what, 
 
 def test_an_error_in_a_probe_ends_the_run_too():
     scenario = dumbbell().with_({"instruments.internals": True})
-    named = r"""failed in internals.* has "a": 'b', which is no number.*\(<string>, line 1\)"""
+    named = r"failed in internals.*'a' is 'b', which is no number"
     with pytest.raises(tb.AlgorithmError, match=named):
         tb.run(scenario, algorithms={"mine": failing("return {'a': 'b'}", "internals")})
 

@@ -376,7 +376,7 @@ def factory(made_by: Callable[..., Algorithm]) -> Factory:
     if queues.is_queue(made_by):
         made: Factory = queues.factory_of(make)
         return made
-    return lambda params, seed: _with_named_internals(make({"seed": seed}, params))
+    return lambda params, seed: make({"seed": seed}, params)
 
 
 def _explain(error: Exception, made_by: Any, params: Mapping[str, Any]) -> None:
@@ -392,27 +392,6 @@ def _explain(error: Exception, made_by: Any, params: Mapping[str, Any]) -> None:
         added.insert(0, f"{last.filename}, line {last.lineno}")
     if added and len(error.args) == 1 and str(error) == error.args[0]:
         error.args = (f"{error} ({'; '.join(added)})",)
-
-
-def _with_named_internals(instance: Any) -> Any:
-    """The instance, whose `internals` names the quantity that is no number."""
-    read = getattr(instance, "internals", None)
-    if not callable(read):
-        return instance
-
-    def internals() -> Any:
-        values = read()
-        for name, value in values.items() if isinstance(values, dict) else ():
-            if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
-                code = getattr(getattr(read, "__func__", read), "__code__", None)
-                place = f" ({code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
-                raise TypeError(f'internals() has "{name}": {value!r}, which is no number. Give numbers alone{place}')
-        return values
-
-    # An instance with slots keeps its own.
-    with contextlib.suppress(AttributeError):
-        instance.internals = internals
-    return instance
 
 
 def _checked_name(name: str) -> str:

@@ -563,7 +563,13 @@ impl CongestionControl for Own {
             values
                 .cast::<PyDict>()?
                 .iter()
-                .map(|(name, value)| Ok((name.extract()?, value.extract()?)))
+                .map(|(name, value)| {
+                    let number = value.extract().map_err(|_| {
+                        let said = format!("{name:?} is {value:?}, which is no number. Give numbers alone");
+                        PyTypeError::new_err(said)
+                    })?;
+                    Ok((name.extract()?, number))
+                })
                 .collect()
         });
         out.extend(self.demand("internals", values).into_iter().map(|(name, value)| (kept(name), value)));
