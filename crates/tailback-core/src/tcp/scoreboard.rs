@@ -416,7 +416,7 @@ impl Scoreboard {
             self.first_sent = now;
             self.delivered_time = now;
         }
-        let mut flags = if self.app_limited_until > 0 { APP_LIMITED } else { 0 };
+        let mut flags = self.limited_flag();
         if is_fin {
             flags |= FIN;
         }
@@ -443,7 +443,7 @@ impl Scoreboard {
         let mut segment = Sent {
             end: start,
             len,
-            flags: if self.app_limited_until > 0 { APP_LIMITED } else { 0 },
+            flags: self.limited_flag(),
             transmissions: 1,
             sent: now,
             order: self.next_order,
@@ -509,8 +509,16 @@ impl Scoreboard {
         self.send_again(number, now, snd_nxt);
     }
 
+    /// What a segment that leaves now says of the application (Linux `tcp_rate_skb_sent`).
+    #[inline(always)]
+    fn limited_flag(&self) -> u8 {
+        if self.app_limited_until > 0 { APP_LIMITED } else { 0 }
+    }
+
     fn send_again(&mut self, number: u64, now: Time, snd_nxt: u64) {
+        let limited = self.limited_flag();
         let segment = &mut self.segments[(number - self.base) as usize];
+        segment.flags = segment.flags & !APP_LIMITED | limited;
         segment.transmissions = segment.transmissions.saturating_add(1);
         segment.sent = now;
         segment.order = self.next_order;

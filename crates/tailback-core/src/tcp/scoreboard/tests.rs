@@ -279,6 +279,24 @@ fn the_segment_that_left_last_gives_the_rate_sample() {
 }
 
 #[test]
+fn a_retransmission_is_as_limited_as_the_application_is_when_it_leaves() {
+    let mut board = Scoreboard::new(true, Duration::ZERO);
+    board.on_app_limited();
+    for number in 1..=4 {
+        board.push(number * MSS, MSS as u32, false, Time::from_ms(0));
+    }
+    // The last arrives, which ends the application's limit; the first is sent again, and sampled by that departure.
+    let now = Time::from_ms(100);
+    let block = [Range { start: 3 * MSS, end: 4 * MSS }];
+    let first = board.on_ack(0, &block, Time::NEVER, now, Duration::MAX);
+    assert!(board.rate_sample(&first, now, Duration::MAX).is_some_and(|sample| sample.app_limited));
+    board.on_rescued(0, now, 4 * MSS);
+    let later = Time::from_ms(200);
+    let second = board.on_ack(MSS, &block, Time::NEVER, later, Duration::MAX);
+    assert!(board.rate_sample(&second, later, Duration::MAX).is_some_and(|sample| !sample.app_limited));
+}
+
+#[test]
 fn a_sack_that_comes_again_after_a_timeout_forgot_it_measures_nothing() {
     let mut board = Scoreboard::new(false, Duration::ZERO);
     for number in 1..=4 {
