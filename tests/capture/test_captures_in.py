@@ -12,6 +12,7 @@ import subprocess
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import tailback as tb
 from command import tailback
@@ -226,6 +227,24 @@ def test_a_calls_figures_are_of_transit_times_whichever_capture_comes_first(made
     assert [1e-3 * both["jitter_ms"][0], heard.jitter_s] == pytest.approx([truth.jitter_s] * 2, abs=2e-9)
     assert [both["mos"][0], heard.mos] == pytest.approx([truth.mos] * 2, abs=1e-2)
     assert {row["count"] for row in opened.experience_summary() if row["measure"] == "delay"} == {399}
+
+
+@pytest.mark.parametrize("correct", ["none", "offset"])
+def test_calls_of_two_captures_are_the_same_in_either_order(tmp_path, correct):
+    # One call each way beside a filling queue; neither begins with the capture.
+    away = {"from": "right", "to": "left"}
+    flows = [tb.bulk(start="3s"), tb.voip(start="1s"), tb.voip(name="back", start="2s", **away)]
+    bell = tb.dumbbell(rate="2mbit", rtt="60ms", queue="200ms", flows=flows, duration="14s",
+                       instruments={"captures": ["left", "right"], "packets": "all"})  # fmt: skip
+    result = tb.run(bell)
+    capture.export_all(result, tmp_path)
+    ends = [tmp_path / f"{point}.pcapng" for point in ("left", "right")]
+    found = capture.voip(*ends, correct=correct)
+    assert_frame_equal(capture.voip(*reversed(ends), correct=correct), found)
+    # Each is counted where it was sent.
+    sent = [int((result.numpy("packets")["flow"] == flow).sum()) for flow in (1, 2)]
+    assert found["packets"].to_list() == sent
+    assert found["mos"][0] < 4.2 < found["mos"][1]
 
 
 def test_one_capture_of_a_call_says_what_it_cannot_know(made):

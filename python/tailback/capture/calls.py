@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import polars as pl
 
 from tailback import metrics
 from tailback.capture.pairing import Delays, owd
-from tailback.capture.reading import CaptureError, FilePath, read
+from tailback.capture.reading import CaptureError, FilePath, Reading, read
 from tailback.metrics.delay import smoothed_jitter
 from tailback.metrics.rows import LOST, RECEIVED, Rows
 
@@ -28,43 +29,87 @@ def voip(first: FilePath, second: FilePath | None = None, *, correct: str = "non
     With one capture: `packets`, `lost` (gaps in RTP's numbers; None for others), `interval_ms` and `jitter_ms`.
     `jitter_ms` is RFC 3550's estimate (section 6.4.1) averaged over the call. With two captures it is of the transit
     times between them, as `metrics.jitter`; delay and loss are measured between them, and `mos` is the E-model's
-    (`metrics.voice_quality`). All are None in a direction of which no packet was seen in both. With one capture jitter
-    supposes sending times: by RTP's clock at 8 kHz, or else evenly spaced. Raises `CaptureError`.
+    (`metrics.voice_quality`), in windows from the call's first packet. All are None in a direction of which no packet
+    was seen in both. The order of the captures does not matter: a direction's sender is found from its delays, and what
+    it sent is counted there. With one capture jitter supposes sending times: by RTP's clock at 8 kHz, or else evenly
+    spaced. Raises `CaptureError`.
     """
     found = read(first, datagrams=True)
-    it = {key: np.asarray(column) for key, column in found.datagrams.items()}
     paired = None if second is None else owd(first, second, rows=True, correct=correct)
     packets = None if paired is None else paired.packets()
-    names = found.flows["name"].to_list()
+    here = _ways(found)
+    there = {} if second is None else _ways(read(second, datagrams=True))
     rows = []
-    for flow in np.unique(it["flow"]):
-        for back in (False, True):
-            mine = np.flatnonzero((it["flow"] == flow) & (it["reverse"] == back))
-            if len(mine) < LEAST:
-                continue
-            streams = _streams({key: column[mine] for key, column in it.items()}, str(names[flow]), back)
-            if paired is not None and packets is not None:
-                streams = [row | _between(paired, packets, int(flow), back) for row in streams]
-            rows += streams
+    for key in dict.fromkeys([*here, *there]):
+        seen = [points[key] for points in (here, there) if key in points]
+        between: dict[str, Any] = {}
+        sent = seen[0]
+        if paired is not None and packets is not None:
+            way = _way(paired, here[key]) if key in here else None
+            if way is not None and way["from_to"] == "B>A":
+                # What was sent is counted at the sender's point, whichever capture that is.
+                sent = seen[-1]
+            between = _between(paired, packets, seen[0], way)
+        if len(sent.datagrams["t_ns"]) >= LEAST:
+            name, back = min((each.name, each.back) for each in seen)
+            rows += [row | between for row in _streams(sent.datagrams, name, back)]
     if not rows:
         raise CaptureError(
-            f"{Path(first).name}: none of the {len(names)} flows is a call: no RTP, and no datagrams of one size "
+            f"{Path(first).name}: none of the {len(found.flows)} flows is a call: no RTP, and no datagrams of one size "
             "evenly spaced"
         )
+    if paired is not None:
+        rows.sort(key=lambda row: (row["flow"], row["direction"], row["source"] or ""))
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _between(paired: Delays, it: dict[str, Array], flow: int, back: bool) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Way:
+    """The datagrams of one direction of a flow, at one point."""
+
+    flow: int
+    name: str
+    back: bool
+    datagrams: dict[str, Array]
+
+
+def _ways(found: Reading) -> dict[tuple[Any, ...], _Way]:
+    """Directions of flows by their sender, receiver and protocol, which are equal at both points.
+
+    Which end counts as the client may differ: it is the one whose packet passed first.
+    """
+    it = {key: np.asarray(column) for key, column in found.datagrams.items()}
+    out: dict[tuple[Any, ...], _Way] = {}
+    for row in found.flows.iter_rows(named=True):
+        client, server = ((row[end], row[f"{end}_port"]) for end in ("client", "server"))
+        again = row["name"].partition("#")[2]
+        for back in (False, True):
+            mine = (it["flow"] == row["flow"]) & (it["reverse"] == back)
+            if mine.any():
+                ends = (server, client) if back else (client, server)
+                own = {key: column[mine] for key, column in it.items()}
+                out[*ends, row["protocol"], again] = _Way(row["flow"], row["name"], back, own)
+    return out
+
+
+def _way(paired: Delays, of: _Way) -> dict[str, Any] | None:
+    """The row of a direction in the table of delays; `None` if no packet was seen at both points."""
+    return next(paired.table.filter(flow=of.flow, reverse=of.back).iter_rows(named=True), None)
+
+
+def _between(paired: Delays, it: dict[str, Array], of: _Way, way: dict[str, Any] | None) -> dict[str, Any]:
     """What two captures measure of one direction."""
-    way = next(paired.table.filter(flow=flow, reverse=back).iter_rows(named=True), None)
     if way is None:
         return {"jitter_ms": None}
-    mine = (it["flow"] == flow) & (it["reverse"] == back)
+    mine = (it["flow"] == of.flow) & (it["reverse"] == of.back)
     sent, received, is_lost = (it[key][mine] for key in ("sent_ns", "received_ns", "is_lost"))
+    # The E-model's windows begin with the call. The first capture's start would depend on the order of the captures,
+    # and a window that holds a packet or two would count as much as a whole one.
+    start = sent.min()
     packets = {
         "flow": np.zeros(len(sent), dtype=np.uint32),
-        "sent_s": (sent - paired.info["first_ns"]) * 1e-9,
-        "received_s": np.where(is_lost, np.nan, (received - paired.info["first_ns"]) * 1e-9),
+        "sent_s": (sent - start) * 1e-9,
+        "received_s": np.where(is_lost, np.nan, (received - start) * 1e-9),
         "fate": np.where(is_lost, LOST, RECEIVED),
     }
     heard = metrics.voice_quality(Rows({"packets": packets}, {"flows": [{"name": way["name"]}]}), 0)
