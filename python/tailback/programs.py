@@ -33,7 +33,19 @@ CLIENT, SERVER = "client", "server"
 #: Optional fields of a file, besides the required ones.
 _OWN = ("server", "client", "transfer", "sends", "cc")
 #: Parameters of `app = "exec"` that a program's file may set.
-_PASSED = ("files", "needs", "collect", "parse", "pattern", "port", "ready", "ready_by", "grace")
+_PASSED = (
+    "files",
+    "needs",
+    "collect",
+    "parse",
+    "pattern",
+    "port",
+    "ready",
+    "ready_by",
+    "grace",
+    "status",
+    "server_status",
+)
 _EXAMPLE = "See docs/candidates.md"
 #: Metrics that need the kernel's TCP, or a flow's internal state.
 _OF_TCP = ("retransmitted", "timeouts", "rtt_min_ms", "srtt_ms", "slow_start_cwnd_bytes", "in_flight_max_bytes")

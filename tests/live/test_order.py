@@ -45,6 +45,26 @@ def test_programs_start_in_their_order_and_keep_their_status(run: Callable[..., 
     assert any("its client ended with status 3" in note for note in result.meta["notes"])
 
 
+@engines
+def test_a_program_may_end_with_the_statuses_that_are_given(run: Callable[..., tb.Result]) -> None:
+    result = run(
+        given(
+            exec_("three", "sh -c 'exit 3'", status=3),
+            exec_("either", "sh -c 'exit 0'", status="3 0"),
+            exec_("shot", "sh -c 'kill -9 $$'", status=137),
+            exec_("served", "sleep 100", "sh -c 'sleep 0.2; exit 6'", server_status=6, ready=0),
+            exec_("zero", "sh -c 'exit 0'", status="3 4"),
+            exec_("other", "sh -c 'exit 6'", server_status=6),
+            duration="1s",
+        ),
+        allow_code=True,
+    )
+    assert result.failed_programs == [
+        "flow zero: its client ended with status 0, and not with 3 or 4",
+        "flow other: its client ended with status 6",
+    ]
+
+
 @needs_live
 @pytest.mark.parametrize(
     ("ready_by", "said"),
@@ -73,6 +93,8 @@ def test_a_client_whose_turn_never_comes_is_named() -> None:
     [
         ({"ready_by": "sleep"}, "ready_by", "file:NAME"),
         ({"ready_by": "file:../x"}, "ready_by", "file:NAME"),
+        ({"status": "0,3"}, "status", "0,3 is no exit status. Give whole numbers from 0 to 255"),
+        ({"server_status": -1}, "server_status", "-1 is no exit status"),
         ({"after": "absent"}, "after", "there is no flow absent"),
         ({"after": "call"}, "after", "flow call runs no programs"),
         ({"after": "other"}, "after", "flow other has no server"),

@@ -21,7 +21,7 @@ use tailback_core::time::{Duration, Time};
 use tailback_core::traffic::exec::{After, Readiness};
 
 use self::order::{Place, Progress};
-use self::rows::{Ended, ProgramFate, Report, Role, in_words, last_lines};
+use self::rows::{Ended, ProgramFate, Report, Role, in_shell, in_words, instead_of, last_lines};
 use self::words::Values;
 use crate::applications::TcpPlan;
 use crate::applications::flow_record::{FlowRecord, Recording, Tally};
@@ -79,6 +79,8 @@ pub struct ProgramPlan {
     pub after: Vec<After>,
     /// Time between asking a program to end and killing it.
     pub grace: Wait,
+    /// Exit statuses with which the client and the server succeed.
+    pub accepted: [Vec<u8>; 2],
     /// Name patterns of the files in `{dir}` to keep; `*` and `?` are wildcards.
     pub collect: Vec<String>,
     /// Whether the guest has a single processor; a program that takes most of it is named.
@@ -402,8 +404,10 @@ impl Ready {
     fn record(&self, role: Role, fate: ProgramFate, ending: Ending, errors: &[u8]) -> Option<String> {
         let grace = self.plan.grace.as_secs_f64();
         let what = match (fate, role) {
-            (ProgramFate::Exited, _) if ending == Ending::Exit(0) => return None,
-            (ProgramFate::Exited, _) => in_words(ending),
+            (ProgramFate::Exited, _) if self.accepted(role).contains(&in_shell(ending)) => return None,
+            (ProgramFate::Exited, _) => {
+                format!("{}{}", in_words(ending), instead_of(self.accepted(role)))
+            }
             // A server runs until it is asked to end.
             (ProgramFate::Stopped, Role::Server) => return None,
             (ProgramFate::Stopped, Role::Client) => {
@@ -414,6 +418,10 @@ impl Ready {
         let what = format!("flow {}: its {} {what}", self.plan.name, role.word());
         let hint = if self.asks_for_v6(role) { words::ASKS_FOR_V6 } else { "" };
         Some(format!("{what}{}{hint}", last_lines(errors)))
+    }
+
+    fn accepted(&self, role: Role) -> &[u8] {
+        &self.plan.accepted[usize::from(role == Role::Server)]
     }
 
     /// Whether a program of a flow over IPv4 asks for IPv6.

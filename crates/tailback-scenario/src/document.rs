@@ -133,7 +133,7 @@ fn parameter(spec: &ParamSpec) -> Node {
     let schema = match spec.kind {
         Kind::Flag => table! { "type" => "boolean" },
         Kind::Choice => table! { "enum" => spec.choices },
-        Kind::Text => table! { "type" => "string" },
+        Kind::Text => table! { "type" => ["string", "integer"].as_slice() },
         _ => table! { "type" => ["number", "string"].as_slice() },
     };
     schema.with(table! { "description" => format!("{} Must be {}.", spec.doc, spec.range_text()) })

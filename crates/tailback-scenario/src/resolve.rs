@@ -483,6 +483,10 @@ fn engines(spec: &ParamSpec, spelling: Spelling, value: &Node) -> Result<Node, F
         (Kind::Rate, Some(text)) => Quantity::Rate.read(text).map(Node::from),
         (Kind::Size, Some(text)) => Quantity::Bytes.read(text).map(Node::from),
         (_, Some(text)) => to_unit(text, spec.unit).map(Node::from),
+        // `status = 3` means what `status = "3"` does.
+        (Kind::Text, None) if matches!(value.value, Value::Whole(_) | Value::Number(_)) => {
+            Ok(value.value.text().as_str().into())
+        }
         (Kind::Time, None) if spelling == Spelling::Plain => from_unit(value, spec.unit),
         (_, None) => Ok(value.clone()),
     }

@@ -116,11 +116,20 @@ def programs(result: Result) -> list[dict[str, Any]]:
 
 
 def failed_programs(result: Result) -> list[str]:
-    """Programs that ended by themselves by a signal or with a status other than 0, with the run's notes on them."""
-    signals = result.numpy("programs")["signal"] if "programs" in result else ()
+    """Programs that ended by themselves as they may not, with the run's notes on them.
+
+    They may with status 0 or, if the flow has `status` or `server_status`, with those.
+    """
+    if "programs" not in result:
+        return []
+    table = result.numpy("programs")
     out = []
-    for row, signal in zip(programs(result), signals, strict=True):
-        if row["end"] != "exited" or row["status"] == 0:
+    for row, flow, signal in zip(programs(result), table["flow"], table["signal"], strict=True):
+        given = result.resolved["flows"][int(flow)]["app"].get("params") or {}
+        accepted = given.get("server_status" if row["program"] == "server" else "status") or "0"
+        # As a shell has it.
+        status = 128 + int(signal) if signal else row["status"]
+        if row["end"] != "exited" or status in map(int, str(accepted).split()):
             continue
         how = f"was ended by signal {signal}" if signal else f"ended with status {row['status']}"
         text = f"flow {row['flow']}: its {row['program']} {how}"

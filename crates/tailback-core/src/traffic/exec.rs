@@ -58,8 +58,17 @@ pub const CARD: Card = Card {
             (0.0, 60.0),
             "From the request to end, at stop, to being killed.",
         ),
+        ParamSpec::text(
+            STATUS[0],
+            "With which statuses the client may end by itself, such as 3 or \"0 3\"; 128 and a signal's number for a signal. \
+             Default: 0.",
+        ),
+        ParamSpec::text(STATUS[1], "The same for the server."),
     ],
 };
+
+/// Parameters with the accepted exit statuses of the client and of the server.
+pub const STATUS: [&str; 2] = ["status", "server_status"];
 
 /// Sign that a server is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +111,22 @@ pub fn checked<'a>(params: &'a Params, field_path: &'a str) -> Result<Checked<'a
         return Err(given.refuse("pattern", "a pattern and parse = \"regex\" go together", fix));
     }
     readiness(&given)?;
+    for name in STATUS {
+        statuses(&given, name)?;
+    }
     Ok(given)
+}
+
+/// The exit statuses with which a program succeeds, by the name of its parameter ([`STATUS`]).
+pub fn statuses(given: &Checked<'_>, name: &str) -> Result<Vec<u8>, ScenarioError> {
+    let words: Vec<&str> = given.text(name).split_whitespace().collect();
+    let read = |word: &&str| {
+        word.parse().map_err(|_| {
+            let problem = format!("{word} is no exit status");
+            given.refuse(name, &problem, "Give whole numbers from 0 to 255, with spaces between: \"0 3\"")
+        })
+    };
+    if words.is_empty() { Ok(vec![0]) } else { words.iter().map(read).collect() }
 }
 
 /// The sign that the flow's server is ready.
@@ -283,6 +307,24 @@ mod tests {
         assert_eq!(by("line:on: 5").unwrap(), Readiness::Line("on: 5".into()));
         for wrong in ["file:", "file:../x", "line:", "sleep", "prot"] {
             assert_eq!(by(wrong).unwrap_err().field, "at.ready_by", "{wrong}");
+        }
+    }
+
+    #[test]
+    fn exit_statuses_are_bytes_with_spaces_between() {
+        let of = |text: &str| {
+            let params = params(&[("client", "x"), ("server_status", text)]);
+            checked(&params, "at").and_then(|given| statuses(&given, "server_status"))
+        };
+        assert_eq!(of("").unwrap(), [0]);
+        assert_eq!(of("0 3  255").unwrap(), [0, 3, 255]);
+        for wrong in ["256", "-1", "0,3", "3.0", "any"] {
+            let error = of(wrong).unwrap_err();
+            assert_eq!(
+                (error.field.as_str(), error.value.contains(wrong)),
+                ("at.server_status", true),
+                "{wrong}"
+            );
         }
     }
 

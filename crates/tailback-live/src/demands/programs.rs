@@ -70,6 +70,7 @@ pub fn plan(
         ready_by: exec::readiness(&given)?,
         after: exec::after(scenario, number)?,
         grace: seconds("grace"),
+        accepted: [exec::statuses(&given, exec::STATUS[0])?, exec::statuses(&given, exec::STATUS[1])?],
         collect: given.text("collect").split_whitespace().map(str::to_owned).collect(),
         is_alone: plan.is_alone,
         is_in_front: false,

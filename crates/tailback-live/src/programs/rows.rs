@@ -52,6 +52,23 @@ pub fn in_words(ending: Ending) -> String {
     }
 }
 
+/// The exit status as a shell has it: for a signal, 128 and its number.
+pub fn in_shell(ending: Ending) -> u8 {
+    match ending {
+        Ending::Exit(status) => status as u8,
+        Ending::Signal(signal) => 128_u8.wrapping_add(signal as u8),
+    }
+}
+
+/// The accepted statuses after " and not with"; empty if only 0 is accepted.
+pub fn instead_of(accepted: &[u8]) -> String {
+    if accepted == [0] {
+        return String::new();
+    }
+    let all: Vec<String> = accepted.iter().map(u8::to_string).collect();
+    format!(", and not with {}", all.join(" or "))
+}
+
 /// The last lines of a program's error output after a colon; empty if there are none.
 pub fn last_lines(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
