@@ -132,27 +132,33 @@ def test_runs_on_a_kernel_are_kept_by_it_and_what_it_refuses_is_no_verdict(
 
 
 @pytest.mark.parametrize(
-    ("fate", "status", "signal", "failed"),
+    ("fate", "status", "signal", "accepted", "failed"),
     [
-        ("exited", math.nan, 11, "flow subject: its client was ended by signal 11"),
-        ("exited", 3.0, 0, "flow subject: its client ended with status 3: cannot parse --rate"),
-        ("exited", 0.0, 0, ""),
+        ("exited", math.nan, 11, "", "flow subject: its client was ended by signal 11"),
+        ("exited", 3.0, 0, "", "flow subject: its client ended with status 3: cannot parse --rate"),
+        ("exited", 0.0, 0, "", ""),
         # By the runner, at the flow's stop.
-        ("stopped", math.nan, 15, ""),
+        ("stopped", math.nan, 15, "", ""),
+        ("exited", 3.0, 0, "0 3", ""),
+        ("exited", math.nan, 11, "139", ""),
+        ("exited", 0.0, 0, "3", "flow subject: its client ended with status 0, and not with 3"),
     ],
 )
 def test_a_run_whose_program_failed_fails_its_test_and_the_command(
-    tailback: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fate: str, status: float, signal: int, failed: str
-) -> None:
+    tailback: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    fate: str, status: float, signal: int, accepted: str, failed: str,
+) -> None:  # fmt: skip
     def run(self: engines.Vm, given: tb.Scenario, **how: Any) -> tb.Result:
         one = tb.run(given.with_({"flow[0].cc": "cubic"}))
+        one.resolved["flows"][0]["app"]["params"] = {"status": accepted}
         role, end = (schema.code("programs", *each) for each in (("role", "client"), ("fate", fate)))
         row = {"flow": [0], "role": [role], "fate": [end], "status": [status], "signal": [signal]}
         tables = {name: one.numpy(name) for name in one.tables}
         tables["programs"] = schema.table("programs").filled(1, **row)
         names = {"warnings": [failed], "internals_names": []}
         result = tb.Result(resolved=one.resolved, toml=one.toml, tables=tables | {"_names": names})
-        result.meta["notes"] = [failed]
+        # Late packets do not hide it.
+        result.meta |= {"notes": [failed], "fit": not failed}
         return result
 
     stand_in(monkeypatch)

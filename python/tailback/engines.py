@@ -94,12 +94,13 @@ class Capabilities:
 def demand_fit(result: Result) -> None:
     """Raise the error of a run whose numbers do not count.
 
-    `Overloaded` if packets were late; another run may succeed. `ProgramError` if a program failed.
+    `ProgramError` if a program failed, late packets or not. `Overloaded` if packets were late; another run may succeed.
     """
+    if result.failed_programs:
+        late = [] if result.meta.get("fit", True) else ["the emulator was late too"]
+        raise ProgramError("; ".join([*result.failed_programs, *late]))
     if not result.meta.get("fit", True):
         raise vm.Overloaded(f"{result.name}: the emulator was late: {'; '.join(result.meta['notes'])}")
-    if result.failed_programs:
-        raise ProgramError("; ".join(result.failed_programs))
 
 
 class Engine(ABC):

@@ -68,4 +68,4 @@ def search(
     """The last good and first bad version between two, among `known` or all published versions."""
     names = versions.between(good, bad, versions.versions(crate) if known is None else known)
     say(f"{len(names)} versions from {names[0]} to {names[-1]}: at most {len(names).bit_length() + 2} builds")
-    return bisect(names, attempt, say, cannot="cannot be judged")
+    return bisect(names, attempt, say)

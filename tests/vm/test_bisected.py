@@ -1,11 +1,14 @@
 """The first kernel on which a condition fails."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from test_modules import path
 
+from tailback import vm
 from tailback.errors import TailbackError
+from tailback.vm import bisected
 from tailback.vm.bisected import Seen, between, bisect, tried_on
 from tailback.vm.debian import KernelError, Package
 
@@ -56,6 +59,17 @@ def test_ends_that_are_alike_are_refused() -> None:
     for first_bad, problem in [(9, "BAD = .* holds there"), (0, "GOOD = .* does not hold there")]:
         with pytest.raises(TailbackError, match=problem):
             bisect(NAMES, kernels(first_bad)[0])
+
+
+def test_a_kernel_on_which_a_program_fails_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = "flow one: its client ended with status 7"
+
+    class Failed:
+        failed_programs = (failed,)
+
+    monkeypatch.setattr(bisected, "_fetched", lambda name: SimpleNamespace(name=name, release="6.1"))
+    monkeypatch.setattr(vm, "run", lambda what, **how: Failed())
+    assert tried_on(path("cubic"), "bulk.goodput_mbps > 3")("debian-6.1") == failed
 
 
 def test_a_condition_is_read_before_any_kernel_is_fetched() -> None:

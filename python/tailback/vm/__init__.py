@@ -23,7 +23,7 @@ from tailback import _core, bpf, modules, registry
 from tailback._core import Cancel
 from tailback.algorithms import Source, demand_of_kernel, sources
 from tailback.consent import demand_allowed, demand_kept_allowed, demand_kernel_allowed, without_references
-from tailback.errors import Cancelled, ScenarioError
+from tailback.errors import Cancelled, ProgramError, ScenarioError
 from tailback.live import LiveError, controls
 from tailback.live import programs as output
 from tailback.progress import Bar
@@ -108,8 +108,8 @@ def run(
     guest's, and so the scenario's; `result.meta["dilation"]` states it. The run takes that many times as long where
     the guest is busy.
 
-    Raises `ScenarioError` for what this
-    kernel cannot run, `KernelError` without a kernel, `VmError` if the machine or the guest fails.
+    Raises `ScenarioError` for what this kernel cannot run, `KernelError` without a kernel, `VmError` if the machine or
+    the guest fails. Of an overloaded guest it raises `Overloaded`, or `ProgramError` if one of its programs failed.
     """
     return _run(_job(as_scenario(scenario), kernel, twins, allow_code, dilation), progress, cancel)
 
@@ -306,7 +306,10 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
     result.meta["engine"] = f"vm {_core.version()}"
     result.meta["kernel"] = kernel.about | {"release": about["release"], "build": about["build"], "hz": about["hz"]}
     if not head["fit"]:
-        raise Overloaded(f"{title}: {_overload(job, head, tables, result.duration_s)}")
+        overload = _overload(job, head, tables, result.duration_s)
+        if result.failed_programs:
+            raise ProgramError(f"{title}: {'; '.join([*result.failed_programs, overload])}")
+        raise Overloaded(f"{title}: {overload}")
     result.meta["fit"] = True
     result.meta["busy"] = about["busy"]
     if job.dilation > 1:

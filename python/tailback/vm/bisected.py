@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tailback import vm
-from tailback.errors import TailbackError
+from tailback.errors import ProgramError, TailbackError
 from tailback.expect.conditions import ConditionError, parse
 from tailback.experiment.run_metrics import measurable, measured
 from tailback.result import Result
@@ -96,11 +96,11 @@ def bisect(
     attempt: Callable[[str], Seen | str],
     say: Callable[[str], object] = lambda _: None,
     *,
-    cannot: str = "does not boot",
+    cannot: str = "cannot be judged",
 ) -> Bisected:
-    """Search `kernels`, a good one first and a bad one last. `attempt` runs one, or returns why it does not boot.
+    """Search `kernels`, a good one first and a bad one last. `attempt` runs one, or returns why it cannot be judged.
 
-    Raises `TailbackError` if the condition does not differ between the ends, or if one does not boot. It can also
+    Raises `TailbackError` if the condition does not differ between the ends, or if one cannot be judged. It can also
     search other versions than kernels: `cannot` describes one that was not judged.
     """
     seen: list[Seen | None] = [None] * len(kernels)
@@ -140,9 +140,9 @@ def at_ends(
     ends: tuple[_End, _End],
     look: Callable[[_End], Seen | str],
     named: Callable[[_End], str] = str,
-    cannot: str = "does not boot",
+    cannot: str = "cannot be judged",
 ) -> None:
-    """Try the good and the bad end; `TailbackError` if one does not boot or both give the same verdict."""
+    """Try the good and the bad end; `TailbackError` if one cannot be judged or both give the same verdict."""
     for field_name, end, holds in zip(("GOOD", "BAD"), ends, (True, False), strict=True):
         seen = look(end)
         if isinstance(seen, str):
@@ -199,10 +199,10 @@ def _attempt(
     allow_code: bool = False,
     kernel_of: Callable[[str], Kernel] | None = None,
 ) -> Callable[[str], Seen | str]:
-    skips: tuple[type[Exception], ...] = (KernelError, vm.LostRun)
+    skips: tuple[type[Exception], ...] = (KernelError, vm.LostRun, ProgramError)
     if kernel_of is not None:
         # A missing tool such as a compiler does not make a commit bad.
-        skips = (BuildFault, vm.LostRun, vm.GuestError)
+        skips = (BuildFault, vm.LostRun, vm.GuestError, ProgramError)
 
     def attempt(name: str) -> Seen | str:
         try:
@@ -212,6 +212,9 @@ def _attempt(
             )
         except skips as error:
             return str(error).splitlines()[0]
+        if result.failed_programs:
+            # Its numbers are of the time before, so they say nothing about the condition.
+            return result.failed_programs[0]
         return judged(name, kernel.release, result)
 
     return attempt
