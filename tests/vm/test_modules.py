@@ -84,6 +84,20 @@ def test_a_module_that_hangs_the_guest_shows_its_stack(
 
 @pytest.mark.long
 @boots
+def test_an_init_function_that_does_not_return_is_named(
+    kernel: kernels.Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "OWN_PATIENCE_S", 2.0)
+    source = tmp_path / "tcp_endless.c"
+    # It sleeps, so that the stack shows an idle processor only.
+    endless = "for (;;)\n\t\tschedule_timeout_uninterruptible(HZ);\n\treturn tcp_register"
+    source.write_text(SOURCE.read_text().replace("return tcp_register", endless))
+    with pytest.raises(vm.GuestError, match=r"hangs with an idle .*, in the init function of module:\S*tcp_endless\.c"):
+        vm.run(path(f"module:{source}"), kernel=kernel.name, allow_code=True)
+
+
+@pytest.mark.long
+@boots
 def test_a_name_that_the_kernel_has_built_in_is_refused(kernel: kernels.Kernel, tmp_path: Path) -> None:
     source = tmp_path / "tcp_mine.c"
     source.write_text(SOURCE.read_text().replace('"window"', '"cubic"'))

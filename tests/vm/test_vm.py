@@ -342,6 +342,31 @@ def test_a_machine_that_sleeps_or_works_for_nothing_hangs(
         machine.boot([sys.executable, "-c", does], tmp_path / "memory", tmp_path / "console", None, None)
 
 
+@pytest.mark.parametrize(
+    ("state", "ppm", "says"),
+    [
+        (shared_memory.LOADING, 1, r"nothing new for 0 s of its machine's work, in the init function of module:two\.c"),
+        (shared_memory.RUNNING, 300_000, "nothing new for 0 s of its machine's work"),
+        # Servers start, and results are collected.
+        (shared_memory.RUNNING, 0, "nothing new for 2 s"),
+        (shared_memory.RUNNING, 1_000_000, "nothing new for 2 s"),
+        (shared_memory.STARTED, 0, "nothing new for 2 s"),
+    ],
+)
+def test_a_users_module_has_less_time_while_reports_are_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: int, ppm: int, says: str
+) -> None:
+    monkeypatch.setattr(machine, "PATIENCE_S", 2.0)
+    monkeypatch.setattr(machine, "OWN_PATIENCE_S", 0.2)
+    memory = tmp_path / "memory"
+    shared_memory.prepare(memory)
+    with memory.open("r+b") as file:
+        file.write(struct.pack("<QQ", state, ppm))
+    words = [sys.executable, "-c", "while True: pass"]
+    with pytest.raises(vm.LostRun, match=says):
+        machine.boot(words, memory, tmp_path / "console", None, None, own=["module:one.c", "module:two.c"], dilation=2)
+
+
 def test_a_machine_that_stays_stopped_is_given_up_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "SILENCE_S", 0.3)
     shared_memory.prepare(tmp_path / "memory")

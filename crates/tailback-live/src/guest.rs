@@ -152,9 +152,13 @@ fn work(letter: &mut Letter) -> Result<(), LiveError> {
     }
     let mut log = KernelLog::open()?;
     let mut modules = BTreeMap::new();
-    for own in &job.own {
+    for (number, own) in job.own.iter().enumerate() {
+        letter.report(State::Loading, number as u64);
         let registered = load(own, &folder, &mut log)?;
         modules.insert(own.name.clone(), registered);
+    }
+    if !job.own.is_empty() {
+        letter.report(State::Started, 0);
     }
     let queues: Result<Vec<_>, _> = job.queues.iter().map(|own| load_queue(own, &folder)).collect();
     let queues = queues?;

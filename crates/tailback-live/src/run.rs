@@ -45,6 +45,9 @@ use crate::watch::{self, TcpPoll};
 const LEAD: Duration = Duration::from_ms(20);
 /// Interval between visits to the caller.
 const BETWEEN_VISITS: Wait = Wait::from_millis(100);
+/// The share of the run reported at time zero. It differs from what is reported while servers start, so that the host of
+/// a guest knows from when on progress is to be expected.
+const BEGUN: f64 = 1e-6;
 /// Longest poll interval if, without the state log, congestion events are derived from polls.
 const FALLBACK_POLL: Duration = Duration::from_ms(1);
 
@@ -294,7 +297,7 @@ fn in_threads<E: From<LiveError>>(
                 Ok((record, Some(report)))
             }));
         }
-        if let Err(error) = programs::await_all(&ready, signs.len(), visit) {
+        if let Err(error) = programs::await_all(&ready, signs.len(), visit).and_then(|()| visit(BEGUN)) {
             // Without a start signal the other servers end too.
             shared.stop.store(true, Ordering::Relaxed);
             return Err(error);
@@ -327,7 +330,7 @@ fn in_threads<E: From<LiveError>>(
                 break;
             }
             let fraction = clock.now().as_ps() as f64 / end.as_ps() as f64;
-            if let Err(error) = visit(fraction.min(1.0)) {
+            if let Err(error) = visit(fraction.clamp(BEGUN, 1.0)) {
                 ended = Err(error);
                 break;
             }

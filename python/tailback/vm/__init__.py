@@ -273,7 +273,8 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
             more=private_loader.ARGUMENT if found and found.has_image else "",
         )
         try:
-            machine.boot(words, memory, console, progress, cancel)
+            own = [module.name for module in job.own]
+            machine.boot(words, memory, console, progress, cancel, own=own, dilation=job.dilation)
         except Cancelled:
             raise Cancelled(f"{job.name} was cancelled") from None
         except LostRun as error:

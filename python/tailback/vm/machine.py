@@ -26,6 +26,9 @@ QEMU = "qemu-system-x86_64"
 #: A guest hangs if it reports no progress while its machine works or sleeps for this long. Time that the machine waits
 #: for a busy or stopped host does not count. A running guest reports ten times per guest second.
 PATIENCE_S = 180.0
+#: A guest that runs a module of the user hangs after this much less, while it loads the module or the run is under way:
+#: a tenth of a guest second takes about a second of work, and as many times more as the guest's clock is slower.
+OWN_PATIENCE_S = 20.0
 #: It also hangs after this wall-clock time without progress: a stopped machine does no work.
 SILENCE_S = 1800.0
 #: Time for a hung guest to print its stack.
@@ -132,8 +135,14 @@ def boot(
     console: Path,
     progress: Callable[[float], object] | None,
     cancel: Cancel | None,
+    *,
+    own: Sequence[str] = (),
+    dilation: int = 1,
 ) -> None:
-    """Run the machine to its end; `LostRun` if it hangs, does not start, or ends without a result."""
+    """Run the machine to its end; `LostRun` if it hangs, does not start, or ends without a result.
+
+    `own` are the names of the user's modules that it loads, in this order.
+    """
     if shutil.which(QEMU) is None:
         raise VmError(f"{QEMU} is not installed. Install it: apt-get install qemu-system-x86")
     still = _still()
@@ -151,7 +160,7 @@ def boot(
             process_group=0,
         )
         try:
-            _watch(machine, memory, console, stub, progress, cancel)
+            _watch(machine, memory, console, stub, progress, cancel, own, dilation)
         finally:
             if machine.poll() is None:
                 machine.kill()
@@ -213,6 +222,8 @@ def _watch(
     stub: Stub,
     progress: Callable[[float], object] | None,
     cancel: Cancel | None,
+    own: Sequence[str],
+    dilation: int,
 ) -> None:
     last = shared_memory.Progress(0, 0.0)
     patience = _Patience(machine.pid)
@@ -225,8 +236,9 @@ def _watch(
             last, patience = now, _Patience(machine.pid)
             if progress is not None and now.state == shared_memory.RUNNING:
                 progress(now.fraction)
-        elif patience.spent_s() > PATIENCE_S:
-            hangs = f"nothing new for {PATIENCE_S:.0f} s of its machine's work"
+        elif patience.spent_s() > (most_s := _most_s(now, own, dilation)):
+            where = f", in the init function of {own[now.module]}" if now.module is not None else ""
+            hangs = f"nothing new for {most_s:.0f} s of its machine's work{where}"
             raise LostRun(_hangs(machine, console, stub, hangs))
         elif patience.waited_s > SILENCE_S:
             raise LostRun(_hangs(machine, console, stub, f"nothing new for {SILENCE_S:.0f} s"))
@@ -238,6 +250,16 @@ def _watch(
     if machine.returncode:
         raise LostRun(f"{QEMU} ended with {machine.returncode}: {said or 'it said nothing'}")
     raise LostRun(f"the guest ended without a result{_tail(console)}")
+
+
+def _most_s(now: shared_memory.Progress, own: Sequence[str], dilation: int) -> float:
+    """How long a guest at this point may work without progress.
+
+    Before time zero and after the run it prepares and collects for a long time without a report.
+    """
+    is_under_way = now.state == shared_memory.RUNNING and 0.0 < now.fraction < 1.0
+    is_reporting = is_under_way or now.state == shared_memory.LOADING
+    return min(PATIENCE_S, OWN_PATIENCE_S * dilation) if own and is_reporting else PATIENCE_S
 
 
 def _hangs(machine: subprocess.Popen[bytes], console: Path, stub: Stub, why: str) -> str:

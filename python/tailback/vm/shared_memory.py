@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["DONE", "RUNNING", "SIZE", "STARTED", "Progress", "contents", "prepare", "progress"]
+__all__ = ["DONE", "LOADING", "RUNNING", "SIZE", "STARTED", "Progress", "contents", "prepare", "progress"]
 
 #: Size of the shared memory in bytes. The file is sparse: only written pages take space.
 SIZE = 1 << 30
-STARTED, RUNNING, DONE = 1, 2, 3
+STARTED, RUNNING, DONE, LOADING = 1, 2, 3, 4
 _CONTENTS = 4096
 _ALIGNMENT = 8
 _HEAD = struct.Struct("<QQQ")
@@ -26,6 +26,8 @@ class Progress:
 
     state: int
     fraction: float
+    #: Number of the user's module that the guest is loading.
+    module: int | None = None
 
 
 def prepare(path: Path) -> None:
@@ -37,8 +39,8 @@ def prepare(path: Path) -> None:
 def progress(path: Path) -> Progress:
     """Progress of the guest that writes to `path`."""
     with path.open("rb") as file:
-        state, ppm, _ = _HEAD.unpack(file.read(_HEAD.size))
-    return Progress(state, ppm / 1e6)
+        state, number, _ = _HEAD.unpack(file.read(_HEAD.size))
+    return Progress(state, 0.0, number) if state == LOADING else Progress(state, number / 1e6)
 
 
 def contents(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, bytes]]:

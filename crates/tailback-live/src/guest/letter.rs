@@ -29,6 +29,8 @@ pub enum State {
     Running = 2,
     /// The contents are there.
     Done = 3,
+    /// It loads a module of the user. The second number is the module's.
+    Loading = 4,
 }
 
 /// The memory the host reads.
@@ -53,7 +55,7 @@ impl Letter {
         SharedMemory::of(&file, bytes as usize).doing(what).map(Letter)
     }
 
-    /// Reports how far the guest is, and the run in millionths.
+    /// Reports how far the guest is, and the run in millionths or what [`State`] says.
     pub fn report(&mut self, state: State, ppm: u64) {
         self.0.put(0, &(state as u64).to_le_bytes());
         self.0.put(8, &ppm.to_le_bytes());
