@@ -217,12 +217,10 @@ _EDGE = (
     "The guest sends its burst over 0.4 ms, in which ACKs move the peer's window. The window then cuts another burst "
     "short than in the simulator, whose burst leaves at once."
 )
-_DRAWN = "CDG draws its back-off at random."
 EXPLAINED = {
-    **dict.fromkeys((34, 48, 69, 168, 180, 188, 202, 262, 307), _PHASE),
+    **dict.fromkeys((34, 69, 168, 188, 262, 307), _PHASE),
     **dict.fromkeys((74, 313), _BURST),
     187: _EDGE,
-    **dict.fromkeys((133, 325), _DRAWN),
 }
 """Mechanisms of cells that part earlier than the simulator from itself, each looked into packet by packet."""
 

@@ -284,7 +284,7 @@ fn settle() -> Result<(), LiveError> {
     Ok(())
 }
 
-/// Makes the kernel's first connection of all, to a port where nobody listens. With it Linux fills a table of 256 kB with
+/// Makes the kernel's first connection of all, to a port without a listener. With it Linux fills a table of 256 kB with
 /// random numbers (`inet_hash_connect`, RFC 6056 section 3.3.4), for 6 ms of the guest's processor. A machine that has
 /// been up for a while did so long ago, and a flow's start must not wait for it.
 fn connect_once() -> io::Result<()> {
