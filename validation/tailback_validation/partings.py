@@ -248,8 +248,8 @@ def page(kernel: str, cells: Mapping[int, Cell], differ: int, found: Sequence[Pa
         "later.",
         f"**In {differ - len(earlier)} of {differ} cells one of these runs parts from the simulator no later than the "
         f"kernel does. In {len(earlier)} the kernel parts earlier, in {len(unknown)} of them without a known "
-        "mechanism.** The disturbances are fitted: with the same starts and the same draws of holds in each run, the "
-        "kernel parted earlier in 51 of 198 cells.",
+        "mechanism.** The disturbances are fitted: with the same starts and the same draws of holds in each run, an "
+        "earlier guest's kernel parted earlier in 51 of 198 cells.",
         f"If the kernel were one more such run, it would be the earliest of all in about {alike:.0f} cells, and as "
         f"often before their median as after it. It parts before the median in {before} cells, with it in "
         f"{len(found) - before - after}, after it in {after}. So the guest disturbs more than these runs do, or the "
