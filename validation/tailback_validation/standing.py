@@ -265,8 +265,9 @@ def _page(
     yield from (
         "# Where the kernel and the simulator part",
         "",
-        f"**{len(carried)} of {len(cells())} cells have been run; {len(where)} of them part, {len(still)} also from a "
-        f"simulator whose hosts have noise.{_so_far(len(carried))}**",
+        f"**{len(carried)} of {len(cells())} cells have been run; {len(where)} of them part, "
+        f"{f'{len(still)} also' if still else 'none'} from a simulator whose hosts have noise."
+        f"{_so_far(len(carried))}**",
         "",
         "`tailback validate --engine vm --standing` writes this page. Read it to see which algorithm's results to",
         "distrust, and where. Every algorithm runs alone, with a second flow of twice the round trip, and beside",
@@ -303,9 +304,9 @@ def _page(
             f"are some 120 µs late. The last columns have hosts that delay each packet by up to {NOISE[:-2]} µs",
             "(`randomness.processing_jitter`). They were added after cells that part had been seen.",
             "",
-            "Without a mechanism: cells at other rates, and what parts from the noisy simulator too: "
-            f"{_names(still)}. By",
-            f"less than the rule counts the kernel lies outside that range in {_names(near)}.",
+            "Cells at other rates have no known mechanism."
+            + (f" Nor have those that part from the noisy simulator too: {_names(still)}." if still else "")
+            + (f"\nBy less than the rule counts the kernel lies outside its range in {_names(near)}." if near else ""),
             "",
             "| cell | measure | kernel | simulator | with noise | parts from that |",
             "| --- | --- | --- | --- | --- | --- |",
@@ -320,7 +321,7 @@ def _page(
 
 
 def _names(which: Iterable[Cell]) -> str:
-    return ", ".join(sorted(f"`{cell.name}`" for cell in which)) or "no cell"
+    return ", ".join(sorted(f"`{cell.name}`" for cell in which))
 
 
 def _of(name: str, runs: Sequence[Mapping[str, float]]) -> tuple[float, ...]:
