@@ -95,13 +95,11 @@ def bisect(
     kernels: Sequence[str],
     attempt: Callable[[str], Seen | str],
     say: Callable[[str], object] = lambda _: None,
-    *,
-    cannot: str = "cannot be judged",
 ) -> Bisected:
     """Search `kernels`, a good one first and a bad one last. `attempt` runs one, or returns why it cannot be judged.
 
     Raises `TailbackError` if the condition does not differ between the ends, or if one cannot be judged. It can also
-    search other versions than kernels: `cannot` describes one that was not judged.
+    search other versions than kernels.
     """
     seen: list[Seen | None] = [None] * len(kernels)
     skipped: dict[str, str] = {}
@@ -121,7 +119,7 @@ def bisect(
     def look_or_why(number: int) -> Seen | str:
         return look(number) or skipped[kernels[number]]
 
-    at_ends((low, high), look_or_why, lambda number: kernels[number], cannot)
+    at_ends((low, high), look_or_why, lambda number: kernels[number])
     while True:
         untried = [n for n in range(low + 1, high) if kernels[n] not in skipped]
         if not untried:
@@ -140,13 +138,12 @@ def at_ends(
     ends: tuple[_End, _End],
     look: Callable[[_End], Seen | str],
     named: Callable[[_End], str] = str,
-    cannot: str = "cannot be judged",
 ) -> None:
     """Try the good and the bad end; `TailbackError` if one cannot be judged or both give the same verdict."""
     for field_name, end, holds in zip(("GOOD", "BAD"), ends, (True, False), strict=True):
         seen = look(end)
         if isinstance(seen, str):
-            raise TailbackError(f"{field_name} = {named(end)} {cannot}: {seen}. Give another")
+            raise TailbackError(f"{field_name} = {named(end)} cannot be judged: {seen}. Give another")
         if seen.holds is not holds:
             does = "holds" if seen.holds else "does not hold"
             fix = "Exchange GOOD and BAD, or change --expect"

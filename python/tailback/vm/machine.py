@@ -26,8 +26,8 @@ QEMU = "qemu-system-x86_64"
 #: A guest hangs if it reports no progress while its machine works or sleeps for this long. Time that the machine waits
 #: for a busy or stopped host does not count. A running guest reports ten times per guest second.
 PATIENCE_S = 180.0
-#: A guest that runs a module of the user hangs after this much less, while it loads the module or the run is under way:
-#: a tenth of a guest second takes about a second of work, and as many times more as the guest's clock is slower.
+#: The limit in its place while a guest loads a module of the user, or runs with one: a tenth of a guest second takes
+#: about a second of work, and as many times more as the guest's clock is slower.
 OWN_PATIENCE_S = 20.0
 #: It also hangs after this wall-clock time without progress: a stopped machine does no work.
 SILENCE_S = 1800.0
