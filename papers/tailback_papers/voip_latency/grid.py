@@ -204,23 +204,23 @@ def _grid_cell(rate: int, rtt: int, queue: str, sender: Sender) -> Cell:
     )
 
 
-LIVE_PATHS = ((1, 16, "1bdp"), (10, 80, "1bdp"), (100, 16, "1bdp"))
-"""What is run live: the paths that most figures need. Three minutes a sender each."""
+KERNEL_PATHS = ((1, 16, "1bdp"), (10, 80, "1bdp"), (100, 16, "1bdp"))
+"""What is run on a kernel: the paths that most figures need. Three minutes a sender each."""
 
 
-def live_cells(quick: bool) -> list[Cell]:
+def kernel_cells(quick: bool) -> list[Cell]:
     """The Linux senders on today's kernel; `quick`: on the figures' path only.
 
     The kernel has no settings of 2.6.25's: algorithms run as they are now, H-TCP with its bandwidth switch and RTT
     scaling on. Everything else is the cell's it stands for.
     """
     cells = []
-    for rate, rtt, queue in LIVE_PATHS:
+    for rate, rtt, queue in KERNEL_PATHS:
         if quick and (rate, rtt) != FIGURE_PATH:
             continue
         for old in SENDERS:
             if old.stack.startswith("linux"):
-                sender = Sender(old.key, f"{old.title} (live)", "linux", old.cc)
+                sender = Sender(old.key, f"{old.title} (kernel)", "linux", old.cc)
                 cells.append(_grid_cell(rate, rtt, queue, sender))
     return cells
 

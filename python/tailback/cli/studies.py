@@ -23,6 +23,7 @@ from tailback.cli._common import (
     say,
     unknown,
 )
+from tailback.cli.reading import Kernel
 from tailback.judge import TARGET, Verdict
 from tailback.lazy import lazy
 
@@ -63,8 +64,13 @@ def study(
         ),
     ] = False,
     engine: Annotated[
-        str, typer.Option(help="`sim`, or `live`: the cells this machine's kernel can run, in real time; needs root.")
+        str,
+        typer.Option(
+            help="`sim`; or the cells that a Linux of today can run: `live` on this machine's kernel, in real time and "
+            "as root, `vm` on any kernel."
+        ),
     ] = "sim",
+    kernel: Kernel = None,
     as_json: AsJson = False,
 ) -> None:
     """Repeat a published study: its grid, its figures, and each of its claims with a verdict.
@@ -77,7 +83,7 @@ def study(
 
     - `tailback study voip-latency --seeds 5 --out results/voip-latency --json`
 
-    - `sudo tailback study voip-latency --quick --engine live --out results/voip-latency-live`
+    - `tailback study voip-latency --quick --engine vm --kernel debian-6.1`
     """
     studies = import_module("tailback.experiment.studies")
     names: list[str] = studies.names()
@@ -98,19 +104,16 @@ def study(
         return
     if name not in names:
         raise BadInput(unknown("study", name, names))
-    able_to = {each.name: not each.can.share for each in engines.every() if not each.can.choose_kernel}
-    if engine not in able_to:
-        raise BadInput(unknown("engine", engine, list(able_to)))
-    is_live = able_to[engine]
-    chosen = studies.get(name)
-    if is_live and chosen.live_grid is None:
-        able = ", ".join(entry for entry in names if studies.get(entry).live_grid is not None)
-        raise BadInput(
-            f"--engine live: no cell of {name} is of a Linux of today. These studies run live in part: {able}."
-        )
-    if is_live and scale is False:
-        raise BadInput("--full --engine live: a live study has no full scale. Leave out --full.")
-    folder = out or Path("results") / (f"{name}-{engine}" if is_live else name)
+    (on,) = engines.named(engine, kernel)
+    on_kernel, chosen = on.can.kernel, studies.get(name)
+    if kernel is not None and not on.can.choose_kernel:
+        raise BadInput("--kernel: only a virtual machine has a kernel of its own. Add --engine vm.")
+    if on_kernel and chosen.kernel_grid is None:
+        able = ", ".join(entry for entry in names if studies.get(entry).kernel_grid is not None)
+        raise BadInput(f"--engine {engine}: no cell of {name} is of a Linux of today. Studies that have some: {able}.")
+    if on_kernel and scale is False:
+        raise BadInput(f"--full --engine {engine}: a study on a kernel has no full scale. Leave out --full.")
+    folder = out or Path("results") / (f"{name}-{engine}" if on_kernel else name)
     if again and (seeds is not None or scale is not None):
         raise BadInput("--judge takes seeds and scale from the runs in --out. Leave out --seeds, --quick and --full.")
     finished = (
@@ -118,10 +121,11 @@ def study(
         if again
         else chosen.run(
             folder,
-            seeds=1 if is_live and seeds is None else seeds,
+            seeds=1 if on_kernel and seeds is None else seeds,
             quick=scale is True,
             full=scale is False,
             engine=engine,
+            kernel=kernel,
             progress=not as_json,
             workers=workers,
         )

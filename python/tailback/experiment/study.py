@@ -221,10 +221,10 @@ class Study:
     """Default number of seeds per cell."""
     full_grid: Callable[[], list[Cell]] | None = None
     """The grid at the paper's own scale, if `grid` is smaller because that would take hours."""
-    live_grid: Callable[[bool], list[Cell]] | None = None
-    """Cells that a current Linux can run live, under the keys of the cells they replace; `None` if there are none."""
-    live_notes: Sequence[str] = ()
-    """How the live cells differ from those they replace."""
+    kernel_grid: Callable[[bool], list[Cell]] | None = None
+    """Cells that a Linux of today can run, under the keys of the cells they replace; `None` if there are none."""
+    kernel_notes: Sequence[str] = ()
+    """How these cells differ from those they replace."""
     scale: Callable[[Data, str], str] = lambda _data, _claim: PAPERS_OWN
     """Rate and time, relative to the paper's, at which the cells of a claim (by id) were run."""
     chosen: Sequence[Choice] = ()
@@ -242,6 +242,7 @@ class Study:
         quick: bool = False,
         full: bool = False,
         engine: str = "sim",
+        kernel: str | None = None,
         progress: bool | Callable[[int, int], object] = True,
         cancel: Any = None,
         workers: int | None = None,
@@ -259,7 +260,10 @@ class Study:
         full
             The paper's own scale, where the study's usual one is smaller.
         engine
-            "sim", or "live": on this machine's kernel, one cell after the other and in real time, the cells that can.
+            "sim"; or the cells that a Linux of today can run: "live" on this machine's kernel, one after the other and
+            in real time, "vm" on a kernel in virtual machines.
+        kernel
+            The kernel of "vm": a name of `tailback vm kernels`, or an image's path; `None`: the first one fetched.
         progress
             Report progress on standard error: a bar on a terminal, a line a minute elsewhere; or a function of
             (finished, total).
@@ -273,11 +277,9 @@ class Study:
             raise ValueError(f"a study needs at least one seed, not {seeds}")
         if quick and full:
             raise ValueError("a study runs either quick or full, not both")
-        (chosen,) = engines.named(engine)
-        if chosen.can.choose_kernel:
-            raise ValueError(f"no study runs on {chosen.name}: it is simulated, or run live on this machine")
-        is_live = not chosen.can.share
-        made = self._live_cells(chosen, quick, full) if is_live else None
+        (chosen,) = engines.named(engine, kernel)
+        on_kernel = chosen.can.kernel
+        made = self._kernel_cells(chosen, quick, full) if on_kernel else None
         began = time.perf_counter()
         out = Path(out)
         # Fail before the first run, not after the last, if the folder is not writable.
@@ -285,13 +287,13 @@ class Study:
         if made is None:
             made = self.full_grid() if full and self.full_grid else self.grid(quick)
         numbers = tuple(range(1, (1 if quick else seeds) + 1))
-        runs = Runs(self, made, numbers, is_live)
+        runs = Runs(self, made, numbers, on_kernel)
         done = Finished(Store(out / "runs"))
         perform_all(
-            runs, done, workers=workers, on=chosen if is_live else None, progress=progress, cancel=cancel, strict=True
+            runs, done, workers=workers, on=chosen if on_kernel else None, progress=progress, cancel=cancel, strict=True
         )
         mode = " --quick" if quick else f" --full --seeds {seeds}" if full else f" --seeds {seeds}"
-        mode += f" {' '.join(chosen.words)}" if is_live else ""
+        mode += f" {' '.join(chosen.words)}" if on_kernel else ""
         meta = {
             "engine": engine_fingerprint(),
             "quick": quick,
@@ -311,25 +313,25 @@ class Study:
         out = Path(out)
         old = load(out)
         words = old.meta["command"].split()
-        quick, is_live = "--quick" in words, "--engine" in words
-        if is_live:
-            cells = self.live_grid(quick) if self.live_grid is not None else []
+        quick, on_kernel = "--quick" in words, "--engine" in words
+        if on_kernel:
+            cells = self.kernel_grid(quick) if self.kernel_grid is not None else []
         else:
             cells = self.full_grid() if "--full" in words and self.full_grid else self.grid(quick)
-        runs = Runs(self, cells, tuple(old.meta["seeds"]), is_live)
+        runs = Runs(self, cells, tuple(old.meta["seeds"]), on_kernel)
         done = Finished(Store(out / "runs"), run=old.cells_run, reused=old.cells_reused)
         runs.find(done, old.meta["engine"])
         return self._finish(runs.data(done), out, lambda: old.wall_s, done, old.meta)
 
-    def _live_cells(self, engine: engines.Engine, quick: bool, full: bool) -> list[Cell]:
-        """The cells to run live; `ScenarioError` if this machine cannot run them, `ValueError` if there are none."""
-        if self.live_grid is None:
+    def _kernel_cells(self, engine: engines.Engine, quick: bool, full: bool) -> list[Cell]:
+        """The cells for a kernel; `ScenarioError` if this machine cannot run them, `ValueError` if there are none."""
+        if self.kernel_grid is None:
             raise ValueError(
-                f"no cell of the study {self.name} runs live: none is of a Linux of today. Run it simulated"
+                f"no cell of the study {self.name} runs on a kernel: none is of a Linux of today. Run it simulated"
             )
         if full:
-            raise ValueError("a live study has no full scale: it takes as long as what it shows")
-        cells = self.live_grid(quick)
+            raise ValueError("a study on a kernel has no full scale: it takes as long as what it shows")
+        cells = self.kernel_grid(quick)
         for cell in cells:
             engine.check(cell.scenario)
         return cells
@@ -354,7 +356,7 @@ class Study:
         self, data: Data, out: Path, clock: Callable[[], float], done: Finished, meta: Mapping[str, Any]
     ) -> StudyResult:
         claims = self.judged(data)
-        live_notes = self.live_notes if "--engine" in meta["command"] else ()
+        kernel_notes = self.kernel_notes if "--engine" in meta["command"] else ()
         result = StudyResult(
             study=self.name,
             title=self.title,
@@ -368,7 +370,7 @@ class Study:
                 **{name: meta[name] for name in ("engine", "quick", "python", "platform", "cores", "command")},
                 "seeds": list(data.seeds),
                 "cells": len(data.cells),
-                "notes": [*live_notes, *_unfit(data), *self.notes(data)],
+                "notes": [*kernel_notes, *_unfit(data), *self.notes(data)],
                 "chosen": [asdict(choice) for choice in self.chosen],
             },
             wall_s=0.0,
@@ -388,13 +390,13 @@ class Runs:
     until = None
     allow_code = False
 
-    def __init__(self, study: Study, cells: Sequence[Cell], seeds: tuple[int, ...], is_live: bool) -> None:
+    def __init__(self, study: Study, cells: Sequence[Cell], seeds: tuple[int, ...], on_kernel: bool) -> None:
         self.name, self.seeds = study.name, seeds
         self.cells = {cell.key: cell for cell in cells}
         self._order = sorted(self.cells.values(), key=lambda cell: -cell.cost)
         axes = tuple(dict.fromkeys(name for cell in self._order for name in cell.factors))
         self.design = Design(axes, len(self._order), lambda: (dict(cell.factors) for cell in self._order))
-        self.kept = _Summaries(study, self.cells, f"{study.name}/{study.revision}{'/live' if is_live else ''}")
+        self.kept = _Summaries(study, self.cells, f"{study.name}/{study.revision}{'/live' if on_kernel else ''}")
 
     def scenario(self, number: int, values: Point, seed: int) -> Scenario:
         """The scenario of a cell."""
@@ -471,7 +473,7 @@ class _Summaries:
 
 
 def _unfit(data: Data) -> list[str]:
-    """A remark that names the live runs for which the machine was too late; empty if there are none."""
+    """A remark that names the runs for which the machine was too late; empty if there are none."""
     late = sorted({key for (key, _), summary in data.summaries.items() if summary.get(UNFIT)})
     if not late:
         return []
