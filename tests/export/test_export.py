@@ -138,8 +138,8 @@ def test_every_parameter_of_a_queue_is_taken_over_or_said_to_be_left_out(queue: 
         each = tb.export(home(queue={"discipline": queue} | params), target)
         return each, "\n".join(line for line in each.text.splitlines() if not line.startswith(("#", "//")))
 
-    if target == "netem" and queue == "drr":
-        with pytest.raises(ScenarioError, match=r"dumbbell\.queue.*need filters"):
+    if target == "netem" and queue not in netem.DISCIPLINES:
+        with pytest.raises(ScenarioError, match=r"dumbbell\.queue.*(need filters|no words of tc)"):
             made()
         return
     if target == "ns3" and queue not in ("fifo", "token_bucket", *ns3.DISCS):
@@ -165,6 +165,13 @@ def test_every_parameter_of_a_queue_is_taken_over_or_said_to_be_left_out(queue: 
             left = any(re.fullmatch(rf"dumbbell\.queue\.{param.name}", field) for field in differences(each))
             changed.append(left or text != plain)
         assert any(changed), (param.name, values)
+
+
+def test_a_wires_key_that_the_script_does_not_know_is_said_to_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = home().with_({"dumbbell.wire": {"duplicate": 0.01}})
+    assert not differences(tb.export(scenario, "netem"))
+    monkeypatch.setattr(netem, "_OF_WIRE", netem._OF_WIRE - {"duplicate"})
+    assert "dumbbell.wire.duplicate" in differences(tb.export(scenario, "netem"))
 
 
 def test_red_that_counts_bytes_has_its_thresholds_and_its_limit_in_bytes() -> None:

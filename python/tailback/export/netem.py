@@ -76,6 +76,16 @@ WORDS: dict[str, dict[str, tuple[str, str]]] = {
     },
 }  # fmt: skip
 
+#: Queues that the script has words of tc for: these need more than a word a parameter, the others stand above.
+DISCIPLINES = ("fifo", "token_bucket", "red", "choke", *WORDS)
+
+#: A wire's keys that `_Writer.wire` reads, and those that say more of another.
+_OF_WIRE = {
+    "loss", "loss_every", "corrupt", "duplicate", "reorder", "reorder_delay_ps", "reorder_packets", "jitter_ps",
+    "bit_error", "burst_start", "burst_end", "burst_loss", "gap_loss", "bleach", "bleach_before_queue", "netem_jitter",
+    "ack_hold_ps", "ack_every",
+}  # fmt: skip
+
 #: Stack fields for which the kernel has a sysctl.
 SYSCTLS = {"ecn": "net.ipv4.tcp_ecn", "sack": "net.ipv4.tcp_sack", "timestamps": "net.ipv4.tcp_timestamps"}
 
@@ -270,6 +280,9 @@ class _Writer:
         if wire.get("bit_error"):
             why = "netem damages packets and delivers them"
             self.source.leave(f"{place}.bit_error", wire["bit_error"], why, "Write a loss in its place")
+        for key in wire.keys() - _OF_WIRE:
+            why = "this script does not know it"
+            self.source.leave(f"{place}.{key.removesuffix('_ps')}", wire[key], why, "Packets go on as they come")
         return f"netem limit 1000000 {' '.join(words)}" if words else ""
 
     def queue(
@@ -341,7 +354,7 @@ class _Writer:
                 f"{place}.discipline",
                 kind,
                 "this script has no words of tc for it",
-                f"Choose one of {', '.join(WORDS)}",
+                f"Choose one of {', '.join(DISCIPLINES)}",
             )
         else:
             if kind in ("pie", "fq_pie"):
