@@ -109,6 +109,7 @@ pages: $(VENV)/.built ## Write the pages made from the sources: columns, the sce
 	$(BIN)/python scripts/security_page
 	$(BIN)/python scripts/instructions_page
 	$(BIN)/python scripts/commands_page
+	$(BIN)/python scripts/suites_page --list
 
 docs: pages ## Build the documentation into site/; a dead link is an error
 	@scripts/explorer || echo 'the documentation is built without the explorer in it'
