@@ -275,7 +275,10 @@ def test_the_dossiers_say_of_a_model_what_the_comparison_s_page_says() -> None:
 def test_each_dossier_counts_the_same_criteria() -> None:
     counts = {}
     for name in registry.names("algorithms"):
-        tally = re.search(r"^\d+ criteria passed, .* not applicable\.", _page(f"assess/{name}.md"), re.MULTILINE)
+        dossier = f"assess/{name}.md"
+        found = (ROOT / "docs" / dossier).is_file()
+        assert found, f"docs/{dossier} is missing: run tailback assess {name}, then scripts/assess_pages"
+        tally = re.search(r"^\d+ criteria passed, .* not applicable\.", _page(dossier), re.MULTILINE)
         assert tally
         counts[name] = sum(map(int, re.findall(r"(?<!\()\b\d+", tally[0])))
     assert len(set(counts.values())) == 1, counts
@@ -286,7 +289,7 @@ def test_the_sizes_of_studies_are_those_of_their_grids() -> None:
     assert len(said) == 2
     for name, cells, seeds in said:
         found = studies.get(name)
-        assert (len(found.grid(False)), found.seeds) == (int(cells), int(seeds)), name
+        assert (len(found.grid(False)), found.seeds) == (int(cells), int(seeds)), f"correct docs/studies/{name}.md"
     demo = studies.get("voip-latency")
     runs = sum(demo.seeds if cell.seeds is None else cell.seeds for cell in demo.grid(False))
     assert f"# repeats a paper: {runs} runs" in (ROOT / "README.md").read_text()
@@ -330,7 +333,10 @@ def test_everything_by_name_has_a_figure_its_source_and_what_it_leaves_out(kind:
     for name in registry.names(kind):
         about = _about(page, name)
         made = re.compile(rf"<!-- cards of {kind}: (?:[\w -]+ )?{name}(?: [\w -]+)? -->")
-        assert any("![" in text and made.search(text) and "**Left out.**" in text for text in about), name
+        assert any("![" in text and made.search(text) and "**Left out.**" in text for text in about), (
+            f"{name} needs a section in {page} with a figure and the marks `cards of {kind}: {name}` and `left out of "
+            f"{kind}: {name}`, which scripts/cards_in_pages fills"
+        )
 
 
 def test_laws_and_sources_on_the_pages_are_those_of_the_cards() -> None:

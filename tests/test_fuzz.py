@@ -72,7 +72,7 @@ def test_every_field_and_every_row_of_the_registry_is_tried() -> None:
     parts = ("Scenario", "Dumbbell", "Link", "Flow", "Wire", "Step", "Randomness", "Instruments", "Expect", "Condition")
     fields = {field["key"] for part in parts for field in schema()["parts"][part]["fields"]}
     # Of `exec`, which the simulator refuses.
-    assert fields - seen == {"client", "server", "parse"}
+    assert fields - seen == {"client", "server", "parse"}, "give a new field its line in tests/fuzz/cases.py"
     known = registry.load()
     rows = [*known.algorithms, *known.queues, *known.media, *(row for row in known.apps if row.name != "exec")]
     assert {row.name for row in rows} | {stack.name for stack in known.stacks} <= seen
