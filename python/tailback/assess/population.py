@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from tailback.assess.procedure import SHOULD
 from tailback.assess.table import DATA_CENTRE, SLOW_START, Experiment
 from tailback.candidate import Candidate, flow_fields
 from tailback.experiment.design import Design, Point, Span, sobol
@@ -102,7 +103,7 @@ EXPERIMENT = Experiment(
     "population",
     "5, 6",
     "Harm on a stated population of paths",
-    "",
+    SHOULD,
     "256 paths of Sobol's sequence: 1 Mbit/s to 1 Gbit/s, 5 to 300 ms, 0.1 to 8 BDP, 1 to 32 flows beside 1 to 32. "
     "Some have unequal round trips, late-comers, web arrivals, reverse load or two bottlenecks.",
 )
@@ -525,7 +526,8 @@ def harms_of(runs: Runs, label: str, count: int) -> dict[str, dict[int, float]]:
             x, y = alone.get(name), beside.get(name)
             if x is None or y is None or not (x if more else y) > 0.0:
                 continue
-            found[number] = (x - y) / x if more else (y - x) / y
+            # As in the cells: what helps the others is no harm.
+            found[number] = max(0.0, (x - y) / x if more else (y - x) / y)
     return out
 
 

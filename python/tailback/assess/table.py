@@ -99,7 +99,7 @@ STATISTICS: dict[str, Statistic] = {
         False,
         0.0,
         100.0,
-        "CoDel's interval (RFC 8289), and what a call of 150 ms (G.114) has left after a path of 50 ms",
+        "what a call of 150 ms (G.114) has left after a path of 50 ms",
         of="queue_ms",
     ),
     "loss_absolute": Statistic(
@@ -237,7 +237,7 @@ FAULTS: tuple[tuple[str, str, str, str, str], ...] = (
     ("Fills", "low-rates", "low-rate-2", "loss", "2,200 segments where 10 wait"),
     ("Fills", "bufferbloat", "bufferbloat-16bdp", "queue_ms", "a queue of 16 BDP, always full"),
     ("Fills", "loss-in-per-cent", "loss-4-flows-0.25bdp", "loss_absolute", "4,400 segments where 200 have room"),
-    ("Fills", "widely-deployed", "beside-bbr3-10mbit-1bdp", "loss", "1,100 segments where 33 have room"),
+    ("Fills", "widely-deployed", "beside-bbr3-10mbit-1bdp", "harm_goodput", "1,100 segments where 33 have room"),
     ("Fills", "starvation", "beside-cubic-10mbit-1bdp", "starved", "the queue is always full"),
     ("IgnoresMarks", "data-centre-marks", "marks-long", "queue_marked", "fills 500 kB, where a step marks from 30 kB"),
     ("Fills", "real-time", "real-time-4-1bdp-packets", "harm_loss", "the queue is always full"),

@@ -251,14 +251,14 @@ def _by_ware(cells: Sequence[Cell], runs: Runs, label: str, procedure: Procedure
 
 def with_covered(criteria: Sequence[Criterion]) -> list[Criterion]:
     """The criteria, with each one that other experiments examine marked as covered by their verdicts."""
-    judged = {each.experiment.name for each in criteria if each.verdict not in ASIDE}
+    judged = {each.experiment.name: each.verdict for each in criteria if each.verdict not in ASIDE}
     aside = {each.experiment.name: each for each in criteria if each.verdict == NOT_APPLICABLE}
     out = []
     for each in criteria:
         of = [name for name in each.experiment.covered_by if name in judged]
         left = [aside[name] for name in each.experiment.covered_by if name in aside]
         if of:
-            each = replace(each, verdict=COVERED, why=f"by {', '.join(of)}")
+            each = replace(each, verdict=COVERED, why=f"by {', '.join(f'{name}: {judged[name]}' for name in of)}")
         elif left:
             each = replace(each, verdict=NOT_APPLICABLE, why=left[0].why)
         out.append(each)
