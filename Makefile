@@ -48,7 +48,7 @@ demo-takes:
 	@echo 'make demo: about 3 minutes on two cores, the first time some more to compile'
 
 test-takes:
-	@echo 'make test: about 12 minutes on two cores, the first time some more to compile'
+	@echo 'make test: 8 to 10 minutes on two cores, the first time some more to compile'
 
 fuzz: $(VENV)/.built ## Try ten thousand random scenarios and damaged files, for a night; the smallest of each fault is left in fuzz/
 	$(BIN)/python scripts/fuzz
