@@ -67,6 +67,8 @@ def test_a_study_without_live_cells_is_refused_with_those_that_have_some() -> No
     assert "voip-latency" in str(done.exception)
     done = CliRunner().invoke(cli.app, ["study", "voip-latency", "--engine", "ns3"])
     assert "sim, live, vm" in str(done.exception)
+    done = CliRunner().invoke(cli.app, ["study", "voip-latency", "--engine", "sim,vm"])
+    assert "this runs on one engine" in str(done.exception)
 
 
 def test_a_study_runs_on_a_kernel_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -84,6 +86,8 @@ def test_a_study_runs_on_a_kernel_by_name(monkeypatch: pytest.MonkeyPatch, tmp_p
     finished = study.run(tmp_path, seeds=1, quick=True, engine="vm", kernel="debian-6.1", progress=False)
     assert kernels == ["debian-6.1"] * 3
     assert finished.meta["command"].endswith("--engine vm --kernel debian-6.1")
+    # The stored runs are those of the kernel that the command names.
+    assert study.judge_again(tmp_path).verdicts() == finished.verdicts()
 
 
 def test_what_the_kernel_cannot_do_is_refused_before_the_first_run(

@@ -49,6 +49,7 @@ __all__ = [
     "for_candidates",
     "made",
     "named",
+    "one",
     "repeat",
 ]
 
@@ -335,6 +336,14 @@ def named(words: str, kernel: str | None = None, dilation: int = 1) -> list[Engi
     if len(set(chosen)) != len(chosen):
         raise UnknownEngine(f"--engine {words}: an engine is named twice")
     return [Vm(kernel, dilation) if _ENGINES[word] is Vm else _ENGINES[word]() for word in chosen]
+
+
+def one(words: str, kernel: str | None = None) -> Engine:
+    """The engine of this name, for what runs on one; `UnknownEngine` for a list of several."""
+    first, *more = named(words, kernel)
+    if more:
+        raise UnknownEngine(f"--engine {words}: this runs on one engine. Give {first.name}")
+    return first
 
 
 def for_candidates(names: Iterable[str], engine: str | None = None, kernel: str | None = None) -> Engine:

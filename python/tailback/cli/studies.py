@@ -104,7 +104,7 @@ def study(
         return
     if name not in names:
         raise BadInput(unknown("study", name, names))
-    (on,) = engines.named(engine, kernel)
+    on = engines.one(engine, kernel)
     on_kernel, chosen = on.can.kernel, studies.get(name)
     if kernel is not None and not on.can.choose_kernel:
         raise BadInput("--kernel: only a virtual machine has a kernel of its own. Add --engine vm.")

@@ -277,7 +277,7 @@ class Study:
             raise ValueError(f"a study needs at least one seed, not {seeds}")
         if quick and full:
             raise ValueError("a study runs either quick or full, not both")
-        (chosen,) = engines.named(engine, kernel)
+        chosen = engines.one(engine, kernel)
         on_kernel = chosen.can.kernel
         made = self._kernel_cells(chosen, quick, full) if on_kernel else None
         began = time.perf_counter()
@@ -313,14 +313,14 @@ class Study:
         out = Path(out)
         old = load(out)
         words = old.meta["command"].split()
-        quick, on_kernel = "--quick" in words, "--engine" in words
-        if on_kernel:
+        quick, on = "--quick" in words, _kernel_of(words)
+        if on is not None:
             cells = self.kernel_grid(quick) if self.kernel_grid is not None else []
         else:
             cells = self.full_grid() if "--full" in words and self.full_grid else self.grid(quick)
-        runs = Runs(self, cells, tuple(old.meta["seeds"]), on_kernel)
+        runs = Runs(self, cells, tuple(old.meta["seeds"]), on is not None)
         done = Finished(Store(out / "runs"), run=old.cells_run, reused=old.cells_reused)
-        runs.find(done, old.meta["engine"])
+        runs.find(done, old.meta["engine"], on)
         return self._finish(runs.data(done), out, lambda: old.wall_s, done, old.meta)
 
     def _kernel_cells(self, engine: engines.Engine, quick: bool, full: bool) -> list[Cell]:
@@ -419,14 +419,19 @@ class Runs:
         """The cell's declared cost."""
         return self._order[number].cost
 
-    def find(self, done: Finished, engine: str) -> None:
-        """Fill in the index of `done` with an engine's runs in its store; `ResultError` if a run is missing."""
+    def find(self, done: Finished, engine: str, on: engines.Engine | None = None) -> None:
+        """Fill in the index of `done` with an engine's runs in its store; `ResultError` if a run is missing.
+
+        `on` ran them on a kernel; `None`: they were simulated.
+        """
         there = set(done.store.frame().filter(status="ok")["key"])
         missing = []
         for number, cell in enumerate(self._order):
             for seed in self.seeds_of(number):
-                resolved = as_text(json.loads(as_text(self.scenario(number, {}, seed).resolve())))
-                key = run_key(resolved, self.kept.digest, engine=engine)
+                scenario = self.scenario(number, {}, seed)
+                resolved = as_text(json.loads(as_text(scenario.resolve(live=on is not None))))
+                made_by = [on.mark(scenario)] if on is not None else []
+                key = run_key(resolved, self.kept.digest, *made_by, engine=engine)
                 if key in there:
                     done.index.append((number, seed, key))
                 else:
@@ -470,6 +475,12 @@ class _Summaries:
         taken = {*COLUMNS, *cell.factors}
         numbers = {name: value for name, value in summary.items() if type(value) in (int, float) and name not in taken}
         return {**numbers, "summary": json.dumps(summary, separators=(",", ":"))}
+
+
+def _kernel_of(words: Sequence[str]) -> engines.Engine | None:
+    """The engine that a study's command names, for its cells on a kernel; `None` for a simulated study."""
+    after = dict(itertools.pairwise(words))
+    return engines.one(after["--engine"], after.get("--kernel")) if "--engine" in after else None
 
 
 def _unfit(data: Data) -> list[str]:
