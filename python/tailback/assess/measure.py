@@ -15,7 +15,7 @@ from tailback.metrics.rows import Floats, between, floats
 from tailback.result import Result
 from tailback.units import Duration
 
-__all__ = ["HARMS", "REVISION", "harm", "lowest", "measure", "picture", "transfers"]
+__all__ = ["HARMS", "REVISION", "harm", "lowest", "measure", "picture", "transfers", "ware"]
 
 #: Changes when `measure` does, so that old rows are not read as new ones.
 REVISION = "assess/4"
@@ -56,6 +56,11 @@ def harm(kind: str, alone: Mapping[str, Any], beside: Mapping[str, Any]) -> floa
     if not (math.isfinite(x) and math.isfinite(y)):
         # Alone it had a value. None beside the flows under test is the greatest possible harm.
         return 1.0 if math.isfinite(x) else math.nan
+    return ware(x, y, more=more)
+
+
+def ware(x: float, y: float, *, more: bool) -> float:
+    """Harm if a number is `x` alone and `y` beside the flows under test; NaN if what it is a share of is 0."""
     whole = x if more else y
     return max(0.0, (x - y) if more else (y - x)) / whole if whole else math.nan
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from tailback.assess.measure import ware
 from tailback.assess.procedure import SHOULD
 from tailback.assess.table import DATA_CENTRE, SLOW_START, Experiment
 from tailback.candidate import Candidate, flow_fields
@@ -526,8 +527,7 @@ def harms_of(runs: Runs, label: str, count: int) -> dict[str, dict[int, float]]:
             x, y = alone.get(name), beside.get(name)
             if x is None or y is None or not (x if more else y) > 0.0:
                 continue
-            # As in the cells: what helps the others is no harm.
-            found[number] = max(0.0, (x - y) / x if more else (y - x) / y)
+            found[number] = ware(x, y, more=more)
     return out
 
 
