@@ -280,9 +280,10 @@ class _Writer:
         if wire.get("bit_error"):
             why = "netem damages packets and delivers them"
             self.source.leave(f"{place}.bit_error", wire["bit_error"], why, "Write a loss in its place")
-        for key in wire.keys() - _OF_WIRE:
-            why = "this script does not know it"
-            self.source.leave(f"{place}.{key.removesuffix('_ps')}", wire[key], why, "Packets go on as they come")
+        for key, value in wire.items():
+            if value and key not in _OF_WIRE:
+                why = "this script does not know it"
+                self.source.leave(f"{place}.{key.removesuffix('_ps')}", value, why, "Packets go on as they come")
         return f"netem limit 1000000 {' '.join(words)}" if words else ""
 
     def queue(
