@@ -319,12 +319,11 @@ def _page(
             f"are some 120 µs late. The last columns have hosts that delay each packet by up to {NOISE[:-2]} µs",
             "(`randomness.processing_jitter`). They were added after cells that part had been seen.",
             "",
-            f"A QUIC stack is a program, in the simulator one that is {PROGRAM[:-2]} µs late. A guest's is later:",
-            "alone on an empty path its round trip is 90 to 110 µs longer, and a burst takes more. In the last column",
-            f"a program is {SLOW[:-2]} µs late, which was chosen with the gap in view.",
+            f"A QUIC stack is a program, in the simulator one that is {PROGRAM[:-2]} µs late. How late a guest's is",
+            f"has not been measured. In the last column it is {SLOW[:-2]} µs late: chosen with the gap in view.",
             "",
             f"At {closed} Mbit/s the same noise closes the gap; why is not known." * bool(closed)
-            + f" A slow program closes that of {_names(still - unknown)}." * bool(still - unknown)
+            + f" A slow program would close that of {_names(still - unknown)}." * bool(still - unknown)
             + f" No mechanism is known of {_names(unknown)}." * bool(unknown)
             + (f"\nBy less than the rule counts the kernel lies outside its range in {_names(near)}." if near else ""),
             "",

@@ -4,10 +4,11 @@ RFC 9743 gives no thresholds, so nearly every rule is relative: the candidate ma
 judged against by a factor and an allowance. Of several such algorithms the worst in the cell counts, because the
 Internet already bears it. A few rules are absolute: they state what no algorithm should do. A row judges only what its
 title states; link utilization has its own row. The factors and allowances below were written down before their rule's
-first run; a rule changed after results were seen says so in `changed`. Absolute bounds, plain cases and the false
-discovery rate were added after earlier dossiers had been seen. A review of those led to three more rules: what a plain
-case excuses, that negative harm counts as none, and that a bound which no value can violate gives no verdict. The cells
-are in `cells.py`.
+first run; a rule changed after results were seen says so in `changed`. How tunnels, wireless paths, short flows beside
+CUBIC, the candidate's own loss and its share beside CUBIC are judged was changed after a referee had read the dossiers.
+Absolute bounds, plain cases and the false discovery rate were added after earlier dossiers had been seen. A
+review of those led to three more rules: what a plain case excuses, that negative harm counts as none, and that a bound
+which no value can violate gives no verdict. The cells are in `cells.py`.
 """
 
 from __future__ import annotations
@@ -323,13 +324,13 @@ def _trial(mine: Candidate) -> Scenario:
 
 _NOTE = (
     "RFC 9743 sets no thresholds. Each rule here allows a candidate to be worse than a baseline by a factor and an "
-    "allowance, both fixed before the first run of that rule. The absolute bounds, the plain cases, what they excuse "
-    "and the false discovery rate came when earlier dossiers had been seen. Of several baselines the one that allows "
-    "most counts. "
+    "allowance, both fixed before the first run of that rule. The absolute bounds, the plain cases, what they excuse, "
+    "the false discovery rate and what some rows hold came when earlier dossiers had been seen. Of several "
+    "baselines the one that allows most counts. "
     "Passed and failed mean that the margins, taken seed by seed, lie on one side. The interval of their mean says so, "
     "or all of them do in enough seeds or by a clear factor. All looks together have an error of 5 %. Else the verdict "
     "is undecided; there is none where no value could violate the bound. The false discovery rate is held at 5 % over "
-    "what passes and over what fails. A special case (an AQM, random loss, …) that no MUST demands is excused under "
+    "what passes and over what fails. A special case (an AQM, a satellite, …) that no MUST demands is excused under "
     "three conditions. The candidate fails in the plain case too, a row of plain paths fails by the same number, and "
     "the special case adds no more than it adds for the baseline. Queues of a number of BDP count "
     "bytes; cells with a call have a twin whose queue counts packets, and the worse of both is the criterion's "
