@@ -217,12 +217,29 @@ _EDGE = (
     "The guest sends its burst over 0.4 ms, in which ACKs move the peer's window. The window then cuts another burst "
     "short than in the simulator, whose burst leaves at once."
 )
+_TICK = (
+    "Phase of the hosts' millisecond, in which timestamps and timers count: with flows that begin {} ms later the "
+    "simulator parts from itself at {} s."
+)
+_AGAIN = "Chance: in another run, with other tables recorded or by another guest, the same kernel parts at {} s."
 EXPLAINED = {
     **dict.fromkeys((34, 69, 168, 188, 262, 307), _PHASE),
     **dict.fromkeys((74, 313), _BURST),
+    30: _TICK.format("1.4", "0.110"),
+    88: _TICK.format("1.3", "0.170"),
+    98: _TICK.format("0.9", "0.324"),
+    184: (
+        "The two cut what the application writes at other places. So another segment has PSH, whose ACK is not delayed."
+    ),
     187: _EDGE,
+    197: _AGAIN.format("4.437 or 5.069"),
+    218: _AGAIN.format("0.173"),
+    235: (
+        "A SACK splits a piece of the kernel's send buffer. The simulator leaves out that piece's bookkeeping, so its "
+        "application writes 0.4 ms earlier."
+    ),
 }
-"""Mechanisms of cells that part earlier than the simulator from itself, each looked into packet by packet."""
+"""Causes in cells that part earlier than the simulator from itself, each looked into packet by packet."""
 
 
 def page(kernel: str, cells: Mapping[int, Cell], differ: int, found: Sequence[Parting]) -> str:
@@ -247,8 +264,8 @@ def page(kernel: str, cells: Mapping[int, Cell], differ: int, found: Sequence[Pa
         "Hosts and the bottleneck's wire then held packets for up to 1 to 100 µs, in order, and flows began up to 4 ms "
         "later.",
         f"**In {differ - len(earlier)} of {differ} cells one of these runs parts from the simulator no later than the "
-        f"kernel does. In {len(earlier)} the kernel parts earlier, in {len(unknown)} of them without a known "
-        "mechanism.** The disturbances are fitted: with the same starts and the same draws of holds in each run, an "
+        f"kernel does. In {len(earlier)} the kernel parts earlier, in {len(unknown) or 'none'} of them without a known "
+        "cause.** The disturbances are fitted: with the same starts and the same draws of holds in each run, an "
         "earlier guest's kernel parted earlier in 51 of 198 cells.",
         f"If the kernel were one more such run, it would be the earliest of all in about {alike:.0f} cells, and as "
         f"often before their median as after it. It parts before the median in {before} cells, with it in "
@@ -270,7 +287,7 @@ def page(kernel: str, cells: Mapping[int, Cell], differ: int, found: Sequence[Pa
         "",
         "Those that part earlier:",
         "",
-        "| cell | parts at (s) | the simulator (s) | how | mechanism |",
+        "| cell | parts at (s) | the simulator (s) | how | cause |",
         "| ---: | ---: | ---: | --- | --- |",
         *(
             f"| {each.cell}: {cells[each.cell].algorithm}, {cells[each.cell].traffic}, {cells[each.cell].path} "
@@ -279,7 +296,7 @@ def page(kernel: str, cells: Mapping[int, Cell], differ: int, found: Sequence[Pa
         ),
         "",
         "Disturbed runs have little of what a processor does: their holds do not depend on what is sent. So the",
-        "mechanisms were looked for packet by packet, with these partings in view.",
+        "causes were looked for packet by packet, with these partings in view.",
         "",
     ]
     return "\n".join(lines)
