@@ -193,8 +193,8 @@ Version {version}.*
 
 Every number here comes from one path: 10 Mbit/s, 80 ms round trip, 100 000 bytes of drop-tail queue, one bulk transfer
 and one call of 200-byte packets every 20 ms. No parameter is fitted to these rows, but mechanisms were added with them
-in view: in the first such table 8 of the kernel's 14 rows met their targets. The [sampled paths](validation-sampled.md) were not
-chosen.
+in view: in the first such table 8 of the kernel's 14 rows met their targets. The [sampled
+paths](validation-sampled.md) were not chosen.
 
 ## Against Linux 6.1
 
