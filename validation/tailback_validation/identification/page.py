@@ -86,7 +86,7 @@ def text(forest: Forest, seen: Sequence[Row], held: Sequence[Judged], asked: Seq
 **Held-out runs.** {PLAN["test_paths"]} paths with seeds of their own, which no tree has seen
 ({PLAN["train_paths"]} others trained {len(forest.roots)} trees): {len(held)} captures. A third each is taken at the
 sender, at the receiver, and at either end from the middle of the connection. What was expected was written down before,
-in `validation/identify.toml`.
+in `validation/identify.toml`; {sum(row[3] == "**no**" for row in rows)} of {len(rows)} are missed.
 
 {_table(["Share", "expected", "found", "met"], rows)}
 
@@ -98,8 +98,8 @@ segments) `reno` is the right answer.
 **An algorithm left out of the training**, share of its captures answered “unknown” + its own family: {strange}. A
 stranger is often named as a relative of another family: an answer says what a flow looks like, not what it is.
 
-**Real kernels.** tcpdump at both ends between namespaces, {sum(it.is_right for it in own)} of {len(own)} right for the
-kernel's own algorithms; of BPF twins {right} of {len(twins)} right, {unsure} “unknown”.
+**Real kernels.** tcpdump at both ends between namespaces, {sum(it.is_right for it in own)} of {len(own)} right, by name
+or family, for the kernel's own algorithms; of BPF twins {right} of {len(twins)} right, {unsure} “unknown”.
 
 {_table(["ran", "by", "path", "captured at", "answer", "confidence", "right"], ends)}
 
