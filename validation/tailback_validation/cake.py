@@ -469,11 +469,11 @@ _MECHANISMS = """## What was behind the differences
 - *Queues that decay.* Each dequeue first looks at one queue that is empty and has counted signals, not only when no
   other waits. A queue leaves the rotation once it counts none, BLUE is zero and its interval is over.
 - *Places.* A flow goes back to the queue it had, even if the one it hashes to is free again.
-- *What is left* is the edge of the target. At 12 Mbit/s a packet lasts 1 ms and the target is five of them. A packet
-  behind five others has waited 5.00 ms in the simulator, and in a guest some microseconds more or less. The table
-  has the medians of the cells that miss, in eight draws of noise, and last with `rtt = "102ms"`, which makes the target
-  5.1 ms. Expected before that run: cells of one transfer are then within the bound of the delay, and half of those of
-  four, where a drop more or less moves the median. The comparison with the draws came after that run."""
+- *Part of what is left* is the edge of the target. At 12 Mbit/s a packet lasts 1 ms and the target is five of them. A
+  packet behind five others has waited 5.00 ms in the simulator, and in a guest some microseconds more or less. The
+  table has the medians of the cells that miss, in eight draws of noise, and last with `rtt = "102ms"`, which makes the
+  target 5.1 ms. Expected before that run: cells of one transfer are then within the bound of the delay, and half of
+  those of four, where a drop more or less moves the median. The comparison with the draws came after that run."""
 
 _ACKS = """## The ACK filter
 
