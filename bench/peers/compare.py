@@ -331,8 +331,8 @@ some starve, the rest lose less). In each program sender and receiver are at the
 SACK, an initial window of ten segments, 1448 bytes of payload in IP packets of 1500, delayed acknowledgements, and
 windows that never limit. The peers' programs are in `bench/peers/`; ns-3 is PyPI's wheel. The programs are no
 copies of each other: slow start, recovery and timers follow ns-2's `Sack1` (for CUBIC its `TCP/Linux`), ns-3's
-`TcpNewReno` and our `linux` stack, so outcomes differ. In (a) slow start decides loss and Jain's index; in (e) shares and queue differ.
-Start-up time is taken off. In (a) ns-3's slow start is
+`TcpNewReno` and our `linux` stack, so outcomes differ. In (a) slow start decides loss and Jain's index; in (e) shares
+and queue differ. Start-up time is taken off. In (a) ns-3's slow start is
 set to end at 4 MB, as without it 10 simulated seconds did not end within two minutes.
 
 {reading}
