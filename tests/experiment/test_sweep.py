@@ -20,7 +20,9 @@ import pytest
 import tailback as tb
 from tailback import metrics
 from tailback.experiment import RunMetrics, Sweep, latin_hypercube, read_sweep, single, sobol
+from tailback.experiment.run_metrics import totals_names
 from tailback.experiment.store import run_key
+from tailback.experiment.store.axes import is_axis
 from tailback.experiment.sweeps import FailedRuns
 
 ROOT = Path(__file__).parents[2]
@@ -244,6 +246,16 @@ def test_a_row_has_the_axes_of_other_sweeps_from_its_scenario(tmp_path: Path) ->
         ("2mbit", 2e6, "reno", "20packets"),
         ("4mbit", 4e6, "reno", "20packets"),
     ]
+
+
+def test_metrics_of_a_flow_named_as_a_table_of_the_scenario_are_no_axes() -> None:
+    apps = {"flow": "bulk", "link": "voip", "path": "page", "node": "video", "preset": "game"}
+    flows = [tb.flow(app, name=name) for name, app in apps.items()]
+    asked = {"packets": "all", "requests": "all", "polls": "all"}
+    scenario = tb.dumbbell(rate="9mbit", rtt="9ms", flows=flows, duration="1s", instruments=asked)
+    names = totals_names(scenario.resolve())
+    assert {"flow.timeouts", "link.experience_mos", "path.loads", "node.stalls", "preset.late_50"} <= set(names)
+    assert not list(filter(is_axis, names))
 
 
 def test_own_metrics_are_kept_and_make_runs_of_their_own(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from tailback import _core, metrics, registry
 from tailback.experience import films, games, loading, page_loads, recorded
 from tailback.experiment.design import refuse
+from tailback.experiment.store.axes import is_axis
 from tailback.experiment.store.index import COLUMNS
 from tailback.metrics import MissingRows, holds_queue
 from tailback.result import EVENTS, Result
@@ -548,7 +549,7 @@ class RunMetrics:
         functions: dict[str, Callable[[Result], Any]] = {}
         calls: dict[str, Mapping[str, Any]] = {}
         for name, what in (given or {}).items():
-            if name in COLUMNS or name in _WHOLE:
+            if name in COLUMNS or name in _WHOLE or is_axis(name):
                 raise refuse(f"metrics.{name}", None, "this name is taken", "Choose another")
             if callable(what):
                 functions[name] = what

@@ -22,9 +22,16 @@ _ROOTS = (
 )  # fmt: skip
 
 
+#: Ends of metrics, by which those of a flow or link named as a root, such as "link", differ from axes.
+_METRIC = re.compile(
+    r"\w+\.(\w+_(bytes|lost|mbps|mos|ms|s)|late_\d+"
+    "|delivered|dropped|loads|loss|marked|retransmitted|stalls|switches|timeouts|utilisation)"
+)
+
+
 def is_axis(column: str) -> bool:
     """Whether a column holds a value of the scenario, or its copy in base units."""
-    return re.split(r"[.\[]", column)[0] in _ROOTS
+    return re.split(r"[.\[]", column)[0] in _ROOTS and not _METRIC.fullmatch(column)
 
 
 def columns_of(point: Mapping[str, Any]) -> dict[str, Any]:
