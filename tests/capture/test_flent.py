@@ -76,6 +76,13 @@ def test_the_same_result_gives_the_same_bytes(made):
     assert same[0] == same[1]
 
 
+def test_what_was_not_recorded_is_a_gap(tmp_path: Path):
+    asked = {"polls": "all", "from": "2s"}
+    late = tb.dumbbell(rate="9mbit", rtt="40ms", flows=[tb.bulk("reno")], duration="4s", instruments=asked)
+    found = capture.flent(capture.write_flent(tb.run(late), tmp_path / "late.flent.gz", step_s=1.0))
+    assert found.series["TCP upload sum"].is_null().to_list() == [True, True, False, False]
+
+
 @pytest.mark.skipif(not FLENT, reason="Flent is not installed; set TAILBACK_FLENT to its program")
 def test_flent_itself_summarises_and_plots_it(made):
     _, path, folder = made

@@ -132,6 +132,21 @@ def test_throughput_bins_are_even_for_a_steady_flow():
     assert call[3:-1] == pytest.approx(80_000.0, abs=1700)
 
 
+def test_rates_are_of_what_was_recorded_and_the_last_bin_of_its_own_length():
+    asked = {"polls": "all", "from": "4s"}
+    flows = [tb.bulk("reno")]
+    cut = tb.dumbbell(rate="10mbit", rtt="40ms", flows=flows, duration="7.7s", instruments=asked)
+    whole = cut.with_({"instruments.from": "0s"})
+    (began, rate), (_, known) = (metrics.throughput_series(tb.run(each), "bulk") for each in (cut, whole))
+    assert began.tolist() == [4.0, 5.0, 6.0, 7.0]
+    assert rate == pytest.approx(known[4:], rel=0.01)
+    assert rate[-1] == pytest.approx(metrics.goodput(tb.run(whole), "bulk", 7.0, 7.7), rel=0.05)
+    with pytest.raises(metrics.MissingRows, match="only 4 … "):
+        metrics.goodput(tb.run(cut), "bulk", 2.0, 5.0)
+    short = metrics.convergence_time(tb.run(whole.with_(duration="3s")), ["bulk"])
+    assert np.isnan(short), "five seconds are averaged, and there are three"
+
+
 def test_utilisation_and_loss_rates():
     rows = sawtooth()
     assert metrics.utilisation(rows) == pytest.approx(0.9)

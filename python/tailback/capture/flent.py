@@ -326,7 +326,7 @@ def write_flent(result: Result, path: FilePath, *, step_s: float = STEP_S) -> Pa
         mine = [values for name, values in results.items() if name.startswith(way)]
         if mine:
             sums = np.array(mine, dtype=float).sum(axis=0)
-            results[f"{way} avg"], results[f"{way} sum"] = (sums / len(mine)).tolist(), sums.tolist()
+            results[f"{way} avg"], results[f"{way} sum"] = _with_gaps(sums / len(mine)), _with_gaps(sums)
             for late in ("avg", "sum"):
                 meta[f"{way} {late}"] = {"UNITS": "Mbits/s", "COMPUTED_LATE": False}
     for place, index in enumerate(echoing):
@@ -386,15 +386,17 @@ def _stream(
     result: Result, index: int, name: str, step_s: float, steps: int, results: dict[str, list[float | None]],
     raw: dict[str, list[dict[str, float]]], meta: dict[str, dict[str, Any]],
 ) -> None:  # fmt: skip
-    _, rate = throughput_series(result, index, step_s)
-    values = np.zeros(steps)
-    values[: len(rate)] = rate[:steps] * 1e-6
-    results[name] = [float(value) for value in values]
+    begin, rate = throughput_series(result, index, step_s)
+    values = np.full(steps, np.nan)
+    values[np.round(begin / step_s).astype(np.int64)] = rate * 1e-6
+    results[name] = _with_gaps(values)
     polls = result.where_flow("polls", index)
     spec = result.flow_spec(index)
     mss = max(int(spec["tcp"].get("mtu", 1500)) - 52, 1)
     rows = []
     for at, value in zip((np.arange(steps) + 1) * step_s, values.tolist(), strict=True):
+        if math.isnan(value):
+            continue
         place = int(np.searchsorted(polls["t_s"], at, side="right")) - 1
         row = {"t": round(float(at), 9), "val": value, "dur": step_s}
         if place >= 0 and np.isfinite(polls["srtt_s"][place]):
@@ -405,7 +407,13 @@ def _stream(
         rows.append(row)
     raw[name] = rows
     meta[name] = {"UNITS": "Mbits/s", "RUNNER": "NetperfDemoRunner", "ID": result.flow_names[index],
-                  "MEAN_VALUE": float(values.mean()), "CONG_CONTROL": str(spec["tcp"].get("cc", ""))}  # fmt: skip
+                  "MEAN_VALUE": sum(row["val"] for row in rows) / max(len(rows), 1),
+                  "CONG_CONTROL": str(spec["tcp"].get("cc", ""))}  # fmt: skip
+
+
+def _with_gaps(values: Array) -> list[float | None]:
+    """The values for JSON: null in steps that were not recorded."""
+    return [None if math.isnan(value) else value for value in values.tolist()]
 
 
 def _samples(

@@ -65,6 +65,8 @@ def convergence_time(
     table = rows.table("flows")
     began = max(float(table["started_s"][rows.flow(flow)]) for flow in flows)
     series = [throughput_series(rows, flow, bin_s) for flow in flows]
+    if len(series[0][0]) < smooth_bins:
+        return float("nan")
     rates = np.stack([np.convolve(rate, np.ones(smooth_bins) / smooth_bins, "valid") for _, rate in series])
     starts = series[0][0][: rates.shape[1]]
     fair = rates.sum(axis=0) / len(flows)

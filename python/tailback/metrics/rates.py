@@ -23,6 +23,9 @@ def goodput(result: Any, flow: int | str, start_s: float | None = None, end_s: f
         return totals.goodput_bps(rows, rows.tables, index)
     start = 0.0 if start_s is None else start_s
     end = rows.duration_s if end_s is None else end_s
+    first, last = rows.recorded_s
+    if start < first or end > last:
+        raise NothingToMeasure(f"only {first:g} … {last:g} s were recorded, not all of {start:g} … {end:g} s")
     if index in rows.udp_flows:
         packets = rows.of_flow("packets", index)
         got = between(floats(packets["received_s"]), start, end)
@@ -36,27 +39,32 @@ def goodput(result: Any, flow: int | str, start_s: float | None = None, end_s: f
 
 @metric(title="Throughput over time", unit="s, bit/s", source="tcpstat(1); CAIA-TR-110729A section III-A")
 def throughput_series(result: Any, flow: int | str, bin_s: float = 1.0) -> tuple[Floats, Floats]:
-    """8·ΣL/T in consecutive bins of T seconds: the bins' starts and the rate in each.
+    """8·ΣL/T in consecutive bins of T seconds: the bins' starts and the rate in each, while instruments recorded.
 
     L is what reached the receiver: payload for TCP (polls), in order or not, each byte counted once; IP bytes for UDP
     (packets). A retransmission that fills a gap counts its own bytes, not those that waited behind the gap.
     """
     rows = Rows.of(result)
     index = rows.flow(flow)
-    edges = np.arange(0.0, rows.duration_s + 0.5 * bin_s, bin_s)
+    first, last = rows.recorded_s
+    edges = np.arange(0.0, last + 0.5 * bin_s, bin_s)
+    # The last bin may be shorter.
+    edges = np.minimum(edges[edges >= first], last)
+    if len(edges) < 2:
+        return np.zeros(0), np.zeros(0)
     if index in rows.udp_flows:
         packets = rows.of_flow("packets", index)
         times = floats(packets["received_s"])
         got = ~np.isnan(times)
         total, _ = np.histogram(times[got], bins=edges, weights=floats(packets["bytes"])[got])
-        return edges[:-1], 8.0 * total.astype(np.float64) / bin_s
+        return edges[:-1], 8.0 * total.astype(np.float64) / np.diff(edges)
     polls = rows.of_flow("polls", index)
     if not len(polls["t_s"]):
         raise NothingToMeasure(f"{rows.flow_names[index]} was never polled")
     # Results of 0.1 have only bytes that arrived in order.
     arrived = polls["bytes_arrived" if "bytes_arrived" in polls else "bytes_received"]
     at = np.interp(edges, floats(polls["t_s"]), floats(arrived), left=0.0)
-    return edges[:-1], 8.0 * np.diff(at) / bin_s
+    return edges[:-1], 8.0 * np.diff(at) / np.diff(edges)
 
 
 @metric(

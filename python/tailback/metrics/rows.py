@@ -154,6 +154,13 @@ class Rows(Described):
             raise NothingToMeasure(f"{name} does not cross {self.link_names[index]}. It crosses: {crosses}")
         return index
 
+    @property
+    def recorded_s(self) -> tuple[float, float]:
+        """Start and end of the time in which instruments recorded."""
+        on = self.scenario.get("instruments", {})
+        until = on.get("until_ps")
+        return on.get("from_ps", 0) / 1e12, self.duration_s if until is None else min(until / 1e12, self.duration_s)
+
     def on_s(self, flow: int | str) -> list[tuple[float, float]]:
         """Start and end of each period in which a flow was on, in seconds and in order."""
         totals = self.of_flow("flows", flow)
