@@ -23,6 +23,7 @@ import tailback as tb
 from tailback import engines, metrics
 from tailback.expect import judge
 from tailback.expect.conditions import ConditionError, parse
+from tailback.expect.testing import demand_sound
 from tailback.experiment.run_metrics import measurable, measured, totals
 from tailback.judge import Sequential
 from tailback.run import run_outcomes
@@ -418,6 +419,16 @@ def test_check_finds_what_is_wrong_before_any_run(
         assert printed in ran.err.replace("\n", " "), ran.err
         assert "?." not in ran.err
         assert f"{file}:" in ran.err.replace("\n", "")
+
+
+def test_a_window_that_is_not_recorded_is_refused(tmp_path: Path) -> None:
+    # Goodput was 0 where polls were missing.
+    whole = tb.Scenario.parse_toml(scenario("a.goodput_mbps < 1mbit", more='until = "1s"\n'))
+    whole = whole.with_({"instruments.polls": "all"})
+    for cut in ({"instruments.from": "0.5s"}, {"instruments.until": "0.5s"}):
+        with pytest.raises(tb.ScenarioError, match="not recorded throughout"):
+            demand_sound(whole.with_(cut), whole.with_(cut).resolve())
+    demand_sound(whole, whole.resolve())
 
 
 def test_a_run_that_fails_fails_its_scenario_and_no_other(tmp_path: Path) -> None:

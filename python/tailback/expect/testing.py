@@ -747,6 +747,11 @@ def demand_sound(
             problems.append(Problem(place, each.holds, "the window of time lies beyond the run", fix))
             continue
         is_window = window != (None, None)
+        on = resolved["instruments"]
+        if is_window and (int(start or 0) < on["from_ps"] or int(end or latest) > (on["until_ps"] or latest)):
+            problem = "the window of time is not recorded throughout"
+            problems.append(Problem(place, each.holds, problem, "Record all of it: instruments.from and .until"))
+            continue
         known = measurable(resolved, window=is_window)
         try:
             condition = parse(each.holds, known, baseline=expect.baseline is not None, window=is_window)
