@@ -112,12 +112,11 @@ def _queue(rows: Rows, link: int) -> Iterator[Finding]:
     of_limit = f" of {written(limit / 1e3, 3)} kB" if math.isfinite(limit) else ""
     text = f"A queue is at {name} ({who.carrier(rows, link)}): {written(mean / 1e3, 3)} kB{of_limit} on average{wait}."
     yield Finding("queue", text, f"links: the row of {name}")
-    series = _or_none(lambda: metrics.backlog_series(rows, link))
-    if series is None or len(series[0]) < 2:
+    series = _or_none(lambda: metrics.held_backlogs(rows, link))
+    if series is None or not np.any(series[1]):
         return
-    times, backlog = series
-    held = np.diff(times)
-    empty = float(np.sum(held[backlog[:-1] == 0]) / np.sum(held))
+    backlog, held = series
+    empty = float(np.sum(held[backlog == 0]) / np.sum(held))
     said = f"It was empty for {written(100 * empty, 2)} % of the time"
     if math.isfinite(limit):
         said += f" and more than three quarters full for {written(100 * metrics.time_above(rows, 0.75, link), 2)} %"

@@ -189,6 +189,23 @@ def test_occupancy_is_weighted_by_time_not_by_events():
     assert share == pytest.approx([0.9, 0.91, 0.92, 1.0])
 
 
+def test_a_logged_queue_counts_the_time_without_events():
+    # The transfer takes two of ten seconds.
+    flows = [tb.bulk("reno", bytes="2MB")]
+    base = tb.dumbbell(rate="10mbit", rtt="40ms", queue="1bdp", flows=flows, duration="10s")
+    logged = tb.run(base.with_({"instruments.queues": "all"}))
+    polled = tb.run(base.with_({"instruments.queue_polls": "all", "instruments.poll_interval": "1ms"}))
+    assert metrics.queue_delay_quantiles(logged).tolist()[0] == 0.0
+    assert metrics.time_above(logged, 0.5) == pytest.approx(metrics.time_above(polled, 0.5), abs=0.01)
+    for window in ((0.5, 10.0), (0.0, 0.01), (1.0, 1.5), (5.0, 6.0)):
+        mean = [metrics.held_backlogs(each, None, *window) for each in (logged, polled)]
+        mean = [float(np.average(backlog, weights=held)) for backlog, held in mean]
+        # A poll also counts the packet that is being sent.
+        assert mean[0] == pytest.approx(mean[1], abs=1600)
+    backlog, held = metrics.held_backlogs(logged)
+    assert float(np.average(backlog, weights=held)) == pytest.approx(logged.link_summary()[0]["backlog_mean_bytes"])
+
+
 def test_delay_over_backlog_has_the_fifo_slope():
     slope, intercept, r2 = metrics.delay_slope(sawtooth(), "call", None, 10.1, 17.9)
     assert slope == pytest.approx(8 / RATE, rel=1e-3)

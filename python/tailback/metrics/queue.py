@@ -36,18 +36,37 @@ def is_logged(rows: Rows, link: int) -> bool:
     return rows.has("queue") and rows.link_names[link] in logged
 
 
+def held_backlogs(
+    result: Any, link: int | str | None = None, start_s: float | None = None, end_s: float | None = None
+) -> tuple[Floats, Floats]:
+    """Backlogs in bytes and the seconds for which each was held. A queue without events keeps its last backlog."""
+    rows = Rows.of(result)
+    index = rows.bottleneck if link is None else rows.link(link)
+    times, backlog = backlog_series(rows, index, start_s, end_s)
+    if is_logged(rows, index):
+        first, last = rows.recorded_s
+        begin = max(first, start_s or 0.0)
+        end = max(begin, last if end_s is None else min(last, end_s))
+        earlier, levels = backlog_series(rows, index, None, begin)
+        if len(earlier) or first == 0.0:
+            times = np.concatenate([[begin], times])
+            backlog = np.concatenate([levels[-1:] if len(levels) else [0.0], backlog])
+        times = np.append(times, end)
+        return backlog, np.diff(times)
+    return backlog[:-1], np.diff(times)
+
+
 @metric(title="Queue occupancy distribution", unit="byte, share of time", source="definition; time-weighted")
 def occupancy_distribution(
     result: Any, link: int | str | None = None, start_s: float | None = None, end_s: float | None = None
 ) -> tuple[Floats, Floats]:
     """Backlogs in ascending order and the share of time spent at or below each."""
-    times, backlog = backlog_series(result, link, start_s, end_s)
-    if len(times) < 2:
+    backlog, held = held_backlogs(result, link, start_s, end_s)
+    if not np.any(held):
         return np.zeros(0), np.zeros(0)
-    held = np.diff(times)
-    order = np.argsort(backlog[:-1], kind="stable")
+    order = np.argsort(backlog, kind="stable")
     share = np.cumsum(held[order])
-    return backlog[:-1][order], share / share[-1]
+    return backlog[order], share / share[-1]
 
 
 @measure
@@ -61,8 +80,8 @@ def queue_delay_quantiles(
     """`quantiles` are shares of time, 0 … 1; the link is the bottleneck by default."""
     rows = Rows.of(result)
     index = rows.bottleneck if link is None else rows.link(link)
-    times, backlog = backlog_series(rows, index, start_s, end_s)
-    found = _core.weighted_quantiles(backlog[:-1], np.diff(times), [float(share) for share in quantiles])
+    backlog, held = held_backlogs(rows, index, start_s, end_s)
+    found = _core.weighted_quantiles(backlog, held, [float(share) for share in quantiles])
     return np.asarray(8.0 * found / rows.carried_bps(index), dtype=np.float64)
 
 
@@ -77,11 +96,10 @@ def time_above(
     """Share of time in which the backlog exceeds `fraction` of the queue's limit."""
     rows = Rows.of(result)
     index = rows.bottleneck if link is None else rows.link(link)
-    times, backlog = backlog_series(rows, index, start_s, end_s)
-    if len(times) < 2:
+    backlog, held = held_backlogs(rows, index, start_s, end_s)
+    if not np.any(held):
         return float("nan")
-    held = np.diff(times)
-    above = backlog[:-1] > fraction * rows.limit_bytes(index)
+    above = backlog > fraction * rows.limit_bytes(index)
     return float(np.sum(held[above]) / np.sum(held))
 
 
