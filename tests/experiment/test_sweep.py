@@ -110,6 +110,7 @@ SWEPT = Sweep(BASE, tb.grid({"flow.bulk.cc": ["reno", "cubic"]}))
         (lambda: tb.sweep(BASE, seeds=0), "at least one seed"),
         (lambda: tb.sweep(BASE, seeds=[1, 1]), "list of different ones"),
         (lambda: tb.sweep(BASE, seeds=3, until=tb.Until("loss", 1.0)), "stopping rule decides"),
+        (lambda: tb.sweep(BASE, seeds=[1 << 63]), r"each below 2\^63"),
         (lambda: tb.sweep(BASE, keep="everything"), "neither summaries nor tables"),
         (lambda: tb.sweep(BASE, metrics={"loss": len}), "name is taken"),
         (lambda: tb.sweep(BASE, metrics={"m": {"metric": "utilization"}}), "There are: .*utilisation"),

@@ -423,8 +423,8 @@ def seeds_of(seeds: int | Sequence[int], until: Until | None) -> tuple[int, ...]
     if isinstance(seeds, list | tuple | range):
         demand_few("seeds", len(seeds), "seeds")
     out = list(seeds) if isinstance(seeds, list | tuple | range) else []
-    if not out or len(set(out)) < len(out) or not all(type(seed) is int and seed >= 0 for seed in out):
-        fix = "Write seeds = 5 or seeds = [1, 2, 3]"
+    if not out or len(set(out)) < len(out) or not all(type(seed) is int and 0 <= seed < 1 << 63 for seed in out):
+        fix = "Write seeds = 5 or seeds = [1, 2, 3], each below 2^63"
         raise refuse("seeds", str(seeds), "is neither a number of seeds nor a list of different ones", fix)
     return tuple(out)
 
