@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tailback as tb
+from tailback.experiment import read_sweep
 from tailback.scenario import Scenario
 
 HELLO = """
@@ -543,6 +544,14 @@ def test_a_value_set_over_a_file_is_not_reported_with_the_files_line(tmp_path: P
         tb.Scenario.from_toml(file).with_({"flow[0].cc": "qubic"}).resolve()
     (problem,) = refused.value.problems
     assert (problem.value, problem.line) == ("qubic", None)
+
+
+def test_a_file_that_may_never_end_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tailback.scenario.whole._LONGEST", 1 << 20)
+    (tmp_path / "zeros").write_bytes(bytes(2 << 20))
+    for read in (tb.Scenario.from_toml, read_sweep):
+        with pytest.raises(tb.ScenarioError, match="is larger than 1 MiB"):
+            read(tmp_path / "zeros")
 
 
 def test_a_byte_order_mark_is_no_part_of_a_scenario(tmp_path: Path) -> None:

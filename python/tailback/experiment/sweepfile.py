@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tailback import examples
-from tailback.errors import Problem, ScenarioError, nearest
+from tailback.errors import ScenarioError, nearest
 from tailback.experiment.design import Design, Span, grid, latin_hypercube, refuse, single, sobol, table, zipped
 from tailback.experiment.run_metrics import RunMetrics
 from tailback.experiment.sweeps import Sweep, Until, keeps_tables, seeds_of
 from tailback.scenario import Scenario
-from tailback.scenario.whole import toml_read
+from tailback.scenario.whole import read_file, toml_read
 
 __all__ = ["read_sweep"]
 
@@ -28,16 +27,7 @@ _DESIGNS = ("grid", "zip", "table", "latin-hypercube", "sobol")
 def read_sweep(path: str | os.PathLike[str]) -> Sweep:
     """Read a sweep file; `ScenarioError` describes a fault in it."""
     file = os.fspath(path)
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        fix = "Give the path of a sweep file"
-        if isinstance(error, FileNotFoundError) and (command := examples.copying(path)):
-            fix = f"Copy it from those that come with tailback: `{command}`"
-        problem = Problem("", None, f"cannot be read: {error.strerror}", fix, file)
-        raise ScenarioError([problem]) from None
-    except UnicodeDecodeError:
-        raise ScenarioError([Problem("", None, "is not UTF-8 text", "Save it as UTF-8", file)]) from None
+    text = read_file(path, "Give the path of a sweep file")
     data, places = toml_read(text, file, "docs/sweeps.md")
     try:
         return _sweep(data, Path(path))

@@ -62,18 +62,10 @@ class Scenario(ScenarioFields):
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Scenario:
         """Read a scenario file. Raises `ScenarioError` with all errors, with line and column if known."""
-        file = os.fspath(path)
-        try:
-            # Some editors begin a file with a byte-order mark.
-            text = Path(path).read_text(encoding="utf-8-sig")
-        except OSError as error:
-            fix = "Give a scenario file; `tailback examples` lists and copies those that come with tailback"
-            if isinstance(error, FileNotFoundError) and (command := examples.copying(path)):
-                fix = f"Copy it from those that come with tailback: `{command}`"
-            raise ScenarioError([Problem("", None, f"cannot be read: {error.strerror}", fix, file)]) from None
-        except UnicodeDecodeError:
-            raise ScenarioError([Problem("", None, "is not UTF-8 text", "Save it as UTF-8", file)]) from None
-        return cls.parse_toml(text, file=file)
+        text = read_file(
+            path, "Give a scenario file; `tailback examples` lists and copies those that come with tailback"
+        )
+        return cls.parse_toml(text, file=os.fspath(path))
 
     @classmethod
     def parse_toml(cls, text: str, *, file: str | None = None) -> Scenario:
@@ -468,6 +460,28 @@ class _Outside:
 def as_text(resolved: Mapping[str, Any]) -> str:
     """JSON text of a resolved scenario, the same for equal ones."""
     return json.dumps(resolved, sort_keys=True, separators=(",", ":"))
+
+
+#: Maximum characters of a scenario's or a sweep's file: a device would never end.
+_LONGEST = 16 << 20
+
+
+def read_file(path: str | os.PathLike[str], fix: str) -> str:
+    """The text of a scenario's or a sweep's file; `ScenarioError` with `fix` if it cannot be read."""
+    file = os.fspath(path)
+    try:
+        # Some editors begin a file with a byte-order mark.
+        with Path(path).open(encoding="utf-8-sig") as opened:
+            text = opened.read(_LONGEST + 1)
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and (command := examples.copying(path)):
+            fix = f"Copy it from those that come with tailback: `{command}`"
+        raise ScenarioError([Problem("", None, f"cannot be read: {error.strerror}", fix, file)]) from None
+    except UnicodeDecodeError:
+        raise ScenarioError([Problem("", None, "is not UTF-8 text", "Save it as UTF-8", file)]) from None
+    if len(text) > _LONGEST:
+        raise ScenarioError([Problem("", None, f"is larger than {_LONGEST >> 20} MiB", fix, file)])
+    return text
 
 
 def toml_read(text: str, file: str | None, page: str) -> tuple[dict[str, Any], Positions]:
