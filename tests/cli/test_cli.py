@@ -232,6 +232,8 @@ def test_studies_and_figures_are_listed_and_unknown_ones_refused(tailback: Any, 
     ran = tailback("plot", saved, "--figure", "no-such-figure")
     assert ran.code == 2
     assert figures[0] in ran.err
+    # It drew every row, as nothing comes before or after no number.
+    assert tailback("plot", saved, "--from", "nan").code == 2
 
 
 def test_plot_and_report_write_files(tailback: Any, saved: Path, tmp_path: Path) -> None:

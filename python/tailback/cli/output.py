@@ -231,7 +231,7 @@ def _demand_window(start: float | None, end: float | None, duration: float) -> N
     if start is not None and end is not None and start >= end:
         raise BadInput(f"--from {start:g} --until {end:g}: the window ends before it begins. Give a later --until")
     for option, value in (("--from", start), ("--until", end)):
-        if value is not None and value < 0:
+        if value is not None and not value >= 0:
             raise BadInput(f"{option} {value:g}: a run begins at 0 s. Give seconds from its start")
     if start is not None and start >= duration:
         raise BadInput(f"--from {start:g}: the run is over after {duration:g} s. Give an earlier --from")
