@@ -84,6 +84,8 @@ def test_a_late_packet_is_lost_when_waiting_for_it_would_cost_more():
     received[100] += 0.6  # one in five hundred; 0.67 s of delay would cost far more than 0.2 % of loss
     heard = metrics.voice_quality(rows(packets=packets(sent, received)), "call")
     assert heard.late == pytest.approx(1 / 500)
+    assert heard.jitter_s > 0.0
+    assert metrics.voice_quality(rows(packets=packets(sent, received)), "call", 5.0).jitter_s < 1e-9
     assert heard.rating == pytest.approx(93.2 - 95 * 0.2 / (0.2 + 25.1), abs=1e-6)
 
 

@@ -75,13 +75,14 @@ def delay_quantiles(
 
 
 @metric(title="Interarrival jitter", unit="s", source="RFC 3550 section 6.4.1")
-def jitter(result: Any, flow: int | str) -> float:
+def jitter(result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None) -> float:
     """RFC 3550's estimate, J ← J + (|D| − J)/16 a packet, D the change of transit time: its mean over the packets.
 
     Packets are taken in the order of arrival. The estimate averages over about sixteen packets, so its value after the
-    last one (`last_jitter`) describes the last third of a second of a call.
+    last one (`last_jitter`) describes the last third of a second of a call. The interval selects packets by sending
+    time.
     """
-    return smoothed_jitter(_transit(result, flow))
+    return smoothed_jitter(_transit(result, flow, start_s, end_s))
 
 
 @metric(title="Interarrival jitter, last estimate", unit="s", source="RFC 3550 section 6.4.1")
@@ -97,11 +98,13 @@ def smoothed_jitter(transit: Floats) -> float:
     return float(np.mean(estimates)) if len(estimates) else 0.0
 
 
-def _transit(result: Any, flow: int | str) -> Floats:
+def _transit(result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None) -> Floats:
     packets = Rows.of(result).of_flow("packets", flow)
-    received = floats(packets["received_s"])
+    sent = floats(packets["sent_s"])
+    kept = between(sent, start_s, end_s)
+    sent, received = sent[kept], floats(packets["received_s"])[kept]
     order = np.argsort(received, kind="stable")
-    transit = (received - floats(packets["sent_s"]))[order]
+    transit = (received - sent)[order]
     return np.asarray(transit[~np.isnan(transit)], dtype=np.float64)
 
 

@@ -94,7 +94,7 @@ def voice_quality(
         rating=mean,
         mos=mean_opinion_score(mean),
         delay_s=float(delay_quantiles(rows, flow, (0.5,), start_s, end_s, induced=False)[0]),
-        jitter_s=jitter(rows, flow),
+        jitter_s=jitter(rows, flow, start_s, end_s),
         loss=flow_loss_rate(rows, flow, start_s, end_s),
         late=float(np.mean(late)) if late else math.nan,
         ratings=tuple(float(np.mean(ratings)) for ratings in by_window.values()),
