@@ -242,6 +242,13 @@ def test_quick_and_full_together_are_refused(tmp_path):
         tiny().run(tmp_path, quick=True, full=True, progress=False)
 
 
+def test_a_readme_that_no_study_wrote_is_left_alone(tmp_path):
+    (tmp_path / "README").write_text("My project.\n")
+    with pytest.raises(ResultError, match="no study wrote it"):
+        tiny().run(tmp_path, progress=False)
+    assert (tmp_path / "README").read_text() == "My project.\n"
+
+
 def test_no_seed_is_refused(tmp_path):
     with pytest.raises(ValueError, match="at least one seed"):
         tiny().run(tmp_path, seeds=0, progress=False)

@@ -32,7 +32,7 @@ from tailback.experiment.standing import Choice, stand
 from tailback.experiment.store import Store, engine_fingerprint, run_key
 from tailback.experiment.store.index import COLUMNS
 from tailback.experiment.summary import Summary, inside
-from tailback.files import write_text
+from tailback.files import read_plain, write_text
 from tailback.metrics.rows import Floats
 from tailback.result import Result, open_result
 from tailback.scenario.whole import as_text
@@ -188,6 +188,10 @@ class Data:
         return self._open.get(key)
 
 
+#: In the README of every study's folder.
+_MADE_BY = "Made by `tailback study "
+
+
 def _known(factors: Mapping[str, Any]) -> frozenset[tuple[str, Any]]:
     return frozenset((name, value) for name, value in factors.items() if value is not None)
 
@@ -282,8 +286,9 @@ class Study:
         made = self._kernel_cells(chosen, quick, full) if on_kernel else None
         began = time.perf_counter()
         out = Path(out)
+        self._demand_own(out)
         # Fail before the first run, not after the last, if the folder is not writable.
-        write_text(out / "README", f"{self.title}\n\nMade by `tailback study {self.name}`; see report.html.\n")
+        write_text(out / "README", f"{self.title}\n\n{_MADE_BY}{self.name}`; see report.html.\n")
         if made is None:
             made = self.full_grid() if full and self.full_grid else self.grid(quick)
         numbers = tuple(range(1, (1 if quick else seeds) + 1))
@@ -303,6 +308,12 @@ class Study:
             "command": f"tailback study {self.name}{mode}",
         }
         return self._finish(runs.data(done), out, lambda: time.perf_counter() - began, done, meta)
+
+    def _demand_own(self, out: Path) -> None:
+        """Refuse to replace a README that no study wrote."""
+        file = out / "README"
+        if file.exists() and _MADE_BY.encode() not in read_plain(file):
+            raise ResultError(f"{file} is there, and no study wrote it. Give another folder.")
 
     def judge_again(self, out: Path) -> StudyResult:
         """Judge a finished study's stored runs by the current claims and rules, and write its report again.
