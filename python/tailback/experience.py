@@ -108,6 +108,8 @@ def films(result: Any) -> list[dict[str, Any]]:
     """One row per flow of application `video` with recorded requests: startup, stalls, switches and bitrate."""
     rows, out = Rows.of(result), []
     for flow, table in recorded(rows.scenario).items():
+        if not rows.has_start(flow):
+            continue
         if table == "requests" and registry.application(rows.flow_spec(flow)).plays_film and rows.has(table):
             seen = metrics.film(rows, flow)
             out.append(

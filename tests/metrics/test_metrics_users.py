@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import tailback as tb
 from synthetic import scenario
 from tailback import metrics
+from tailback.experiment.run_metrics import measured
 from tailback.metrics import Rows
 
 
@@ -243,3 +245,16 @@ def test_a_result_shows_what_caller_reader_and_ping_feel():
     assert [flow for flow, row in rows.items() if row["mos"] is not None] == ["voip"]
     quality = metrics.voice_quality(result, "voip")
     assert rows["voip"]["mos"] == quality.mos
+
+
+def test_what_begins_before_the_recording_has_no_start():
+    asked = {"polls": "all", "requests": "all", "from": "2s"}
+    flows = [tb.bulk("reno", name="a"), tb.flow("video", name="film")]
+    cut = tb.dumbbell(rate="10mbit", rtt="40ms", flows=flows, duration="6s", instruments=asked)
+    names = ("a.ramp_ms", "a.received_15kB_ms", "a.longest_pause_ms", "film.startup_s")
+    known = [measured(tb.run(cut.with_({"instruments.from": "0s"})))(name) for name in names]
+    assert max(known) < 1000.0, "they were two seconds and more"
+    assert all(math.isnan(measured(tb.run(cut))(name)) for name in names)
+    ends = measured(tb.run(cut.with_({"instruments.from": "0s", "instruments.until": "3s"})))
+    assert [ends(name) for name in names[:2]] == known[:2]
+    assert math.isnan(ends("a.longest_pause_ms"))

@@ -20,7 +20,7 @@ from tailback.experience import films, games, loading, page_loads, recorded
 from tailback.experiment.design import refuse
 from tailback.experiment.store.axes import is_axis
 from tailback.experiment.store.index import COLUMNS
-from tailback.metrics import MissingRows, holds_queue
+from tailback.metrics import MissingRows, Rows, holds_queue
 from tailback.result import EVENTS, Result
 
 __all__ = ["ENGINES", "RunMetrics", "measurable", "measured", "totals", "totals_names"]
@@ -199,6 +199,8 @@ def measured(result: Result, *, start_s: float | None = None, end_s: float | Non
         if name in whole:
             return whole[name]
         of, _, key = name.rpartition(".")
+        if key in _START and not Rows.of(result).has_start(of):
+            return math.nan
         try:
             if key in _DELAY:
                 return _delays(result, of, start_s, end_s)[key]
@@ -299,6 +301,8 @@ def longest_pause(result: Result, flow: str) -> tuple[float, float]:
 
 
 def _longest_pause_ms(result: Result, flow: str, *_: float | None) -> float:
+    if Rows.of(result).recorded_s[1] < result.duration_s:
+        return math.nan
     start, end = longest_pause(result, flow)
     return 1e3 * (end - start)
 

@@ -11,7 +11,7 @@ from tailback import _core, registry
 from tailback.result import schema
 
 from .registry import measure, metric
-from .rows import ANSWERED, LOST, RECEIVED, Floats, Rows, between, floats
+from .rows import ANSWERED, LOST, RECEIVED, Floats, NothingToMeasure, Rows, between, floats
 
 
 @measure
@@ -47,6 +47,8 @@ def film(result: Any, flow: int | str) -> Film:
     """`flow` is a flow of application `video`."""
     rows = Rows.of(result)
     requests = rows.of_flow("requests", flow)
+    if not rows.has_start(flow):
+        raise NothingToMeasure("the film's first request was not recorded: instruments.from comes after it")
     answered = np.asarray(requests["fate"]) == ANSWERED
     asked, took = floats(requests["t_s"])[answered], floats(requests["response_time_s"])[answered]
     sizes = floats(requests["bytes"])[answered]

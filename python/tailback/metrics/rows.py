@@ -161,6 +161,10 @@ class Rows(Described):
         until = on.get("until_ps")
         return on.get("from_ps", 0) / 1e12, self.duration_s if until is None else min(until / 1e12, self.duration_s)
 
+    def has_start(self, flow: int | str) -> bool:
+        """Whether instruments recorded when a flow started."""
+        return self.recorded_s[0] * 1e12 <= self.flow_spec(flow).get("start_ps", 0)
+
     def on_s(self, flow: int | str) -> list[tuple[float, float]]:
         """Start and end of each period in which a flow was on, in seconds and in order."""
         totals = self.of_flow("flows", flow)
