@@ -258,3 +258,10 @@ def test_what_begins_before_the_recording_has_no_start():
     ends = measured(tb.run(cut.with_({"instruments.from": "0s", "instruments.until": "3s"})))
     assert [ends(name) for name in names[:2]] == known[:2]
     assert math.isnan(ends("a.longest_pause_ms"))
+
+
+def test_answers_are_divided_by_the_time_that_was_recorded():
+    asking = tb.flow("request-response", name="asks", params={"think": 0.02, "response_bytes": 10_000})
+    whole = tb.dumbbell(rate="10mbit", rtt="40ms", flows=[asking], duration="4s", instruments={"requests": "all"})
+    rates = [measured(tb.run(each))("asks.answered_mbps") for each in (whole, whole.with_({"instruments.from": "2s"}))]
+    assert rates[0] == pytest.approx(rates[1], rel=0.05)

@@ -365,7 +365,8 @@ def _answered_mbps(
     result: Result, flow: str, start_s: float | None, end_s: float | None, turn: int | None = None
 ) -> float:
     sizes, _ = _answers(result, flow, start_s, end_s, turn)
-    span = min(result.duration_s, math.inf if end_s is None else end_s) - (start_s or 0.0)
+    first, last = Rows.of(result).recorded_s
+    span = min(last, math.inf if end_s is None else end_s) - max(first, start_s or 0.0)
     return 8e-6 * float(np.sum(sizes, dtype=float)) / span
 
 
