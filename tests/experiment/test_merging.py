@@ -89,6 +89,14 @@ def test_a_run_of_two_points_is_merged_for_both(tmp_path: Path) -> None:
     assert store.frame().select("point", "dumbbell.queue").rows() == list(enumerate(axes["dumbbell.queue"]))
 
 
+def test_a_second_merge_finds_every_run_whatever_other_sweeps_varied(tmp_path: Path) -> None:
+    # The store's rows of the run have the axis of the second sweep too.
+    tb.sweep(BASE, {"dumbbell.queue": ["20packets"]}, store=tmp_path / "into")
+    into = tb.sweep(BASE, {"dumbbell.rtt": ["20ms", "0.02s"]}, store=tmp_path / "into").store
+    other = tb.sweep(BASE, {"dumbbell.queue": ["20packets"]}, store=tmp_path / "other", keep="tables").store
+    assert [into.merge(other).rows for _ in range(2)] == [1, 0]
+
+
 def test_a_success_counts_before_a_failure_then_tables_then_the_newest(tmp_path: Path) -> None:
     here = filled(
         tmp_path / "here",

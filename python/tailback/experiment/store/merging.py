@@ -26,6 +26,8 @@ __all__ = ["MergeConflict", "Merged", "merged"]
 
 #: Column, during the merge, with the store that a row comes from.
 _FROM = "\0store"
+#: Of a row: whether its run succeeded, whether it has tables, and when it finished.
+_Rank = tuple[bool, bool, float]
 #: Maximum number of differing values to print for a run.
 _MOST_NAMED = 5
 
@@ -103,30 +105,31 @@ class _Present:
     """The rank of a store's row for each key and point, and the checksum of each run's tables."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
-        self._ranks: dict[frozenset[tuple[str, Any]], tuple[bool, bool, float]] = {}
+        self._ranks: dict[str, list[tuple[frozenset[tuple[str, Any]], _Rank]]] = {}
         self.seals: dict[str, str] = {}
         self.add(frame)
 
     def add(self, frame: pl.DataFrame) -> None:
         columns = ["key", "run", "status", "tables", "tables_sha256", "finished", *filter(is_axis, frame.columns)]
         for row in frame.select(columns).iter_rows(named=True):
-            self._ranks[_identity(row)] = _rank(row)
+            self._ranks.setdefault(row["key"], []).append((_point(row), _rank(row)))
             if row["tables"] and row["tables_sha256"] is not None:
                 self.seals[row["run"]] = row["tables_sha256"]
 
     def lacks(self, row: dict[str, Any]) -> bool:
-        have = self._ranks.get(_identity(row))
+        # The store's row of the point may have the axes of other sweeps as well.
+        point = _point(row)
+        have = max((rank for axes, rank in self._ranks.get(row["key"], ()) if axes >= point), default=None)
         # A success with tables is already there; a newer row would differ only in its time.
         return have is None or (have[:2] != (True, True) and _rank(row) > have)
 
 
-def _identity(row: dict[str, Any]) -> frozenset[tuple[str, Any]]:
-    """The key and the axis values of a row."""
-    names = (name for name, value in row.items() if name == "key" or (is_axis(name) and value is not None))
-    return frozenset((name, row[name]) for name in names)
+def _point(row: dict[str, Any]) -> frozenset[tuple[str, Any]]:
+    """The axis values of a row."""
+    return frozenset((name, value) for name, value in row.items() if is_axis(name) and value is not None)
 
 
-def _rank(row: dict[str, Any]) -> tuple[bool, bool, float]:
+def _rank(row: dict[str, Any]) -> _Rank:
     return row["status"] == "ok", bool(row["tables"]), row["finished"] or 0.0
 
 
