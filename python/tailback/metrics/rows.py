@@ -163,7 +163,7 @@ class Rows(Described):
 
     def has_start(self, flow: int | str) -> bool:
         """Whether instruments recorded when a flow started."""
-        return self.recorded_s[0] * 1e12 <= self.flow_spec(flow).get("start_ps", 0)
+        return self.recorded_s[0] * 1e12 <= float(self.flow_spec(flow).get("start_ps", 0))
 
     def on_s(self, flow: int | str) -> list[tuple[float, float]]:
         """Start and end of each period in which a flow was on, in seconds and in order."""
