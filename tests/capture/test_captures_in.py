@@ -229,6 +229,19 @@ def test_a_calls_figures_are_of_transit_times_whichever_capture_comes_first(made
     assert {row["count"] for row in opened.experience_summary() if row["measure"] == "delay"} == {399}
 
 
+def test_two_captures_of_a_lossy_path_have_the_runs_loss_goodput_and_opinion_score(tmp_path):
+    bell = tb.dumbbell(rate="10mbit", rtt="40ms", wire={"loss": 0.1}, flows=[tb.voip()], duration="10s", seed=2,
+                       instruments={"captures": ["left", "right"], "packets": "all"})  # fmt: skip
+    result = tb.run(bell)
+    capture.export_all(result, tmp_path)
+    ends = [tmp_path / f"{point}.pcapng" for point in ("left", "right")]
+    opened, truth = capture.open_capture(*ends), metrics.voice_quality(result, 0)
+    assert metrics.flow_loss_rate(opened, 0) == truth.loss
+    # The capture's last packet is sent 20 ms before the run ends.
+    assert metrics.goodput(opened, 0) == pytest.approx(metrics.goodput(result, 0), rel=4e-3)
+    assert capture.voip(*ends)["mos"][0] == pytest.approx(truth.mos, rel=1e-9)
+
+
 @pytest.mark.parametrize("correct", ["none", "offset"])
 def test_calls_of_two_captures_are_the_same_in_either_order(tmp_path, correct):
     # One call each way beside a filling queue; neither begins with the capture.

@@ -52,7 +52,10 @@ def test_other_addresses_are_matched_by_order_or_by_name(run: tb.Result, taken: 
     by_order = matched({"run": run, "capture": far})[0]["capture"]
     assert by_order.flow_names == ["second", "call", "first"]
     swapped = dict(zip(["first", "second"], [far.flow_names[0], far.flow_names[2]], strict=True))
-    assert matched({"run": run, "capture": far}, swapped)[0]["capture"].flow_names == ["first", "call", "second"]
+    once = matched({"run": run, "capture": far}, swapped)[0]
+    assert once["capture"].flow_names == ["first", "call", "second"]
+    # `compare` matches again what the command line has matched.
+    assert matched(once)[0]["capture"].flow_names == once["capture"].flow_names
     with pytest.raises(NoSuchName, match=r"there is no flow frist in the run\. Did you mean first"):
         matched({"run": run, "capture": far}, {"frist": far.flow_names[0]})
     with pytest.raises(NoSuchName, match="there is no flow nothing in the other results"):

@@ -101,11 +101,13 @@ def _between(paired: Delays, it: dict[str, Array], of: _Way, way: dict[str, Any]
     """What two captures measure of one direction."""
     if way is None:
         return {"jitter_ms": None}
-    mine = (it["flow"] == of.flow) & (it["reverse"] == of.back)
+    mine = np.flatnonzero((it["flow"] == of.flow) & (it["reverse"] == of.back))
+    # The lost packets are listed after the others; their bursts show in order of sending.
+    mine = mine[np.argsort(it["sent_ns"][mine], kind="stable")]
     sent, received, is_lost = (it[key][mine] for key in ("sent_ns", "received_ns", "is_lost"))
     # The E-model's windows begin with the call. The first capture's start would depend on the order of the captures,
     # and a window that holds a packet or two would count as much as a whole one.
-    start = sent.min()
+    start = sent[0]
     packets = {
         "flow": np.zeros(len(sent), dtype=np.uint32),
         "sent_s": (sent - start) * 1e-9,

@@ -68,8 +68,9 @@ def _kind(flow: Mapping[str, Any]) -> str:
 
 def _by_address(run: Result, capture: Result, given: Mapping[str, str], notes: list[str]) -> dict[str, str]:
     """The capture's name of each of the run's flows, where known."""
-    found = dict(given)
     ours, theirs = run.resolved["flows"], capture.resolved["flows"]
+    # Flows of equal names are matched, also by an earlier call.
+    found = {name: name for name in run.flow_names if name in capture.flow_names} | dict(given)
     groups: dict[int, list[str]] = {}
     for flow in theirs:
         number = _number(flow["name"])

@@ -82,7 +82,7 @@ class _Builder:
         tables["echoes"] = self._echoes()
         if self.paired is not None:
             tables["packets"] = self._packets()
-        tables["flows"] = self._flows(tables["congestion"])
+        tables["flows"] = self._flows(tables["congestion"], tables.get("packets"))
         tables["links"] = self._links(tables["flows"])
         resolved = self._resolved(tables)
         files = [path.name for path in (self.first, self.second) if path is not None]
@@ -209,7 +209,7 @@ class _Builder:
         """Whether most payload comes from the server, for each flow."""
         return (self.flows["back_payload"] > self.flows["payload"]).to_numpy()
 
-    def _flows(self, congestion: Mapping[str, Array]) -> Mapping[str, Array]:
+    def _flows(self, congestion: Mapping[str, Array], packets: Mapping[str, Array] | None) -> Mapping[str, Array]:
         frame, count = self.flows, len(self.names)
         there, back = ("back_", ""), ("", "back_")
 
@@ -218,11 +218,13 @@ class _Builder:
             return np.asarray(values).astype(np.uint64)
 
         sent, lost = number("packets"), number("retransmitted")
-        if self.paired is not None:
-            lost = np.zeros(count, dtype=np.uint64)
-            for row in self.paired.table.iter_rows(named=True):
-                if row["reverse"] == self._reversed()[row["flow"]]:
-                    lost[row["flow"]] = row["lost"]
+        received, datagram_bytes = sent - np.minimum(lost, sent), number("bytes")
+        if packets is not None:
+            # A packet under way when the captures ended is neither received nor lost.
+            arrived = packets["fate"] == _RECEIVED
+            lost = np.bincount(packets["flow"][~arrived], minlength=count)
+            received = np.bincount(packets["flow"][arrived], minlength=count)
+            datagram_bytes = np.bincount(packets["flow"][arrived], packets["bytes"][arrived], minlength=count)
         tcp = frame["protocol"].to_numpy() == 6
         kinds, flows = congestion["kind"], congestion["flow"]
 
@@ -238,11 +240,11 @@ class _Builder:
             count,
             flow=np.arange(count),
             packets_sent=sent,
-            packets_received=sent - np.minimum(lost, sent),
+            packets_received=received,
             packets_dropped=lost,
             bytes_sent=number("bytes"),
             bytes_acked=np.where(tcp, fresh, 0),
-            bytes_received=np.where(tcp, fresh, number("bytes")),
+            bytes_received=np.where(tcp, fresh, datagram_bytes),
             segments_sent=np.where(tcp, number("data_segments"), 0),
             segments_retransmitted=number("retransmitted_segments"),
             recoveries=events(_RECOVERY_ENTERED),
