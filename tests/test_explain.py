@@ -68,18 +68,32 @@ def test_numbers_are_those_of_the_metrics(result: tb.Result) -> None:
     assert "to 50 % of that" in said(result)["growth"]
 
 
+def test_the_wait_at_a_link_whose_rate_changes_is_that_of_its_packets() -> None:
+    path = {"rate": "10mbit", "rtt": "40ms", "queue": "100packets", "schedule": [{"at": "1s", "rate": "2mbit"}]}
+    slowed = tb.run(tb.dumbbell(**path, flows=[tb.bulk()], duration="20s", instruments={"packets": "all"}))
+    found = re.search(r"a wait of (\d+) ms", said(slowed)["queue"])
+    _, delay = metrics.one_way_delay(slowed, 0)
+    # Little's law counts packets that still wait at the end; 20 ms are the path's own.
+    assert found
+    assert float(found[1]) == pytest.approx(1e3 * delay.mean() - 20.0, rel=0.05)
+
+
+def test_who_fetches_has_no_share_of_the_link_that_carries_its_requests() -> None:
+    assert not [text for text in beside_an_upload("page") if "of the goodput" in text]
+
+
 def test_a_run_without_loss_says_so() -> None:
     free = tb.run(tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.voip(name="call")], duration="2s"))
     assert said(free)["loss"].strip() == "No link dropped a packet."
 
 
-@pytest.mark.parametrize("downloads", [4, 12])
-def test_the_flows_dropped_packets_add_up_to_the_links(downloads: int) -> None:
-    crowd = tb.run(
-        tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk("cubic", count=downloads)], queue="0.5bdp", duration="5s")
-    )
+@pytest.mark.parametrize(("downloads", "corrupt"), [(4, 0.0), (12, 0.0), (4, 0.01)])
+def test_the_flows_dropped_packets_add_up(downloads: int, corrupt: float) -> None:
+    path = {"rate": "10mbit", "rtt": "40ms", "queue": "0.5bdp", "wire": {"corrupt": corrupt}}
+    crowd = tb.run(tb.dumbbell(**path, flows=[tb.bulk("cubic", count=downloads)], duration="5s"))
     (text,) = [each.text for each in explain(crowd) if "packets were dropped" in each.text]
     whole, parts = re.sub(r"(?<=\d),(?=\d)", "", text).rstrip(".").split(": ")
+    assert ("received them damaged" in whole) == bool(corrupt)
     assert sum(int(part.split()[-1]) for part in parts.split(", ")) == int(whole.split()[0])
 
 
@@ -225,7 +239,7 @@ def test_bursts_of_drops_are_counted_by_the_pauses_between_them(both_ways: tb.Re
     times = metrics.drop_times(both_ways, name)
     bursts = 1 + sum(after - before > 1.0 for before, after in pairwise(times))
     assert bursts > 1
-    assert f"The queue at {name} dropped in {bursts} bursts" in said(both_ways)["loss"]
+    assert f"The link {name} dropped in {bursts} bursts" in said(both_ways)["loss"]
 
 
 def test_a_queue_that_a_flow_does_not_cross_is_no_measure_of_its_delay(both_ways: tb.Result) -> None:

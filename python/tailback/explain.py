@@ -106,8 +106,11 @@ def _queues(rows: Rows) -> Iterator[Finding]:
 
 def _queue(rows: Rows, link: int) -> Iterator[Finding]:
     name, totals = rows.link_names[link], rows.of_link("links", link)
-    carried, limit = rows.carried_bps(link), rows.limit_bytes(link)
-    mean = float(totals["backlog_bytes_mean"][0])
+    limit, mean = rows.limit_bytes(link), float(totals["backlog_bytes_mean"][0])
+    carried = rows.carried_bps(link)
+    if math.isnan(rows.rate_bps(link)) or rows.link_spec(link).get("schedule"):
+        # Little's law: a medium also waits for others, and a schedule changes the rate.
+        carried = 8.0 * float(totals["delivered_bytes"][0]) / rows.duration_s or math.nan
     wait = "" if math.isnan(carried) else f", a wait of {written(8e3 * mean / carried, 3)} ms"
     of_limit = f" of {written(limit / 1e3, 3)} kB" if math.isfinite(limit) else ""
     text = f"A queue is at {name} ({who.carrier(rows, link)}): {written(mean / 1e3, 3)} kB{of_limit} on average{wait}."
@@ -296,7 +299,8 @@ def _losses(rows: Rows) -> Iterator[Finding]:
     if not rows.has("links"):
         return
     dropped = {link: int(rows.of_link("links", link)["dropped"][0]) for link in range(len(rows.link_names))}
-    total = sum(dropped.values())
+    damaged = int(np.sum(rows.column("receiver_drops", "packets"))) if rows.has("receiver_drops") else 0
+    total = sum(dropped.values()) + damaged
     if not total:
         if _is_captured(rows):
             # A capture at one place misses nothing that it could name.
@@ -306,6 +310,8 @@ def _losses(rows: Rows) -> Iterator[Finding]:
     most = max(dropped, key=lambda link: dropped[link])
     name = rows.link_names[most]
     there = f"{written(100 * dropped[most] / total, 3)} % of them at {name}"
+    if damaged:
+        there += f", {written(100 * damaged / total, 3)} % by hosts that received them damaged"
     by_flow = {flow: int(rows.of_flow("flows", flow)["packets_dropped"][0]) for flow in range(len(rows.flow_names))}
     hit = [flow for flow, count in sorted(by_flow.items(), key=lambda each: -each[1]) if count]
     named = hit if len(hit) <= _HIT else hit[: _HIT - 1]
@@ -323,7 +329,8 @@ def _losses(rows: Rows) -> Iterator[Finding]:
     times = metrics.drop_times(rows, most)
     if len(times) > 1:
         bursts = 1 + int(np.sum(np.diff(times) > _PAUSE_S))
-        text = f"The queue at {name} dropped in {bursts} bursts" if bursts > 1 else f"The queue at {name} dropped"
+        # The log has what the link's queue, policer and wire dropped.
+        text = f"The link {name} dropped in {bursts} bursts" if bursts > 1 else f"The link {name} dropped"
         text += f" (a burst ends with {_PAUSE_S:g} s without a drop)" if bursts > 1 else " in one burst"
         yield Finding("loss", f"{text}.", f"queue: {len(times)} drops at {name}")
 
@@ -401,8 +408,12 @@ def _crossing(rows: Rows, link: int) -> list[int]:
 
 
 def _senders(rows: Rows, link: int) -> list[int]:
-    """Flows over TCP whose data cross a link."""
-    return [flow for flow in rows.tcp_flows if link in rows.route(flow)]
+    """Flows over TCP most of whose data cross a link in their own direction."""
+    return [
+        flow
+        for flow in rows.tcp_flows
+        if link in rows.route(flow) and 2.0 * _payload(rows, flow, link) >= _payload(rows, flow)
+    ]
 
 
 def _payload_share(rows: Rows, flow: int, link: int) -> float:
@@ -412,11 +423,12 @@ def _payload_share(rows: Rows, flow: int, link: int) -> float:
     return brought[flow] / total if total else 0.0
 
 
-def _payload(rows: Rows, flow: int, link: int) -> float:
+def _payload(rows: Rows, flow: int, link: int | None = None) -> float:
+    """A flow's payload over a link, or both ways."""
     totals = rows.of_flow("flows", flow)
-    there = float(totals["bytes_received"][0]) if link in rows.route(flow) else 0.0
-    back = float(totals["bytes_returned"][0]) if "bytes_returned" in totals and link in rows.back_route(flow) else 0.0
-    return there + back
+    there = float(totals["bytes_received"][0]) if link is None or link in rows.route(flow) else 0.0
+    is_back = "bytes_returned" in totals and (link is None or link in rows.back_route(flow))
+    return there + (float(totals["bytes_returned"][0]) if is_back else 0.0)
 
 
 def _union(periods: list[Period]) -> list[Period]:
