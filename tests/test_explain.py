@@ -98,6 +98,8 @@ def test_the_flows_dropped_packets_add_up(downloads: int, corrupt: float) -> Non
 
 
 def test_each_sentence_names_rows_that_are_there(result: tb.Result) -> None:
+    logged = tb.run(result.scenario.with_({"instruments.queues": "all"}))
+    assert "queue: " in next(each.rests_on for each in explain(logged) if each.text.startswith("It was empty"))
     for finding in explain(result):
         assert finding.rests_on
         for part in finding.rests_on.split("; "):

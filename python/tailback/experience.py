@@ -164,7 +164,7 @@ def _packets(rows: Rows, flow: str) -> dict[str, Any]:
     known = int(np.sum((fate == RECEIVED) | (fate == LOST)))
     lost = metrics.flow_loss_rate(rows, flow) if known else None
     heard = metrics.voice_quality(rows, flow) if is_call and known else None
-    jitter = 1e3 * (heard.jitter_s if heard else metrics.jitter(rows, flow))
+    jitter = 1e3 * (heard.jitter_s if heard else metrics.jitter(rows, flow)) if len(delay) else None
     return _row(flow, "delay", len(fate), delay, lost, jitter_ms=jitter, mos=heard.mos if heard else None)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from tailback import metrics
 from tailback.experience import PACKET_BYTES
 from tailback.metrics import MissingRows, Rows
+from tailback.metrics.queue import is_logged
 from tailback.metrics.rows import Floats
 from tailback.numbers import written
 from tailback.plots import flows as who
@@ -129,7 +130,7 @@ def _queue(rows: Rows, link: int) -> Iterator[Finding]:
         off = 1.0 - _length(_union([on for flow in _crossing(rows, link) for on in rows.on_s(flow)])) / rows.duration_s
         said += f", no flow being on for {written(100 * off, 2)} %" if off > 0.01 else ""
         said += _cut_too_deep(rows, link)
-    yield Finding("queue", f"{said}.", _count(rows, "queue_polls", "queue", link=link))
+    yield Finding("queue", f"{said}.", _backlog_rows(rows, link))
     for flow in _senders(rows, link):
         share, strength = _payload_share(rows, flow, link), _correlation(rows, flow, link)
         if share >= _MAIN_SHARE and strength >= _EXPLAINS:
@@ -193,7 +194,7 @@ def _delays(rows: Rows) -> Iterator[Finding]:
                 f"{written(100 * share, 3)} % of the differences between their delays are the queue at "
                 f"{rows.link_names[link]} that each met."
             )
-            rests_on = _count(rows, "packets", flow=flow) + "; " + _count(rows, "queue_polls", "queue", link=link)
+            rests_on = _count(rows, "packets", flow=flow) + "; " + _backlog_rows(rows, link)
             yield Finding("delay", text, rests_on)
         yield from _worst_of(rows, flow, sent, delay)
 
@@ -470,6 +471,11 @@ def _median(values: Any) -> float:
 
 def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def _backlog_rows(rows: Rows, link: int) -> str:
+    """The rows that a link's backlog is known from."""
+    return _count(rows, "queue" if is_logged(rows, link) else "queue_polls", link=link)
 
 
 def _count(rows: Rows, *tables: str, flow: int | None = None, link: int | None = None) -> str:

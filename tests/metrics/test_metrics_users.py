@@ -99,6 +99,17 @@ def test_a_dead_call_has_rating_zero_and_a_bad_stretch_counts_by_its_length():
     assert heard.rating == pytest.approx(46.6)
 
 
+def test_a_call_of_which_nothing_arrives_has_no_jitter():
+    wire = {"loss": 1.0}
+    recorded = {"packets": "all"}
+    lost = tb.run(
+        tb.dumbbell(rate="1mbit", rtt="40ms", wire=wire, flows=[tb.voip()], duration="1s", instruments=recorded)
+    )
+    (row,) = lost.experience_summary()
+    assert (row["lost"], row["median_ms"], row["jitter_ms"], row["mos"]) == (1.0, None, None, 1.0)
+    assert np.isnan(measured(lost)("voip.experience_jitter_ms"))
+
+
 def requests(t, size, took, fate):
     n = len(t)
     return {

@@ -88,14 +88,20 @@ def jitter(result: Any, flow: int | str, start_s: float | None = None, end_s: fl
 @metric(title="Interarrival jitter, last estimate", unit="s", source="RFC 3550 section 6.4.1")
 def last_jitter(result: Any, flow: int | str) -> float:
     """RFC 3550's estimate of `jitter` after the last packet, as a receiver report would carry it."""
-    estimates = _jitters(_transit(result, flow))
-    return float(estimates[-1]) if len(estimates) else 0.0
+    transit = _transit(result, flow)
+    estimates = _jitters(transit)
+    return float(estimates[-1]) if len(estimates) else _of_no_change(transit)
 
 
 def smoothed_jitter(transit: Floats) -> float:
     """RFC 3550's jitter of a series of transit times in order of arrival: the mean of its estimates, in their unit."""
     estimates = _jitters(transit)
-    return float(np.mean(estimates)) if len(estimates) else 0.0
+    return float(np.mean(estimates)) if len(estimates) else _of_no_change(transit)
+
+
+def _of_no_change(transit: Floats) -> float:
+    """The jitter of one packet is zero; that of none does not exist."""
+    return 0.0 if len(transit) else float("nan")
 
 
 def _transit(result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None) -> Floats:

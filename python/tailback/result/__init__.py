@@ -192,9 +192,6 @@ class Result(Described):
         """A `pyarrow.Table` over the same memory (flags are copied, as Arrow packs them). Missing values are null.
 
         With `labels`, flows and links become dictionary columns of names, and codes become words. Units are in the
-        fields' metadata.
-
-        With `labels`, flows and links become dictionary columns of names, and codes become words. Units are in the
         metadata of the fields.
         """
         return arrow.table(table, self.numpy(table), self.names if labels else None)

@@ -28,7 +28,7 @@ _HEADS = {
 _NO_RATE = "no utilisation (–): a medium has no fixed rate"
 #: Why a value is absent, by column.
 _ABSENT = {
-    "loss": "no loss share (–): it is of what a flow sends itself, and its data come back, or it sent nothing",
+    "loss": "no loss share (–): it is of what a flow sends, and its data come back, or no packet's fate is known",
     "rate_mbps": _NO_RATE,
     "utilisation": _NO_RATE,
 }
