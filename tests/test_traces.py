@@ -129,6 +129,8 @@ def test_a_trace_of_opportunities_is_summed_up(tmp_path: Path) -> None:
     endless, summed = scenario.notes()
     assert endless.startswith("the queue of x has no limit")
     assert "x.trace: 997 opportunities in 2 s, repeated over the run's 5 s; 5.99 to 6 Mbit/s" in summed
+    (tmp_path / "x.trace").write_text("1\n")
+    assert "12 to 12 Mbit/s in windows of 0.001 s" in scenario.notes()[1]
 
 
 def test_the_rate_of_a_link_with_a_schedule_is_its_mean(tmp_path: Path) -> None:

@@ -97,14 +97,16 @@ def _traces(scenario: Scenario, resolved: Mapping[str, Any]) -> Iterator[Note]:
 
 def _opportunities(file: str, times: Any, seconds: float) -> Note:
     """A trace of mahimahi: it repeats, so a short one is no mistake."""
-    bins = max(1, int(np.ceil(times[-1] / _WINDOW_S)))
-    counts, edges = np.histogram(times, bins=bins, range=(0.0, bins * _WINDOW_S))
-    # The last second may be cut short.
-    whole = counts[: max(1, int(times[-1] / _WINDOW_S))] * OPPORTUNITY_BITS / float(edges[1]) / 1e6
+    # A trace shorter than a second is one window; of a longer one the last second may be cut short.
+    window = min(_WINDOW_S, times[-1])
+    bins = int(np.ceil(times[-1] / window))
+    counts, _ = np.histogram(times, bins=bins, range=(0.0, bins * window))
+    whole = counts[: int(times[-1] / window)] * OPPORTUNITY_BITS / window / 1e6
     step = float(np.max(np.diff(times, prepend=0.0)))
     text = (
         f"{file}: {len(times):,} opportunities in {written(times[-1], 3)} s, repeated over the run's "
-        f"{written(seconds, 3)} s; {_span(whole)} Mbit/s in whole seconds; longest step {written(step, 3)} s"
+        f"{written(seconds, 3)} s; {_span(whole)} Mbit/s in windows of {written(window, 3)} s; "
+        f"longest step {written(step, 3)} s"
     )
     return Note(text)
 
