@@ -293,6 +293,10 @@ class NoCongestion:
     def on_ack(self, ack, control): ...
 
 
+class Misspelt(NewReno):
+    def on_loss(self, congestion, control): ...
+
+
 class Picky(NewReno):
     def __init__(self, gain, k=2.0):
         if gain > 2:
@@ -308,6 +312,7 @@ class Picky(NewReno):
         ({"my:own": NewReno}, "my:own", "is no name for an algorithm"),
         ({"mine": NoCongestion}, "mine", "NoCongestion has no on_congestion"),
         ({"mine": NewReno()}, "mine", "give the class, not"),
+        ({"mine": Misspelt}, "mine", "Misspelt has on_loss, which is never called. Called are on_ack, on_congestion,"),
         ({"mine": NoCongestion, "fine": NewReno}, "fine", "NoCongestion has no on_congestion"),
         ({"mine": lambda: NoCongestion()}, "mine", "no attribute 'on_congestion'"),
         ({"mine": Picky}, "mine", "missing 1 required positional argument: 'gain'"),

@@ -50,6 +50,8 @@ __all__ = [
 Factory = Callable[[dict[str, Any], int], Any]
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _PREFIX = "python:"
+#: Methods of a class that the engine calls.
+_HOOKS = ("on_ack", "on_congestion", "on_established", "on_phase", "on_undo", "on_resume", "on_idle_restart")
 
 
 class Algorithm(Protocol):
@@ -423,6 +425,12 @@ def _callable(name: str, made_by: _Class) -> _Class:
     for hook in ("on_ack", "on_congestion"):
         if isinstance(made_by, type) and not callable(getattr(made_by, hook, None)):
             raise TailbackError(f'algorithm "{name}": {made_by.__name__} has no {hook}(self, …, control).')
+    for hook in dir(made_by) if isinstance(made_by, type) else ():
+        if hook.startswith("on_") and hook not in _HOOKS:
+            raise TailbackError(
+                f'algorithm "{name}": {made_by.__name__} has {hook}, which is never called. Called are '
+                f"{', '.join(_HOOKS)}: write one of them, or _{hook} for a method of your own."
+            )
     return made_by
 
 
