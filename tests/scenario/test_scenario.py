@@ -313,6 +313,26 @@ def test_equal_scenarios_have_equal_json() -> None:
 # --- Variations -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("queue", "change", "varied"),
+    [
+        ("codel", {"limit": "9packets"}, {"discipline": "codel", "limit": "9packets"}),
+        ("codel", {"discipline": "pie"}, "pie"),
+        ("1bdp", {"discipline": "red"}, {"discipline": "red", "limit": "1bdp"}),
+        (".5bdp", {"accept": "below"}, {"discipline": "fifo", "limit": "0.5bdp", "accept": "below"}),
+        (
+            {"discipline": "token_bucket", "inner": "codel"},
+            {"inner.target": "7ms"},
+            {"discipline": "token_bucket", "inner": {"discipline": "codel", "target": "7ms"}},
+        ),
+    ],
+)
+def test_a_variation_of_a_queue_keeps_the_rest_of_it(queue: Any, change: dict[str, str], varied: Any) -> None:
+    base = hello(**{"dumbbell.queue": queue})
+    changed = base.with_({f"dumbbell.queue.{key}": value for key, value in change.items()})
+    assert changed.to_dict()["dumbbell"]["queue"] == varied
+
+
 def test_variations_reach_every_depth() -> None:
     base = hello()
     assert base.with_(seed=7, duration="1s").seed == 7

@@ -165,11 +165,15 @@ class Scenario(ScenarioFields):
         while at < len(steps) - 1:
             step = steps[at]
             below = here.get(step)
+            if below is None and steps[: at + 1] == ["dumbbell", "queue"]:
+                below = "1bdp"  # The default, which `to_dict` leaves out although it was written.
             if below is None:
                 below = here[step] = {}
             elif isinstance(below, str):
-                # "1bdp", "cubic" and "2ms" are short forms of tables.
-                key = "limit" if step.endswith("queue") else "jitter" if step == "netem_jitter" else "name"
+                # "1bdp", "codel", "cubic" and "2ms" are short forms of tables.
+                of_queue = "limit" if below.lstrip(" +-.")[:1].isdigit() else "discipline"
+                is_queue = step == "inner" or step.endswith("queue")
+                key = of_queue if is_queue else "jitter" if step == "netem_jitter" else "name"
                 below = here[step] = {key: below}
             elif isinstance(below, list):
                 names = self._entry_names(step, below)
