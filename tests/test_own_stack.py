@@ -128,6 +128,7 @@ def test_what_a_stack_may_not_do_ends_its_flow_and_the_others_go_on(
     source.write_text(source.read_text().replace("#include <stdlib.h>", "#include <stdlib.h>\n#include <time.h>"))
     result = run(path(over(source), tb.bulk("reno", name="theirs")))
     (warning,) = result.meta["warnings"]
+    assert "warning: c:" in str(result)
     assert says in warning
     assert f"c:{source} 1, flow mine" in warning
     assert result.flow_summary()[1]["goodput_mbps"] > 9.0

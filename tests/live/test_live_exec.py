@@ -142,7 +142,7 @@ def test_how_each_program_ended_is_reported(every_end: tb.Result) -> None:
         "failed": ("exited", 3),
         "stubborn": ("killed", None),
         "late": ("stopped", None),
-        "shot": ("exited", None),
+        "shot": ("signal 9", None),
         "parent": ("exited", 0),
     }
     assert 1.0 <= ends(every_end)["late", "client"]["ended_s"] < 2.0

@@ -259,9 +259,6 @@ def _run_engines(
         for note in result.meta.get("notes", []):
             label = "[bold red]failed:[/bold red]" if note in result.failed_programs else "[bold]note:[/bold]"
             say(f"{label} {escape(note)}")
-        # The numbers of a flow whose stack did wrong are of the time before.
-        for warning in result.faults:
-            say(f"[bold]warning:[/bold] {escape(warning)}")
     rows = comparing.compare(results) if len(results) > 1 else []
     page = None
     if rows:

@@ -97,7 +97,7 @@ def links(result: Result) -> list[dict[str, Any]]:
 
 
 def programs(result: Result) -> list[dict[str, Any]]:
-    """One row per program (`exec`): exit status and time. `status` is None if a signal ended it."""
+    """One row per program (`exec`): exit status or signal, and time."""
     if "programs" not in result:
         return []
     rows = result.numpy("programs")
@@ -106,13 +106,18 @@ def programs(result: Result) -> list[dict[str, Any]]:
         {
             "flow": result.flow_names[int(rows["flow"][row])],
             "program": roles[int(rows["role"][row])],
-            "end": ends[int(rows["fate"][row])],
+            "end": f"signal {rows['signal'][row]}" if _is_crash(rows, row) else ends[int(rows["fate"][row])],
             "status": None if math.isnan(rows["status"][row]) else int(rows["status"][row]),
             "started_s": float(rows["started_s"][row]),
             "ended_s": float(rows["ended_s"][row]),
         }
         for row in range(result.rows("programs"))
     ]
+
+
+def _is_crash(rows: Mapping[str, Any], row: int) -> bool:
+    """Whether a signal ended the program and the run did not send it."""
+    return bool(rows["signal"][row]) and schema.words("programs", "fate")[int(rows["fate"][row])] == "exited"
 
 
 def failed_programs(result: Result) -> list[str]:
@@ -129,7 +134,7 @@ def failed_programs(result: Result) -> list[str]:
         accepted = given.get("server_status" if row["program"] == "server" else "status") or "0"
         # As a shell has it.
         status = 128 + int(signal) if signal else row["status"]
-        if row["end"] != "exited" or status in map(int, str(accepted).split()):
+        if row["end"] in ("stopped", "killed") or status in map(int, str(accepted).split()):
             continue
         how = f"was ended by signal {signal}" if signal else f"ended with status {row['status']}"
         text = f"flow {row['flow']}: its {row['program']} {how}"
@@ -208,10 +213,11 @@ def as_html(result: Result) -> str:
 
 
 def _notes(result: Result, summaries: list[list[dict[str, Any]]]) -> list[str]:
-    """Why values are absent, and what ran on a kernel."""
+    """What a transport did wrong, why values are absent, and what ran on a kernel."""
     rows = [row for table in summaries for row in table]
     absent = {why for column, why in _ABSENT.items() if any(row.get(column, 0) is None for row in rows)}
-    return [*sorted(absent), *_controls(result)]
+    # The numbers of a flow whose stack did wrong are of the time before.
+    return [*(f"warning: {fault}" for fault in result.faults), *sorted(absent), *_controls(result)]
 
 
 _WHOSE = {"kernel": "the kernel's", "twin": "tailback's BPF twin", "own": "a BPF source"}
