@@ -244,6 +244,16 @@ def test_bursts_of_drops_are_counted_by_the_pauses_between_them(both_ways: tb.Re
     assert f"The link {name} dropped in {bursts} bursts" in said(both_ways)["loss"]
 
 
+def test_steady_drops_are_no_burst() -> None:
+    flood = tb.flow("udp-cbr", name="flood", params={"rate": "2mbit"})
+    steady = tb.run(
+        tb.dumbbell(rate="1mbit", rtt="40ms", queue="5packets", flows=[flood], instruments={"drops": ["bottleneck"]},
+                    duration="5s")
+    )  # fmt: skip
+    first, *_, last = metrics.drop_times(steady, "bottleneck")
+    assert f"dropped from {first:.3g} to {last:.3g} s, without a pause of 1 s" in said(steady)["loss"]
+
+
 def test_a_queue_that_a_flow_does_not_cross_is_no_measure_of_its_delay(both_ways: tb.Result) -> None:
     with pytest.raises(metrics.NothingToMeasure, match=r"call\.back does not cross bottleneck\. It crosses: return"):
         metrics.delay_slope(both_ways, "call.back", "bottleneck")

@@ -331,9 +331,10 @@ def _losses(rows: Rows) -> Iterator[Finding]:
     if len(times) > 1:
         bursts = 1 + int(np.sum(np.diff(times) > _PAUSE_S))
         # The log has what the link's queue, policer and wire dropped.
-        text = f"The link {name} dropped in {bursts} bursts" if bursts > 1 else f"The link {name} dropped"
-        text += f" (a burst ends with {_PAUSE_S:g} s without a drop)" if bursts > 1 else " in one burst"
-        yield Finding("loss", f"{text}.", f"queue: {len(times)} drops at {name}")
+        span = f"from {written(times[0], 3)} to {written(times[-1], 3)} s, without a pause of {_PAUSE_S:g} s"
+        apart = f"in {bursts} bursts (a burst ends with {_PAUSE_S:g} s without a drop)"
+        text = f"The link {name} dropped {apart if bursts > 1 else span}."
+        yield Finding("loss", text, f"queue: {len(times)} drops at {name}")
 
 
 def _shares(rows: Rows) -> Iterator[Finding]:
