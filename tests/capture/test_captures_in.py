@@ -230,7 +230,7 @@ def test_a_calls_figures_are_of_transit_times_whichever_capture_comes_first(made
 
 
 def test_two_captures_of_a_lossy_path_have_the_runs_loss_goodput_and_opinion_score(tmp_path):
-    # With this seed the first and the last packet arrive: two captures cannot tell their loss.
+    # With this seed the first and the last packet arrive: two captures do not show their loss.
     bell = tb.dumbbell(rate="10mbit", rtt="40ms", wire={"loss": 0.1}, flows=[tb.voip()], duration="10s", seed=2,
                        instruments={"captures": ["left", "right"], "packets": "all"})  # fmt: skip
     result = tb.run(bell)
