@@ -83,7 +83,7 @@ def measure(cell: Cell, result: Result) -> dict[str, float]:
         rates = [_rate(result, name) for name in long]
         out["goodput"] = sum(rates)
         if cell.after:
-            rates = [_rate(result, name, *cell.after) for name in long]
+            rates = [metrics.goodput(result, name, *cell.after) / 1e6 for name in long]
             out["goodput_after"] = sum(rates)
         # If all flows are starved, no index is defined: it counts as 0.
         out["jain"] = metrics.jain(rates) if sum(rates) else 0.0
@@ -144,12 +144,9 @@ def _of_tested(cell: Cell, result: Result, tested: Sequence[str]) -> dict[str, f
     return out
 
 
-def _rate(result: Result, flow: str, start_s: float | None = None, end_s: float | None = None) -> float:
-    """Goodput in Mbit/s, by default while the flow was active; 0 if it was not, or if only what came back counts."""
-    try:
-        found = metrics.goodput(result, flow, start_s, end_s) / 1e6
-    except MissingRows:
-        return 0.0
+def _rate(result: Result, flow: str) -> float:
+    """Goodput in Mbit/s while the flow was active."""
+    found = metrics.goodput(result, flow) / 1e6
     return found if math.isfinite(found) else 0.0
 
 
