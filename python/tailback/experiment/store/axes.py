@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from tailback.errors import ScenarioError
+from tailback.presets import CARDS
 from tailback.scenario import Scenario
 from tailback.units import Bytes, Duration, Rate
 
@@ -27,10 +28,14 @@ _METRIC = re.compile(
     r"\w+\.(\w+_(bytes|lost|mbps|mos|ms|s)|late_\d+"
     "|delivered|dropped|loads|loss|marked|retransmitted|stalls|switches|timeouts|utilisation)"
 )
+#: Parameters of presets, such as "path.loss", which end like metrics.
+_PARAMETERS = frozenset(f"path.{option.name}" for card in CARDS for option in card.options)
 
 
 def is_axis(column: str) -> bool:
     """Whether a column holds a value of the scenario, or its copy in base units."""
+    if column in _PARAMETERS:
+        return True
     return re.split(r"[.\[]", column)[0] in _ROOTS and not _METRIC.fullmatch(column)
 
 
