@@ -52,10 +52,12 @@ def test_a_changed_program_begins_again_and_another_byte_is_counted(table: dict[
 
 
 def test_the_page_says_how_many_rows_meet_the_rules_of_repeats_and_of_time_zero(table: dict[str, Any]) -> None:
-    def runs(name: str, count: int, zero: float) -> list[dict[str, Any]]:
+    def runs(name: str, count: int, zero: float, busy: int = 5) -> list[dict[str, Any]]:
         one = {"program": name, "kernel": "debian-6.1", "of": "new", "rows": "a", "loops": 0, "zero_cpu_s": zero}
-        return [one] * count
+        return [one | {"loops": 6 * (number < busy)} for number in range(count)]
 
-    said = table["repeats_and_starts"]([*runs("go", 20, 4.0), *runs("java", 19, 6.0), *runs("chromium", 1, 9.0)])
+    said = table["repeats_and_starts"](
+        [*runs("go", 20, 4.0), *runs("node", 20, 4.0, busy=4), *runs("java", 19, 6.0), *runs("chromium", 1, 9.0)]
+    )
     assert "; 1 of 24 rows have them" in said
-    assert "1 of 3 rows miss it" in said
+    assert "1 of 4 rows miss it" in said
