@@ -172,17 +172,27 @@ pub fn carried_bps(scenario: &Scenario, tables: &Tables, link: usize) -> f64 {
 }
 
 /// Backlogs of a link in bytes and how long each lasted: after each event if these were recorded, otherwise at the
-/// polls.
+/// polls. A queue without events keeps its last backlog, which is none before the first.
 fn backlogs(scenario: &Scenario, tables: &Tables, link: usize) -> (Vec<f64>, Vec<f64>) {
     let logged = scenario.instruments.queues.contains(&scenario.links[link].name);
     let Some(rows) = table(tables, if logged { "queue" } else { "queue_polls" }) else {
         return (Vec::new(), Vec::new());
     };
     let [links, times, bytes] = ["link", "t_s", "backlog_bytes"].map(|column| numbers(rows, column));
-    let mine: Vec<usize> = (0..links.len()).filter(|row| links[*row] == link as f64).collect();
-    let held = mine.windows(2).map(|pair| times[pair[1]] - times[pair[0]]).collect();
-    let last = mine.len().saturating_sub(1);
-    (mine[..last].iter().map(|row| bytes[*row]).collect(), held)
+    let mine = (0..links.len()).filter(|row| links[*row] == link as f64);
+    let (mut instants, mut levels): (Vec<f64>, Vec<f64>) = mine.map(|row| (times[row], bytes[row])).unzip();
+    if logged {
+        let on = &scenario.instruments;
+        if on.from_ps == 0 {
+            instants.insert(0, 0.0);
+            levels.insert(0, 0.0);
+        }
+        let end_ps = on.until_ps.map_or(scenario.duration_ps, |until| until.min(scenario.duration_ps));
+        instants.push(end_ps as f64 / 1e12);
+    }
+    let held: Vec<f64> = instants.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    levels.truncate(held.len());
+    (levels, held)
 }
 
 #[cfg(test)]
@@ -215,6 +225,19 @@ mod tests {
         assert_eq!(summary(&flow("bytes = \"100MB\"\nstop = \"2s\""), "file")["completion_ms"], Value::Null);
         let whole = summary(&flow("bytes = \"1MB\""), "file")["completion_ms"].as_f64().expect("a number");
         assert!((800.0..2000.0).contains(&whole), "{whole}");
+    }
+
+    #[test]
+    fn a_logged_queue_counts_the_time_without_events() {
+        // The transfer takes one of four seconds.
+        let toml =
+            format!("{PATH}[[flow]]\nname = \"file\"\nbytes = \"1MB\"\n[instruments]\nqueues = \"all\"\n");
+        let mut run = Run::start(&toml, None, false).unwrap_or_else(|said| panic!("{said:?}"));
+        while !run.advance(1_000_000).unwrap_or_else(|_| panic!("it runs")) {}
+        let finished = run.finish();
+        let links = links(&finished.scenario, &finished.tables);
+        assert_eq!(links[0]["queue_p50_ms"], 0.0);
+        assert!(links[0]["queue_p95_ms"].as_f64().expect("a number") > 0.0);
     }
 
     /// The run and the values to which `tests/metrics/test_one_value.py` also holds the Python package.
