@@ -87,17 +87,20 @@ pub trait Endpoint: Send {
     fn write(&mut self, most: Bytes) -> Bytes;
     /// No more data will be written.
     fn finish(&mut self);
-    /// Reads data that has arrived in order; returns the number of bytes.
+    /// Reads data that has arrived in order; returns the number of bytes, which are no more than arrived and than the
+    /// other end wrote.
     fn read(&mut self, now: Time) -> Bytes;
     /// Closes the connection at once, even with data outstanding. Called on the client's end once both ends have
     /// finished and everything is acknowledged, and on either end whenever its application stops.
     fn close(&mut self, now: Time);
     /// State of the connection.
     fn progress(&mut self) -> Progress;
-    /// Bytes in flight and the congestion window, read around every datagram. A stack that does not report them is not
-    /// checked against its window.
+    /// Bytes in flight and the congestion window, read around every datagram; by default as in `state`. A stack that
+    /// does not report them is not checked against its window.
     fn flight(&mut self) -> Flight {
-        Flight::default()
+        let State { cwnd, in_flight, .. } = self.state();
+        // A window of zero is none that a stack reported.
+        if cwnd == 0 { Flight::default() } else { Flight { cwnd, in_flight } }
     }
     /// Sender state as the stack reports it, read after every event. Without it, a result has no window, RTT or losses
     /// of the stack's own.

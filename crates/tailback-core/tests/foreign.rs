@@ -24,6 +24,8 @@ enum Fault {
     IgnoresItsWindow,
     SendsGiants,
     SendsNothing,
+    ReadsMoreThanArrives,
+    ReadsMoreThanWasWritten,
     WakesWithoutEnd,
     SendsWithoutEnd,
 }
@@ -31,7 +33,8 @@ enum Fault {
 #[derive(Debug)]
 struct Fake(Fault);
 
-/// Go-back-N with a constant window: a data packet contains its number, an ACK the next expected number; 8 bytes each.
+/// Go-back-N with a constant window: a data packet contains its number and the bytes of data it stands for, an ACK the
+/// next expected number; 8 bytes each.
 #[derive(Debug)]
 struct FakeEnd {
     fault: Fault,
@@ -43,7 +46,7 @@ struct FakeEnd {
     acked: u64,
     end: Option<u64>,
     expected: u64,
-    read: u64,
+    unread: u64,
     owes_ack: bool,
     peer_end: Option<u64>,
     timer: Time,
@@ -75,7 +78,7 @@ impl Stack for Fake {
                 acked: 0,
                 end: None,
                 expected: 0,
-                read: 0,
+                unread: 0,
                 owes_ack: false,
                 peer_end: None,
                 timer: Time::NEVER,
@@ -96,6 +99,7 @@ impl Endpoint for FakeEnd {
             b'd' | b'e' => {
                 if number == self.expected {
                     self.expected += 1;
+                    self.unread += u64::from_le_bytes(datagram[9..17].try_into().expect("eight bytes"));
                     if datagram[0] == b'e' {
                         self.peer_end = Some(self.expected);
                     }
@@ -142,6 +146,10 @@ impl Endpoint for FakeEnd {
         self.packets += 1;
         datagram.push(kind);
         datagram.extend_from_slice(&number.to_le_bytes());
+        if kind == b'd' || kind == b'e' {
+            let left = self.written.saturating_sub(number * DATA as u64);
+            datagram.extend_from_slice(&left.min(DATA as u64).to_le_bytes());
+        }
         match self.fault {
             Fault::SendsGiants if is_late => datagram.resize(5_000, 0),
             Fault::SendsNothing if is_late => datagram.clear(),
@@ -175,9 +183,13 @@ impl Endpoint for FakeEnd {
         self.end = Some(self.written.div_ceil(DATA as u64).max(1));
     }
     fn read(&mut self, _now: Time) -> Bytes {
-        let bytes = (self.expected - self.read) * DATA as u64;
-        self.read = self.expected;
-        bytes
+        let bytes = std::mem::take(&mut self.unread);
+        match self.fault {
+            Fault::ReadsMoreThanArrives => 2 * bytes,
+            // The client's greeting arrived too, in nine bytes.
+            Fault::ReadsMoreThanWasWritten if self.peer_end.is_some() => bytes + 5,
+            _ => bytes,
+        }
     }
     fn close(&mut self, _now: Time) {
         self.is_closed = true;
@@ -287,6 +299,7 @@ fn a_bad_stack_ends_its_flow_alone_with_a_row_and_its_name() {
         (Fault::SendsGiants, "a datagram of 5000 bytes, 5028 with headers, over an MTU of 1500", 1.0),
         (Fault::SendsNothing, "a datagram of 0 bytes", 1.0),
         (Fault::IgnoresItsWindow, "beyond its window: 33 datagrams in a row", 2.0),
+        (Fault::ReadsMoreThanArrives, "it has read 2000 bytes, of which 1009 arrived in datagrams", 0.0),
         (Fault::WakesWithoutEnd, "without letting time pass", 3.0),
         (Fault::SendsWithoutEnd, "without letting time pass", 3.0),
         (Fault::AsksForNoTimer, "asks for no timer", 4.0),
@@ -314,6 +327,16 @@ fn a_bad_stack_ends_its_flow_alone_with_a_row_and_its_name() {
     }
     let sound = tables_of(&over_fake("bulk"), Fault::Nothing);
     assert!(sound.tables.iter().all(|table| table.name != "stack_faults"));
+}
+
+#[test]
+fn a_stack_reads_no_more_than_was_written_at_the_other_end() {
+    let mut scenario = over_fake("bulk");
+    scenario.flows[0].app.params.insert("bytes".into(), Value::Number(50_000.0));
+    let fault = run(&scenario, Fault::ReadsMoreThanWasWritten).expect_err("a fault");
+    assert!(fault.what.contains("it has read 50005 bytes, of which 50000 were written"), "{fault}");
+    let tables = run(&scenario, Fault::Nothing).expect("sound");
+    assert_eq!(column(&tables, "flows", "bytes_received")[0], 50_000.0);
 }
 
 #[test]

@@ -71,14 +71,15 @@ struct tailback_stack {
     uint64_t (*write)(void *end, uint64_t most);
     /* Nothing will be written any more. */
     void (*finish)(void *end);
-    /* Read what has arrived in order; returns how many bytes. */
+    /* Read what has arrived in order; returns how many bytes, each once: all calls together no more than the peer wrote. */
     uint64_t (*read)(void *end, uint64_t now_ns);
     /* End the connection at once, whatever is under way. */
     void (*close)(void *end, uint64_t now_ns);
     /* How far it has come: a sum of `enum tailback_progress`. */
     uint32_t (*progress)(void *end);
 
-    /* What it says of its sender; NULL: nothing. */
+    /* What it says of its sender, also around each datagram: one that sends on with in_flight at cwnd is stopped. NULL:
+     * nothing. */
     void (*state)(void *end, struct tailback_state *state);
 };
 

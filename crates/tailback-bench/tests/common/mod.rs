@@ -142,7 +142,8 @@ impl Endpoint for End {
         };
         datagram.push(kind);
         datagram.extend(number.to_le_bytes());
-        datagram.resize(9 + if kind == b'd' { DATA as usize } else { 0 }, 0);
+        let left = self.written.saturating_sub(number * DATA).min(DATA);
+        datagram.resize(9 + if kind == b'd' { left as usize } else { 0 }, 0);
         if kind == b'd' && self.is_late(now, Fault::DrawsNumbers) {
             datagram[10] = RandomState::new().build_hasher().finish() as u8;
         }

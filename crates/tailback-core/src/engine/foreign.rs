@@ -91,6 +91,10 @@ pub struct Half {
     pub is_done: bool,
     /// The progress last reported to the application.
     pub reported: Progress,
+    /// Payload of the datagrams that arrived, in bytes.
+    pub arrived: Bytes,
+    /// Number of bytes that the stack accepted to send.
+    pub accepted: Bytes,
     /// Number of bytes read.
     pub read: Bytes,
     /// Bytes read at which the application wants a cue.
@@ -121,6 +125,8 @@ impl Half {
             has_finished: false,
             is_done: false,
             reported: Progress::default(),
+            arrived: 0,
+            accepted: 0,
             read: 0,
             receive_mark: Bytes::MAX,
             call_at: Time::NEVER,
@@ -137,9 +143,29 @@ impl Half {
         self.timeout.min(self.call_at)
     }
 
-    /// Reads what has arrived, and gives the stack as many bytes as it accepts.
-    pub fn move_bytes(&mut self, now: Time) {
-        self.read += self.endpoint.read(now);
+    /// Gives a datagram that arrived to the stack.
+    pub fn receive(&mut self, now: Time, datagram: &[u8], ecn: Ecn) {
+        self.arrived += datagram.len() as Bytes;
+        self.endpoint.on_datagram(now, datagram, ecn);
+    }
+
+    /// Reads what has arrived, and gives the stack as many bytes as it accepts. `peer_accepted` is the number of bytes
+    /// that the other end accepted to send.
+    pub fn move_bytes(&mut self, now: Time, peer_accepted: Bytes) {
+        self.read = self.read.saturating_add(self.endpoint.read(now));
+        // Goodput is what is read: a stack could claim any.
+        let (most, of) = if self.arrived < peer_accepted {
+            (self.arrived, "arrived in datagrams")
+        } else {
+            (peer_accepted, "were written at the other end")
+        };
+        if self.read > most {
+            resume_unwind(Box::new(Misuse(format!(
+                "it has read {} bytes, of which {most} {of}. Let read return only the bytes that are new since the call \
+                 before",
+                self.read
+            ))));
+        }
         for round in 0.. {
             if self.to_write == 0 {
                 break;
@@ -151,6 +177,7 @@ impl Half {
                 ))));
             }
             let taken = self.endpoint.write(self.to_write);
+            self.accepted = self.accepted.saturating_add(taken);
             if self.to_write != Bytes::MAX {
                 self.to_write -= taken;
             }
@@ -360,6 +387,12 @@ impl Foreign {
     pub fn half(&mut self, serial: u32, side: Side) -> Option<&mut Half> {
         let live = self.live.iter_mut().find(|live| live.serial == serial)?;
         Some(&mut live.halves[usize::from(side == Side::Server)])
+    }
+
+    /// Number of bytes that the other end of a connection accepted to send.
+    pub fn peer_accepted(&mut self, serial: u32, side: Side) -> Bytes {
+        let peer = if side == Side::Client { Side::Server } else { Side::Client };
+        self.half(serial, peer).map_or(0, |half| half.accepted)
     }
 
     /// The cue for the application at an end, if the step brings this kind of progress.

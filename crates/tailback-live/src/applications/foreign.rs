@@ -226,7 +226,7 @@ impl Flow<'_> {
             let now = self.clock.now();
             let ecn = codepoint_of(tos);
             let datagram = &buffer[..length];
-            self.ask((serial, side), now, |half, now| half.endpoint.on_datagram(now, datagram, ecn));
+            self.ask((serial, side), now, |half, now| half.receive(now, datagram, ecn));
             self.serve_hosted(token)?;
         }
         self.hosted().buffer = buffer;
@@ -238,7 +238,8 @@ impl Flow<'_> {
         let which = which(token);
         let now = self.clock.now();
         loop {
-            self.ask(which, now, Half::move_bytes);
+            let peer_accepted = self.hosted().flow.peer_accepted(which.0, which.1);
+            self.ask(which, now, |half, now| half.move_bytes(now, peer_accepted));
             self.flush_hosted(which, now)?;
             if !self.report_to_hosted(which, now)? {
                 break;

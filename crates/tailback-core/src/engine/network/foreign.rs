@@ -142,7 +142,7 @@ impl<P: Probe> Network<P> {
         it.under_way = it.under_way.saturating_sub(1);
         let which = (foreign, to >> 1, if to & 1 == 1 { Side::Server } else { Side::Client });
         if it.half(which.1, which.2).is_some() {
-            self.ask(which, |half, now| half.endpoint.on_datagram(now, &datagram, packet.ecn));
+            self.ask(which, |half, now| half.receive(now, &datagram, packet.ecn));
             self.serve_foreign(which);
         }
         self.arena.recycle(datagram);
@@ -168,7 +168,8 @@ impl<P: Probe> Network<P> {
     /// to do.
     fn serve_foreign(&mut self, which: Which) {
         loop {
-            self.ask(which, Half::move_bytes);
+            let peer_accepted = self.foreign[which.0].peer_accepted(which.1, which.2);
+            self.ask(which, |half, now| half.move_bytes(now, peer_accepted));
             self.flush_foreign(which);
             if !self.report_to_foreign(which) {
                 break;
