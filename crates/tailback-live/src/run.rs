@@ -467,7 +467,8 @@ fn collect(
         let unseen = queue.unseen().doing("asking the kernel's queue what it has counted")?;
         if unseen != 0 {
             let (name, link) = (&queue.wanted.discipline.name, &queue.wanted.name);
-            notes.push(format!("{name} at {link} counts {unseen} more drops than were seen"));
+            let than = if unseen > 0 { "more" } else { "fewer" };
+            notes.push(format!("{name} at {link} counts {} {than} drops than were seen", unseen.abs()));
         }
     }
     let captures = tables::captures(&seen.emulated);
