@@ -213,7 +213,8 @@ fn is_subject(flow: &Node) -> bool {
     name == "subject" || name.starts_with("subject-")
 }
 
-/// Sets the value at a path of tables, and creates missing tables.
+/// Sets the value at a path of tables, and creates missing tables. A text on the way is the short form of a table, as in
+/// Python's `Scenario.with_`: a queue's limit or discipline, else a name.
 fn put(node: &mut Node, path: &[&str], value: node::Value) {
     let [key, rest @ ..] = path else { return node.value = value };
     if !matches!(node.value, node::Value::Table(_)) {
@@ -224,5 +225,36 @@ fn put(node: &mut Node, path: &[&str], value: node::Value) {
         rows.push(((*key).into(), node::Value::Null.into()));
         rows.len() - 1
     });
-    put(&mut rows[at].1, rest, value);
+    let below = &mut rows[at].1;
+    if let (node::Value::Text(short), [_, ..]) = (&below.value, rest) {
+        let is_queue = key.ends_with("queue") || *key == "inner";
+        let number = short.trim_start_matches([' ', '+', '-', '.']);
+        let field = match () {
+            () if *key == "netem_jitter" => "jitter",
+            () if !is_queue => "name",
+            () if number.starts_with(|first: char| first.is_ascii_digit()) => "limit",
+            () => "discipline",
+        };
+        below.value = node::Value::Table(vec![(field.into(), below.value.clone().into())]);
+    }
+    put(below, rest, value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_below_a_short_form_keeps_what_that_said() {
+        let path = || Scenario::dumbbell("10mbit", "40ms", "1s").flow("a", &[("cc", "cubic")]);
+        for (short, field, value, long) in [
+            ("codel", "limit", "90packets", [("limit", "90packets"), ("discipline", "codel")]),
+            ("2bdp", "discipline", "codel", [("limit", "2bdp"), ("discipline", "codel")]),
+        ] {
+            let set = path().set("dumbbell.queue", short).set(&format!("dumbbell.queue.{field}"), value);
+            let written =
+                long.iter().fold(path(), |it, (key, value)| it.set(&format!("dumbbell.queue.{key}"), *value));
+            assert_eq!(set.build().expect("valid"), written.build().expect("valid"));
+        }
+    }
 }
