@@ -28,7 +28,9 @@ def test_every_row_has_a_control_that_must_fail() -> None:
         assert all(control.statistic in cells[name].statistics for name in control.cells), control
 
 
-@pytest.mark.parametrize("row", ["short-flows", "congestion-collapse", "acks", "low-rates", "data-centre-marks"])
+@pytest.mark.parametrize(
+    "row", ["short-flows", "congestion-collapse", "persistent-loss", "acks", "low-rates", "data-centre-marks"]
+)
 def test_a_planted_fault_is_red_in_its_row(row: str) -> None:
     control = next(each for each in CONTROLS if each.experiment == row and not each.quick)
     wanted: list[tuple[str, str, int, Any]] = []

@@ -15,7 +15,7 @@ __all__ = [
     "CapsWindow",
     "CountsAcks",
     "Fills",
-    "FloorOfEight",
+    "FloorOfSixteen",
     "FourSegments",
     "IgnoresMarks",
     "KeepsItsWindow",
@@ -29,11 +29,11 @@ __all__ = [
 ]
 
 
-class FloorOfEight(NewReno):
-    """Never has fewer than eight segments in flight, however many packets are lost."""
+class FloorOfSixteen(NewReno):
+    """Never has fewer than sixteen segments in flight, however many packets are lost."""
 
     owns_window = True
-    segments = 8
+    segments = 16
 
     def on_ack(self, ack: Ack, control: Control) -> None:
         """Grow as Reno does, from the floor up."""
@@ -41,7 +41,7 @@ class FloorOfEight(NewReno):
         control.cwnd = max(control.cwnd, self.segments * control.mss)
 
     def on_congestion(self, congestion: Congestion, control: Control) -> None:
-        """Halve the window, but to no less than eight segments."""
+        """Halve the window, but to no less than sixteen segments."""
         super().on_congestion(congestion, control)
         if congestion.is_repeated_timeout:
             return

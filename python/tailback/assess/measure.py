@@ -18,7 +18,7 @@ from tailback.units import Duration
 __all__ = ["HARMS", "REVISION", "harm", "lowest", "measure", "picture", "transfers", "ware"]
 
 #: Changes when `measure` does, so that old rows are not read as new ones.
-REVISION = "assess/4"
+REVISION = "assess/5"
 #: Length in seconds of the windows for "lowest"; the first two windows do not count.
 WINDOW_S = 5.0
 #: A flow is starved in a window if it gets less than this fraction of an even share of the bottleneck.
