@@ -300,6 +300,26 @@ def test_rows_out_of_scope_are_not_applicable(store: Path) -> None:
     )
 
 
+def test_a_scavenger_answers_for_the_transfers_of_others_alone() -> None:
+    rows = {each.name: each for each in EXPERIMENTS}
+
+    def left(row: str, cell: str) -> tuple[str, ...]:
+        found = PROCEDURE.scoped(rows[row], by_name()[cell], "scavenger", candidate("ledbat"))
+        return found.statistics if found else ()
+
+    assert left("short-flows", "short-100kB-beside-1") == ()
+    assert left("short-flows-of-others", "short-100kB-beside-cubic-1") == ("harm_goodput",)
+    cell = by_name()["others-short-100kB-1-1bdp"]
+    assert left("short-flows-of-others", cell.name) == ("harm_fct", "others_unfinished")
+    done = {"others_fct_ms": 100.0, "others_unfinished": 0.0}
+    runs: dict[tuple[str, str], dict[int, Any]] = {
+        (cell.name, label): {seed: done | {"others_unfinished": share} for seed in (1, 2, 3)}
+        for label, share in (("mine", 0.5), ("cubic", 0.0), ("alone", 0.0))
+    }
+    verdict = {each.statistic: each.verdict for each in judge_cell(cell, runs, "mine", ["cubic"])}
+    assert verdict == {"harm_fct": "passed", "others_unfinished": "failed"}
+
+
 def test_a_row_asks_only_what_the_candidate_can_have() -> None:
     rows = {each.name: each for each in EXPERIMENTS}
 

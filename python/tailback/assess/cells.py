@@ -424,7 +424,7 @@ def _others_short() -> Iterator[Cell]:
             f"others-short-{size}-{count}-{queue}",
             f"{size} of CUBIC's beside {count}, queue {queue}",
             dumbbell(under_test(count), short("other-short", size, cc="cubic"), duration="60s", queue=queue),
-            ("harm_fct", "unfinished"),
+            ("harm_fct", "others_unfinished"),
             quick=(size, count, queue) == ("100kB", 1, "1bdp"),
         )
     for size, count in product(("10kB", "100kB", "1MB"), (1, 4)):

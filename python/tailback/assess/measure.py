@@ -104,7 +104,7 @@ def measure(cell: Cell, result: Result) -> dict[str, float]:
                 1e3 * float(value) for value in metrics.quantiles_of(times, (0.5, 0.95))
             )
     if theirs:
-        times, out["unfinished"] = transfers(result, theirs)
+        times, out["others_unfinished"] = transfers(result, theirs)
         if len(times):
             out["others_fct_ms"] = 1e3 * float(np.mean(times))
     if "call" in apps:

@@ -33,7 +33,7 @@ BROKEN = "This suite is broken: a control whose verdict is known came out otherw
 
 
 #: Shares that are written in per cent.
-_SHARES = ("loss", "loss_absolute", "unfinished")
+_SHARES = ("loss", "loss_absolute", "unfinished", "others_unfinished")
 
 
 def command(done: Assessment, cell: Cell | None = None) -> str:

@@ -14,6 +14,7 @@ Revision 5 (`assess/5`) changed these rules after reviewers had read dossiers, a
 
 - Full backoff is judged at 60 and 90 % of loss, no longer at 30 %. The mean wait of a timer that doubles has a limit
   up to 50 % of loss, and Reno itself sends about a packet a round trip at 30 %.
+- A scavenger's own unfinished transfers do not count, as their completion times did not; those of others do.
 """
 
 from __future__ import annotations
@@ -98,7 +99,10 @@ STATISTICS: dict[str, Statistic] = {
     "call_ms": Statistic("delay of a call's packets, 95th percentile", "ms", False, 1.25, 5.0, _WAIT),
     "fct_p50_ms": Statistic("completion time of short transfers, median", "ms", False, 1.25, 10.0, _FETCH),
     "fct_p95_ms": Statistic("completion time of short transfers, 95th percentile", "ms", False, 1.25, 10.0, _FETCH),
-    "unfinished": Statistic("transfers that did not finish", "", False, 1.0, 0.02, "one in fifty", most=1.0),
+    "unfinished": Statistic("its transfers that did not finish", "", False, 1.0, 0.02, "one in fifty", most=1.0),
+    "others_unfinished": Statistic(
+        "others' transfers that did not finish", "", False, 1.0, 0.02, "one in fifty", most=1.0
+    ),
     "queue_absolute": Statistic(
         "mean wait in the bottleneck's queue",
         "ms",
@@ -182,7 +186,7 @@ SCOPES: Mapping[str, str] = {
 """Scopes: what an algorithm is meant for."""
 SCOPE_OF: Mapping[str, str] = {"ledbat": SCAVENGER, "prague": L4S, "dctcp": DATA_CENTRE}
 """Scopes of built-in algorithms that are not general, as their authors declare them."""
-_OWN = frozenset({"goodput", "goodput_after", "own_goodput", "lowest", "fct_p50_ms", "fct_p95_ms"})
+_OWN = frozenset({"goodput", "goodput_after", "own_goodput", "lowest", "fct_p50_ms", "fct_p95_ms", "unfinished"})
 """Statistics of a flow's own performance."""
 _IN_SCOPE: Mapping[str, frozenset[str]] = {
     DATA_CENTRE: frozenset({"data-centres", "data-centre-marks", "rto-backoff", "persistent-loss"}),
