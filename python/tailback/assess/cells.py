@@ -198,13 +198,26 @@ def _absolute_loss() -> Iterator[Cell]:
             yield replace(cell, statistics=("loss_absolute",))
 
 
+#: A link of the Internet of things: a packet takes 188 ms to send.
+_SLOW: dict[str, Any] = {"duration": "120s", "rate": "64kbit", "rtt": "200ms", "queue": "10packets"}
+_SLOW_LABEL = "64 kbit/s, RTT 200 ms"
+
+
+def _slow_pairs(*statistics: str) -> Iterator[Cell]:
+    """Two flows at low rates: 5.1.4 judges how they share, 7.4 the rest of the same runs."""
+    yield Cell("low-rate-2", f"{_SLOW_LABEL}, 2 flows", dumbbell(under_test(2), **_SLOW), statistics, quick=True)
+    given = dumbbell(under_test(2), duration="60s", rate="1mbit", rtt="4ms", queue="20packets")
+    label = "1 Mbit/s, RTT 4 ms, where a third of a packet fits, 2 flows"
+    yield Cell("below-a-packet", label, given, statistics, quick=True)
+
+
 @_experiment(
     "fairness-within",
     "5.1.4",
     "Fairness within the algorithm",
     ADVICE,
-    "Flows of the same algorithm share: alike, with different RTTs, and when one comes late (its index is of the "
-    "last 25 s).",
+    "Flows of the same algorithm share: alike, with different RTTs, when one comes late (its index is of the last "
+    "25 s), and at low rates.",
 )
 def _fairness() -> Iterator[Cell]:
     line = functools.partial(dumbbell, duration="60s", rate="50mbit")
@@ -217,6 +230,7 @@ def _fairness() -> Iterator[Cell]:
         yield Cell(f"fair-rtt-{longer}", f"RTT 20 ms beside {20 + 2 * longer} ms", given, ("jain", "lowest"))
     given = line({"name": "test-early"}, {"name": "test-late", "start": "20s"})
     yield Cell("fair-late", "a second flow comes after 20 s", given, ("jain",), after=(35.0, 60.0), quick=True)
+    yield from _slow_pairs("jain")
 
 
 @_experiment(
@@ -578,14 +592,8 @@ def _delay_steps() -> Iterator[Cell]:
     "Links of the Internet of things.",
 )
 def _low_rates() -> Iterator[Cell]:
-    line: dict[str, Any] = {"duration": "120s", "rate": "64kbit", "rtt": "200ms", "queue": "10packets"}
-    label = "64 kbit/s, RTT 200 ms"
-    yield Cell("low-rate", label, dumbbell(under_test(), **line), ("goodput", "loss", "queue_ms"))
-    shared = ("goodput", "loss", "jain")
-    yield Cell("low-rate-2", f"{label}, 2 flows", dumbbell(under_test(2), **line), shared, quick=True)
-    given = dumbbell(under_test(2), duration="60s", rate="1mbit", rtt="4ms", queue="20packets")
-    label = "1 Mbit/s, RTT 4 ms, where a third of a packet fits, 2 flows"
-    yield Cell("below-a-packet", label, given, shared, quick=True)
+    yield Cell("low-rate", _SLOW_LABEL, dumbbell(under_test(), **_SLOW), ("goodput", "loss", "queue_ms"))
+    yield from _slow_pairs("goodput", "loss")
 
 
 @_experiment("high-delay", "7.5", "Paths of high delay", NO_WORD, "A satellite's RTT of 600 ms.")

@@ -15,6 +15,8 @@ Revision 5 (`assess/5`) changed these rules after reviewers had read dossiers, a
 - Full backoff is judged at 60 and 90 % of loss, no longer at 30 %. The mean wait of a timer that doubles has a limit
   up to 50 % of loss, and Reno itself sends about a packet a round trip at 30 %.
 - A scavenger's own unfinished transfers do not count, as their completion times did not; those of others do.
+- Jain's index at low rates is judged in 5.1.4, which is on fairness within the algorithm, no longer in 7.4, which is on
+  constrained nodes.
 """
 
 from __future__ import annotations
@@ -256,6 +258,7 @@ FAULTS: tuple[tuple[str, str, str, str, str], ...] = (
     ("Fills", "real-time-adaptive", "adaptive-gcc-1bdp", "harm_media", "the queue is always full"),
     ("Fills", "short-flows-of-others", "others-short-100kB-4-1bdp", "harm_fct", "the queue is always full"),
     ("KeepsItsWindow", "fairness-within", "fair-late", "jain", "who comes late finds no room"),
+    ("Fills", "fairness-within", "low-rate-2", "jain", "two flows of 1,100 segments where 10 wait"),
     ("StartsLate", "short-flows", "short-100kB-beside-0", "fct_p50_ms", "a second with two segments"),
     ("IgnoresMarks", "tunnels", "tunnel-ecn", "harm_goodput", "RFC 3168 section 5: a mark is a loss"),
     ("IgnoresMarks", "aqm", "aqm-codel-ecn", "harm_goodput", "RFC 3168 section 5: a mark is a loss"),
