@@ -29,7 +29,16 @@ def test_every_row_has_a_control_that_must_fail() -> None:
 
 
 @pytest.mark.parametrize(
-    "row", ["short-flows", "congestion-collapse", "persistent-loss", "acks", "low-rates", "data-centre-marks"]
+    "row",
+    [
+        "short-flows",
+        "congestion-collapse",
+        "persistent-loss",
+        "real-time-quality",
+        "acks",
+        "low-rates",
+        "data-centre-marks",
+    ],
 )
 def test_a_planted_fault_is_red_in_its_row(row: str) -> None:
     control = next(each for each in CONTROLS if each.experiment == row and not each.quick)

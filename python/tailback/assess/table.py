@@ -17,6 +17,8 @@ Revision 5 (`assess/5`) changed these rules after reviewers had read dossiers, a
 - A scavenger's own unfinished transfers do not count, as their completion times did not; those of others do.
 - Jain's index at low rates is judged in 5.1.4, which is on fairness within the algorithm, no longer in 7.4, which is on
   constrained nodes.
+- Real-time traffic (5.2.2) has absolute bounds too, in their own row: 150 ms for a call and for media that adapt, and a
+  mean opinion score of 3.6.
 """
 
 from __future__ import annotations
@@ -59,6 +61,7 @@ __all__ = [
 _SHARE = "a tenth is what repeated measurements of one algorithm on one path commonly differ by"
 _HARM = "Ware et al., HotNets 2019: no more harm than the baseline does in the same place; a tenth for the spread"
 _WAIT = "a quarter more, and 5 ms, CoDel's target (RFC 8289), which no user notices"
+_CALL = "most conversations bear 150 ms one way (ITU-T G.114)"
 _FETCH = "a quarter more, and 10 ms, a third of what a user notices"
 
 #: Statistics by name; `measure.py` defines how each is measured.
@@ -123,6 +126,21 @@ STATISTICS: dict[str, Statistic] = {
         "beyond a tenth TCP lives on timeouts (Padhye et al. 1998)",
         of="loss",
         most=1.0,
+    ),
+    "call_absolute": Statistic(
+        "delay of a call's packets, 95th percentile", "ms", False, 0.0, 150.0, _CALL, of="call_ms"
+    ),
+    "mos_absolute": Statistic(
+        "mean opinion score of a call",
+        "",
+        True,
+        0.0,
+        -3.6,
+        "R of 70: many users are dissatisfied below it (ITU-T G.107 Annex B)",
+        of="call_mos",
+    ),
+    "media_absolute": Statistic(
+        "delay of media that adapt, 95th percentile", "ms", False, 0.0, 150.0, _CALL, of="media_ms"
     ),
     "packets_per_rtt": Statistic(
         "packets a flow sends in each round trip of the empty path",
@@ -193,8 +211,8 @@ _OWN = frozenset({"goodput", "goodput_after", "own_goodput", "lowest", "fct_p50_
 _IN_SCOPE: Mapping[str, frozenset[str]] = {
     DATA_CENTRE: frozenset({"data-centres", "data-centre-marks", "rto-backoff", "persistent-loss"}),
     SLOW_START: frozenset({"congestion-collapse", "bufferbloat", "short-flows", "standard-flows", "real-time",
-                           "real-time-adaptive", "short-flows-of-others", "high-delay", "path-changes", "low-rates",
-                           "data-centres", "starvation"}),
+                           "real-time-adaptive", "real-time-quality", "short-flows-of-others", "high-delay",
+                           "path-changes", "low-rates", "data-centres", "starvation"}),
 }  # fmt: skip
 """Names of the experiments that apply in each scope; in a scope that is not listed, all apply."""
 
@@ -256,6 +274,9 @@ FAULTS: tuple[tuple[str, str, str, str, str], ...] = (
     ("IgnoresMarks", "data-centre-marks", "marks-long", "queue_marked", "fills 500 kB, where a step marks from 30 kB"),
     ("Fills", "real-time", "real-time-4-1bdp-packets", "harm_loss", "the queue is always full"),
     ("Fills", "real-time-adaptive", "adaptive-gcc-1bdp", "harm_media", "the queue is always full"),
+    ("Fills", "real-time-quality", "real-time-1-4bdp", "call_absolute", "160 ms of queue, always full, and 20 of wire"),
+    ("Fills", "real-time-quality", "real-time-4-1bdp-packets", "mos_absolute", "the queue is always full"),
+    ("Fills", "real-time-quality", "adaptive-gcc-4bdp", "media_absolute", "160 ms of queue, always full"),
     ("Fills", "short-flows-of-others", "others-short-100kB-4-1bdp", "harm_fct", "the queue is always full"),
     ("KeepsItsWindow", "fairness-within", "fair-late", "jain", "who comes late finds no room"),
     ("Fills", "fairness-within", "low-rate-2", "jain", "two flows of 1,100 segments where 10 wait"),
@@ -348,7 +369,8 @@ _NOTE = (
     "the special case adds no more than it adds for the baseline. Queues of a number of BDP count "
     "bytes; cells with a call have a twin whose queue counts packets, and the worse of both is the criterion's "
     "verdict. Beside one baseline alone: the verdict, and the difference to it of what weighs most, mean and 95 % "
-    "interval. Bounds of the queue in milliseconds, of the loss in per cent and of packets a round trip are absolute."
+    "interval. Bounds of the queue in milliseconds, of the loss in per cent, of packets a round trip and of a call's "
+    "delay and quality are absolute."
 )
 
 PROCEDURE = Procedure(
