@@ -346,6 +346,18 @@ def test_a_transports_dossier_names_the_version_that_was_judged() -> None:
     assert candidate("cubic").version == ""
 
 
+def test_a_transports_windows_hold_what_a_satellites_path_and_queue_hold() -> None:
+    """quinn's own 1.25 MB would let it have 16.7 of 20 Mbit/s at most."""
+    cell = by_name()["geo"]
+    (link,) = (row for row in cell.scenario("cubic").resolve()["links"] if row["name"] == "bottleneck")
+    holds = 2 * 20e6 * 0.6 / 8
+    assert link["queue"]["params"] == {"limit_bytes": holds / 2}
+    (flow,) = cell.scenario(candidate("quinn,cc=cubic")).resolve()["flows"]
+    assert min(flow["tcp"][name] for name in ("send_buffer", "receive_buffer")) > holds
+    (flow,) = cell.scenario(candidate("cubic")).resolve()["flows"]
+    assert flow["tcp"]["receive_buffer"] is None
+
+
 def test_a_candidate_for_l4s_asks_for_its_own_code_point() -> None:
     cell = by_name()["aqm-codel-ecn"]
     flows = {flow["name"]: flow for flow in cell.scenario("prague", "l4s").to_dict()["flow"]}

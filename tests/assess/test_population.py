@@ -51,6 +51,12 @@ def test_a_path_without_the_flows_under_test_is_else_the_same() -> None:
         assert len(necks) == (2 if path.point["bottlenecks"] == "two" else 1)
 
 
+def test_a_transport_has_the_dossiers_windows() -> None:
+    flows = paths()[0].scenario({"transport": "quinn", "cc": "bbr"}).resolve()["flows"]
+    own = {(row["tcp"]["send_buffer"], row["tcp"]["receive_buffer"]) for row in flows if row["name"].startswith("test")}
+    assert own == {(4 << 20, 6 << 20)}
+
+
 def test_every_kind_of_path_is_there() -> None:
     for axis in ("others_cc", "far", "late", "web", "reverse", "bottlenecks"):
         counts = [sum(path.point[axis] == word for path in paths()) for word in dict.fromkeys(population.AXES[axis])]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tailback.assess.measure import ware
-from tailback.assess.procedure import SHOULD
+from tailback.assess.procedure import BUFFERS, SHOULD
 from tailback.assess.table import DATA_CENTRE, SLOW_START, Experiment
 from tailback.candidate import Candidate, flow_fields
 from tailback.experiment.design import Design, Point, Span, sobol
@@ -204,7 +204,8 @@ class Path:
         if cc is not None:
             flows.append({**group("test", "test", self.tested, "near", "far"), **flow_fields(cc)})
             if "transport" in flows[0]:
-                flows[0] = {key: value for key, value in flows[0].items() if not key.endswith("_buffer")}
+                # Not the others' windows: with 16 MB or more quinn's BBR closes connections. 14 paths hold more.
+                flows[0] |= BUFFERS
         halves = [(self.others + 1) // 2, self.others // 2] if is_double else [self.others]
         for number, (count, here, there) in enumerate(zip(halves, nodes, nodes[1:], strict=False), 1):
             flows.append(group(f"other-{number}", "other", count, here, there) | {"cc": point["others_cc"]})

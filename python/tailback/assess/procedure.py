@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ADVICE",
+    "BUFFERS",
     "EXPLAIN",
     "GENERAL",
     "L4S",
@@ -47,6 +48,9 @@ MUST, SHOULD, EXPLAIN, NO_WORD = "MUST", "SHOULD", "MUST explain", ""
 #: The RFC writes this "should" in lower case: advice, not an RFC 2119 keyword.
 ADVICE = "should"
 GENERAL, L4S = "general", "l4s"
+#: Windows of a transport under test: what Linux allows TCP (tcp_wmem[2] and tcp_rmem[2]). A stack's own hold less than
+#: some paths: 1.25 MB in quinn and noq, where a satellite's path and its queue hold 3 MB.
+BUFFERS: Mapping[str, str] = {"send_buffer": "4MiB", "receive_buffer": "6MiB"}
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,10 @@ class Cell:
                 continue
             if is_tested and scope == L4S and flow.get("stack", {}).get("ecn") is True:
                 flow = {**flow, "stack": {**flow["stack"], "ecn": "l4s", "accecn": True}}
-            flows.append({**flow, **flow_fields(cc)} if is_tested and cc is not None else flow)
+            if is_tested and cc is not None:
+                fields = flow_fields(cc)
+                flow = {**(BUFFERS if "transport" in fields else {}), **flow, **fields}
+            flows.append(flow)
         shown = instruments(flows, packets="late_packets" in self.statistics)
         return Scenario.from_dict({**self.given, "flow": flows, "name": self.name, "instruments": shown})
 

@@ -17,6 +17,8 @@ Revision 5 (`assess/5`) changed these rules after reviewers had read dossiers, a
 - A scavenger's own unfinished transfers do not count, as their completion times did not; those of others do.
 - Jain's index at low rates is judged in 5.1.4, which is on fairness within the algorithm, no longer in 7.4, which is on
   constrained nodes.
+- A transport under test has the windows that Linux allows TCP: its own ones bound its rate over long paths, which is
+  not its congestion control's doing.
 - Real-time traffic (5.2.2) has absolute bounds too, in their own row: 150 ms for a call and for media that adapt, and a
   mean opinion score of 3.6.
 """
