@@ -10,7 +10,7 @@ Absolute bounds, plain cases and the false discovery rate were added after earli
 review of those led to three more rules: what a plain case excuses, that negative harm counts as none, and that a bound
 which no value can violate gives no verdict. The cells are in `cells.py`.
 
-Revision 5 (`assess/5`) changed these rules after reviewers had read dossiers, and before any run by them:
+Revision 5 (`assess/5`) changed these rules after reviewers had read dossiers, and before any dossier by them:
 
 - Full backoff is judged at 60 and 90 % of loss, no longer at 30 %. The mean wait of a timer that doubles has a limit
   up to 50 % of loss, and Reno itself sends about a packet a round trip at 30 %.
