@@ -8,6 +8,8 @@ mod kinds;
 
 pub use kinds::*;
 
+use tailback_core::traffic::registry;
+
 use crate::node::{Node, Value};
 use crate::problem::{Fault, Problem, fault, hint, nearest};
 
@@ -206,11 +208,20 @@ impl Reader {
                 });
             }
             if !known.iter().any(|(name, alias)| key == name || key == alias) {
-                let fix = format!("{}Known here: {}", hint(key, &names), names.join(", "));
+                let meant = of_application(table, key, &names).unwrap_or_else(|| hint(key, &names));
+                let fix = format!("{meant}Known here: {}", names.join(", "));
                 self.within(key, |reader| reader.refuse(Some(node), fault("there is no such key", fix)));
             }
         }
     }
+}
+
+/// The sentence for a flow's key that is a parameter of the application that the flow names.
+fn of_application(table: &Node, key: &str, known: &[&str]) -> Option<String> {
+    let app = known.contains(&"params").then(|| table.get("app")?.as_text())??;
+    let card = registry::cards().iter().find(|card| card.name == app)?;
+    card.spelled(key)?;
+    Some(format!("It is a parameter of {app}: write params = {{ {key} = … }}. "))
 }
 
 /// The kind of a field's value.
