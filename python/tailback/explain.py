@@ -117,7 +117,7 @@ def _queue(rows: Rows, link: int) -> Iterator[Finding]:
     text = f"A queue is at {name} ({who.carrier(rows, link)}): {written(mean / 1e3, 3)} kB{of_limit} on average{wait}."
     yield Finding("queue", text, f"links: the row of {name}")
     series = _or_none(lambda: metrics.held_backlogs(rows, link))
-    if series is None or not np.any(series[1]):
+    if series is None or not len(series[1]):
         return
     backlog, held = series
     empty = float(np.sum(held[backlog == 0]) / np.sum(held))

@@ -147,6 +147,35 @@ def test_rates_are_of_what_was_recorded_and_the_last_bin_of_its_own_length():
     assert np.isnan(short), "five seconds are averaged, and there are three"
 
 
+def test_a_backlog_drains_at_the_rates_of_its_links_schedule():
+    schedule = [{"at": "2s", "rate": "0bit"}, {"at": "4s", "rate": "1mbit"}]
+    path = {"rate": "2mbit", "rtt": "40ms", "queue": "20packets", "schedule": schedule}
+    result = tb.run(tb.dumbbell(**path, flows=[tb.bulk()], duration="9s", instruments={"queues": "all"}))
+    early, outage, late = (
+        metrics.queue_delay_quantiles(result, 0, (1.0,), *at)[0] for at in ((0, 1.5), (2, 4), (5, 9))
+    )
+    # Twenty packets take 0.12 s at 2 Mbit/s and 0.24 s at 1.
+    assert (early, late) == pytest.approx((0.12, 0.24), abs=0.013)
+    assert 2.0 < outage < 2.24
+
+
+def test_a_window_of_a_polled_queue_begins_and_ends_with_the_backlog_that_lasts():
+    base = sawtooth()
+    polls = {
+        "t_s": np.array([1.0, 2.0, 3.0]),
+        "link": np.zeros(3, np.uint32),
+        "backlog_bytes": np.array([8.0, 0.0, 4.0]),
+    }
+    rows = Rows({**base.tables, "queue_polls": polls}, base.scenario)
+    for window, expected in (
+        ((1.5, 2.5), ([8.0, 0.0], [0.5, 0.5])),
+        ((), ([8.0, 0.0], [1.0, 1.0])),
+        ((0.0, 0.9), ([], [])),
+    ):
+        backlog, held = metrics.held_backlogs(rows, 0, *window)
+        assert (backlog.tolist(), held.tolist()) == expected
+
+
 def test_utilisation_and_loss_rates():
     rows = sawtooth()
     assert metrics.utilisation(rows) == pytest.approx(0.9)

@@ -99,6 +99,15 @@ def test_a_dead_call_has_rating_zero_and_a_bad_stretch_counts_by_its_length():
     assert heard.rating == pytest.approx(46.6)
 
 
+def test_a_reader_has_a_goodput_of_the_whole_run_only():
+    recorded = {"polls": "all", "packets": "all"}
+    read = tb.run(tb.dumbbell(rate="1mbit", rtt="40ms", flows=[tb.flow("page")], duration="3s", instruments=recorded))
+    assert metrics.goodput(read, 0) > 1e4
+    with pytest.raises(metrics.NothingToMeasure, match="most payload of page came back"):
+        metrics.goodput(read, 0, 0.0, 3.0)
+    assert np.isnan([metrics.flow_loss_rate(read, 0), metrics.flow_loss_rate(read, 0, 0.0, 3.0)]).all()
+
+
 def test_a_call_of_which_nothing_arrives_has_no_jitter():
     wire = {"loss": 1.0}
     recorded = {"packets": "all"}

@@ -1,8 +1,12 @@
-"""Whatever prints a measure of a run prints one number."""
+"""Whatever prints a measure of a run prints one number, and a window over the whole run has the run's number.
+
+`python tests/metrics/test_one_value.py` writes window_run.json from what Python measures.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,13 +17,44 @@ import tailback as tb
 from tailback import metrics
 from tailback.assess import measure as assess
 from tailback.compare import compare
-from tailback.experiment.run_metrics import measured, totals
+from tailback.experiment.run_metrics import measurable, measured, totals
 from tailback.explorer.opened import Opened
 
 HERE = Path(__file__).parent
 TRANSFERS = ("test", "late", "file")
 FLOWS = (*TRANSFERS, "call")
 FIGURES = json.loads((HERE / "one_run.json").read_text(encoding="utf-8"))
+KEPT = HERE / "window_run.json"
+#: In seconds: the run, its first packets, the outage, from the outage on, and all three transfers.
+WINDOWS = ((0.0, 10.5), (0.0, 2.7), (5.9, 7.1), (6.25, 10.5), (2.2, 9.3))
+
+#: What is recorded of window_run.toml: everything, and a part of it.
+RECORDED = {"whole": "", "part": 'from = "3s"\nuntil = "9s"\n'}
+
+
+def recorded(which: str) -> tb.Result:
+    text = (HERE / "window_run.toml").read_text(encoding="utf-8")
+    return tb.run(tb.Scenario.parse_toml(text.replace("[instruments]\n", f"[instruments]\n{RECORDED[which]}")))
+
+
+def windowed(result: tb.Result) -> list[dict[str, Any]]:
+    """Each window's values by name; None for NaN. The first entry is the whole run's."""
+    out = []
+    for start, end in ((None, None), *WINDOWS):
+        within = {} if start is None else {"start_s": start, "end_s": end}
+        value = measured(result, **within)
+        names = sorted(name for name, lacks in measurable(result.resolved, window=bool(within)).items() if not lacks)
+        out.append({**within, "values": {name: None if math.isnan(value(name)) else value(name) for name in names}})
+    return out
+
+
+def queued(result: tb.Result, *window: float) -> dict[str, dict[str, float]]:
+    """Quantiles of the waits at a logged and a polled queue."""
+    return {
+        link: dict(zip(("queue_p50_ms", "queue_p95_ms"), waits.tolist(), strict=True))
+        for link in ("bottleneck", "return")
+        for waits in [1e3 * metrics.queue_delay_quantiles(result, link, (0.5, 0.95), *window)]
+    }
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +155,63 @@ def test_time_at_a_backlog_is_one_number(result) -> None:
     }
     assert found == pytest.approx({"queue_p50_ms": median, "queue_p95_ms": high}, rel=1e-12)
     assert found == pytest.approx({key: FIGURES["links"]["bottleneck"][key] for key in found}, rel=1e-12)
+
+
+@pytest.fixture(scope="module")
+def short() -> tb.Result:
+    return recorded("whole")
+
+
+def same(value: float | None) -> Any:
+    return None if value is None else pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize("which", RECORDED)
+def test_a_windows_values_are_those_that_the_crates_are_held_to(which) -> None:
+    kept, result = json.loads(KEPT.read_text(encoding="utf-8"))[which], recorded(which)
+    assert kept["recorded"] == RECORDED[which]
+    for found, wanted in zip(windowed(result), kept["windows"], strict=True):
+        assert found.pop("values") == {name: same(value) for name, value in wanted.pop("values").items()}, found
+        assert found == wanted
+    assert queued(result) == {link: pytest.approx(values, rel=1e-12) for link, values in kept["links"].items()}
+
+
+def test_a_window_over_the_whole_run_has_the_runs_values(short) -> None:
+    whole, window = measured(short), measured(short, start_s=0.0, end_s=short.duration_s)
+    names = [f"bottleneck.{key}" for key in ("backlog_mean_bytes", "backlog_max_bytes", "loss", "dropped")]
+    names += ["call.loss", "late.loss", "call.experience_mos", "call.delay_p95_ms", "page.answered_mbps", "page.loads"]
+    for name in names:
+        assert window(name) == pytest.approx(whole(name), rel=1e-12), name
+    assert math.isnan(whole("page.loss"))
+    assert math.isnan(window("page.loss"))
+    assert queued(short, 0.0, short.duration_s) == queued(short)
+
+
+@pytest.mark.parametrize("flow", ["file", "late"])
+def test_a_window_over_a_flows_life_has_its_goodput_however_rare_the_polls(short, flow) -> None:
+    [(start, end)] = metrics.Rows.of(short).on_s(flow)
+    assert metrics.goodput(short, flow, start, end) == pytest.approx(metrics.goodput(short, flow), rel=1e-12)
+    # A longer one has the same bytes.
+    received = metrics.goodput(short, flow) * (end - start)
+    assert metrics.goodput(short, flow, 0.0, 10.5) * 10.5 == pytest.approx(received, rel=1e-12)
+    starts, rates = metrics.throughput_series(short, flow, 0.5)
+    assert rates.sum() * 0.5 == pytest.approx(received, rel=1e-12)
+    assert starts[rates > 0.0].max() < end
+
+
+def test_a_flows_pauses_end_with_it(short) -> None:
+    value = measured(short)
+    # It has 100 kB by the second poll, at 3.5 s, and its last acknowledgement more than six seconds before the end.
+    started = short.numpy("flows")["started_s"][short.flow_index("file")]
+    assert started > 2.7
+    assert value("file.received_100kB_ms") == pytest.approx(1e3 * (3.5 - started))
+    assert value("file.longest_pause_ms") == pytest.approx(1e3 * (3.5 - started))
+
+
+if __name__ == "__main__":
+    kept = {
+        which: {"recorded": lines, "windows": windowed(run), "links": queued(run)}
+        for which, lines in RECORDED.items()
+        for run in [recorded(which)]
+    }
+    KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")

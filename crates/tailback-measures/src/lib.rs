@@ -24,6 +24,7 @@ pub mod flow;
 pub mod operators;
 pub mod people;
 pub mod quantile;
+pub mod queue;
 pub mod rows;
 pub mod run;
 pub mod sharing;

@@ -16,6 +16,7 @@ use tailback_core::traffic::{Application, Datagrams, Rows, registry};
 use crate::columns::{code, numbers, table};
 use crate::flow::{self, Packets, Period};
 use crate::quantile::quantiles;
+use crate::queue::{self, Held, interpolated};
 use crate::sharing::jain;
 use crate::voice::{self, Spoken};
 use names::{DELAYS, EXCHANGES, REACHED, RECEIVED, own_parts};
@@ -109,20 +110,6 @@ fn smallest(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NAN, f64::min)
 }
 
-/// Linear interpolation of `values` over ascending `times`; constant beyond the ends.
-fn interpolated(at: f64, times: &[f64], values: &[f64]) -> f64 {
-    let after = times.partition_point(|time| *time <= at);
-    if after == 0 {
-        return values[0];
-    }
-    if after == times.len() {
-        return values[after - 1];
-    }
-    let (before, slope) =
-        (after - 1, (values[after] - values[after - 1]) / (times[after] - times[after - 1]));
-    slope * (at - times[before]) + values[before]
-}
-
 impl<'a> Run<'a> {
     /// The value of a measure in a window; NaN if the run has no such value. `None` if [`measurable`] does not list the
     /// name, or lists something that it lacks.
@@ -176,15 +163,20 @@ impl<'a> Run<'a> {
     /// `goodput` over a flow's entire lifetime, bit/s.
     pub fn goodput_bps(&self, flow: usize) -> f64 {
         let total = |column: &str| self.flow_total(column, flow);
+        let active = flow::active_s(&self.active_s(flow), total("started_s"));
+        flow::goodput_bps(total("bytes_received") + total("bytes_returned"), active)
+    }
+
+    /// The periods in which a flow was active.
+    fn active_s(&self, flow: usize) -> Vec<(f64, f64)> {
         let spec = &self.scenario.flows[flow];
         let again = spec.again.iter().map(|period| (period.start_ps, period.stop_ps));
         let periods: Vec<Period> = std::iter::once((spec.start_ps, spec.stop_ps))
             .chain(again)
             .map(|(start, stop)| Period { start_s: seconds(start), stop_s: stop.map(seconds) })
             .collect();
-        let (started, duration) = (total("started_s"), self.duration_s());
-        let on = flow::active_periods_s(&periods, started, total("finished_s"), duration);
-        flow::goodput_bps(total("bytes_received") + total("bytes_returned"), flow::active_s(&on, started))
+        let total = |column: &str| self.flow_total(column, flow);
+        flow::active_periods_s(&periods, total("started_s"), total("finished_s"), self.duration_s())
     }
 
     /// `flow_loss_rate` of a flow over the whole run, 0 … 1.
@@ -224,6 +216,64 @@ impl<'a> Run<'a> {
 
     fn duration_s(&self) -> f64 {
         seconds(self.scenario.duration_ps)
+    }
+
+    /// Start and end of the time in which instruments recorded.
+    fn recorded_s(&self) -> (f64, f64) {
+        let on = &self.scenario.instruments;
+        let until = on.until_ps.map_or(f64::INFINITY, seconds);
+        (seconds(on.from_ps), until.min(self.duration_s()))
+    }
+
+    /// Whether instruments recorded when a flow started.
+    fn has_start(&self, flow: usize) -> bool {
+        self.scenario.instruments.from_ps <= self.scenario.flows[flow].start_ps
+    }
+
+    /// Whether most of a flow's payload came back to the end that opened the connection, as a reader's does.
+    fn comes_back(&self, flow: usize) -> bool {
+        self.flow_total("bytes_returned", flow) > self.flow_total("bytes_received", flow)
+    }
+
+    /// Instants, and the bytes that a TCP flow's receiver had at each: at its start, at the polls and at its end. The
+    /// last poll is up to an interval before the end. What was not recorded is left out.
+    fn known_counts(&self, flow: usize) -> Option<(Vec<f64>, Vec<f64>)> {
+        let polls = self.rows("polls", "flow", flow)?;
+        let (mut times, mut counts) = (polls.get("t_s"), polls.get("bytes_received"));
+        let total = |column: &str| self.flow_total(column, flow);
+        let (first, last) = self.recorded_s();
+        let (started, finished) = (total("started_s"), total("finished_s"));
+        let ended = if finished.is_nan() { self.duration_s() } else { finished };
+        if first <= started && times.first().is_none_or(|time| started < *time) {
+            times.insert(0, started);
+            counts.insert(0, 0.0);
+        }
+        if times.first().is_some_and(|time| *time < ended) && ended <= last {
+            let before = times.partition_point(|time| *time < ended);
+            times.truncate(before);
+            counts.truncate(before);
+            times.push(ended);
+            counts.push(total("bytes_received").max(counts[before - 1]));
+        }
+        (!times.is_empty()).then_some((times, counts))
+    }
+
+    /// The backlogs of a link in a window: after each event if these were recorded, otherwise at the polls; each lasts
+    /// until the next. A log also says what was before its first event and after its last: nothing, if it is of the
+    /// whole run, and the last backlog.
+    pub fn held_backlogs(&self, link: usize, window: Window) -> Vec<Held> {
+        let is_logged = self.scenario.instruments.queues.contains(&self.scenario.links[link].name);
+        let wanted = if is_logged { "queue" } else { "queue_polls" };
+        let Some(rows) = self.rows(wanted, "link", link) else { return Vec::new() };
+        let (mut times, mut bytes) = (rows.get("t_s"), rows.get("backlog_bytes"));
+        let (first, mut last) = self.recorded_s();
+        if !is_logged {
+            last = times.last().copied().unwrap_or(0.0);
+        } else if first == 0.0 {
+            times.insert(0, 0.0);
+            bytes.insert(0, 0.0);
+        }
+        queue::held(&times, &bytes, window.start(), window.end_s.map_or(last, |end| end.min(last)))
     }
 
     fn rows(&self, name: &str, key: &str, index: usize) -> Option<Of<'a>> {
@@ -266,41 +316,36 @@ impl<'a> Run<'a> {
                 _ => return None,
             });
         }
-        let name = &self.scenario.links[link].name;
         Some(match key {
-            "dropped" => self.queue_events(link, "drop", window),
+            "dropped" => self.packets_at(link, &["drop"], window),
             "loss" => {
                 table(self.tables, "queue")?;
-                let dropped = self.queue_events(link, "drop", window);
-                let sent = self.queue_events(link, "dequeue", window);
-                flow::drop_share_at_link(dropped, dropped + sent)
+                // One that the wire drops has left the queue before.
+                let left = self.packets_at(link, &["drop", "dequeue"], window);
+                flow::drop_share_at_link(self.packets_at(link, &["drop"], window), left)
             }
-            "backlog_mean_bytes" | "backlog_max_bytes" => {
-                let is_logged = self.scenario.instruments.queues.contains(name);
-                let wanted = if is_logged { "queue" } else { "queue_polls" };
-                let Some(rows) = self.rows(wanted, "link", link) else { return Some(f64::NAN) };
-                let (times, bytes) = (rows.get("t_s"), rows.get("backlog_bytes"));
-                let inside = (0..times.len()).filter(|row| window.has(times[*row]));
-                let kept: Vec<(f64, f64)> = inside.map(|row| (times[row], bytes[row])).collect();
-                if kept.len() < 2 {
-                    return Some(f64::NAN);
-                }
-                if key == "backlog_max_bytes" {
-                    largest(&kept.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>())
-                } else {
-                    let held: f64 = kept.windows(2).map(|pair| pair[0].1 * (pair[1].0 - pair[0].0)).sum();
-                    held / (kept[kept.len() - 1].0 - kept[0].0)
-                }
+            "backlog_mean_bytes" => {
+                let held = self.held_backlogs(link, window);
+                let lasted: f64 = held.iter().map(|held| held.lasted_s).sum();
+                held.iter().map(|held| held.bytes * held.lasted_s).sum::<f64>() / lasted
+            }
+            "backlog_max_bytes" => {
+                largest(&self.held_backlogs(link, window).iter().map(|held| held.bytes).collect::<Vec<_>>())
             }
             _ => return None,
         })
     }
 
-    fn queue_events(&self, link: usize, event: &str, window: Window) -> f64 {
+    /// The number of packets to which one of these events happened in a link's queue.
+    fn packets_at(&self, link: usize, events: &[&str], window: Window) -> f64 {
         let Some(rows) = self.rows("queue", "link", link) else { return 0.0 };
-        let (times, events) = (rows.get("t_s"), rows.get("event"));
-        let wanted = code("queue", "event", event);
-        (0..times.len()).filter(|row| events[*row] == wanted && window.has(times[*row])).count() as f64
+        let [times, kinds, packets] = ["t_s", "event", "packet"].map(|column| rows.get(column));
+        let wanted: Vec<f64> = events.iter().map(|event| code("queue", "event", event)).collect();
+        let inside = (0..times.len()).filter(|row| wanted.contains(&kinds[*row]) && window.has(times[*row]));
+        let mut found: Vec<f64> = inside.map(|row| packets[row]).collect();
+        found.sort_by(f64::total_cmp);
+        found.dedup();
+        found.len() as f64
     }
 
     fn of_flow(&self, flow: usize, key: &str, window: Window) -> Option<f64> {
@@ -309,7 +354,7 @@ impl<'a> Run<'a> {
             return Some(self.delay_ms(flow, share, window));
         }
         if let Some((_, size)) = RECEIVED.iter().find(|(name, _)| *name == key) {
-            return Some(self.received_ms(flow, *size));
+            return Some(if self.has_start(flow) { self.received_ms(flow, *size) } else { f64::NAN });
         }
         if let Some((_, share)) = REACHED.iter().find(|(name, _)| *name == key) {
             return Some(self.window_reaches_ms(flow, *share, window));
@@ -350,6 +395,7 @@ impl<'a> Run<'a> {
             "cwnd_max_bytes" => self.polled(flow, "cwnd", largest, window),
             "cwnd_min_bytes" => self.polled(flow, "cwnd", smallest, window),
             "in_flight_max_bytes" => self.polled(flow, "in_flight", largest, window),
+            "slow_start_cwnd_bytes" | "ramp_ms" | "longest_pause_ms" if !self.has_start(flow) => f64::NAN,
             "slow_start_cwnd_bytes" => self.slow_start_cwnd_bytes(flow),
             "ramp_ms" => self.ramp_ms(flow),
             "longest_pause_ms" => self.longest_pause_ms(flow),
@@ -365,11 +411,15 @@ impl<'a> Run<'a> {
             return self.goodput_bps(flow) / 1e6;
         }
         let (start, end) = (window.start(), window.end_s.unwrap_or(self.duration_s()));
+        let (first, last) = self.recorded_s();
+        if start < first || end > last {
+            return f64::NAN;
+        }
         let bytes = if self.scenario.flows[flow].tcp.is_some() {
-            let Some(polls) = self.rows("polls", "flow", flow).filter(|of| !of.rows.is_empty()) else {
+            // Polls do not show what came back.
+            let Some((times, got)) = self.known_counts(flow).filter(|_| !self.comes_back(flow)) else {
                 return f64::NAN;
             };
-            let (times, got) = (polls.get("t_s"), polls.get("bytes_received"));
             interpolated(end, &times, &got) - interpolated(start, &times, &got)
         } else {
             let Some(packets) = self.rows("packets", "flow", flow) else { return f64::NAN };
@@ -381,7 +431,8 @@ impl<'a> Run<'a> {
     }
 
     fn loss_in(&self, flow: usize, window: Window) -> f64 {
-        let Some(packets) = self.rows("packets", "flow", flow) else { return f64::NAN };
+        let packets = self.rows("packets", "flow", flow).filter(|_| !self.comes_back(flow));
+        let Some(packets) = packets else { return f64::NAN };
         let (sent, fates) = (packets.get("sent_s"), packets.get("fate"));
         let inside: Vec<f64> =
             (0..sent.len()).filter(|row| window.has(sent[*row])).map(|row| fates[row]).collect();
@@ -444,8 +495,8 @@ impl<'a> Run<'a> {
             .filter(|row| turn.is_none_or(|turn| turns[*row] == turn))
             .collect();
         if what == "answered_mbps" {
-            let span =
-                window.end_s.map_or(self.duration_s(), |end| end.min(self.duration_s())) - window.start();
+            let (first, last) = self.recorded_s();
+            let span = window.end_s.map_or(last, |end| end.min(last)) - window.start().max(first);
             return 8e-6 * chosen.iter().map(|row| bytes[*row]).sum::<f64>() / span;
         }
         let share = if what == "answer_p95_ms" { 0.95 } else { 0.99 };
@@ -467,8 +518,9 @@ impl<'a> Run<'a> {
         ended.filter(|at| *at > 0).map_or(f64::NAN, |at| polls.get("cwnd")[at - 1])
     }
 
-    fn start_s(&self, flow: usize) -> f64 {
-        seconds(self.scenario.flows[flow].start_ps)
+    /// When a flow started: with a `start_spread`, later than its scenario says.
+    fn started_s(&self, flow: usize) -> f64 {
+        self.flow_total("started_s", flow)
     }
 
     /// The smallest polled RTT, and the bottleneck's rate at the IP layer in bit/s, if both are known.
@@ -492,27 +544,31 @@ impl<'a> Run<'a> {
             |at: usize| (got[at] - interpolated(times[at] - base, &times, &got)) * mtu / (mtu - headers);
         let there = (0..times.len())
             .find(|at| times[*at] >= times[0] + base && gained(*at) >= 0.9 * rate / 8.0 * base);
-        there.map_or(f64::NAN, |at| 1e3 * (times[at] - self.start_s(flow)))
+        there.map_or(f64::NAN, |at| 1e3 * (times[at] - self.started_s(flow)))
     }
 
-    /// The longest time without newly acknowledged data.
+    /// The longest time without newly acknowledged data while the flow was active.
     fn longest_pause_ms(&self, flow: usize) -> f64 {
-        let Some(polls) = self.rows("polls", "flow", flow) else { return f64::NAN };
+        let polls = self.rows("polls", "flow", flow).filter(|_| self.recorded_s().1 >= self.duration_s());
+        let Some(polls) = polls else { return f64::NAN };
         let (times, acked) = (polls.get("t_s"), polls.get("bytes_acked"));
-        let mut since = self.start_s(flow);
-        let mut longest = f64::NEG_INFINITY;
-        for at in (1..times.len()).filter(|at| acked[*at] > acked[*at - 1]) {
-            longest = longest.max(times[at] - since);
-            since = times[at];
-        }
-        1e3 * longest.max(self.duration_s() - since)
+        let moved: Vec<f64> = (0..times.len())
+            .filter(|at| acked[*at] > at.checked_sub(1).map_or(0.0, |before| acked[before]))
+            .map(|at| times[at])
+            .collect();
+        let pauses = self.active_s(flow).into_iter().flat_map(|(start, stop)| {
+            let within = moved.iter().copied().filter(move |at| *at > start && *at < stop);
+            let instants: Vec<f64> = std::iter::once(start).chain(within).chain([stop]).collect();
+            instants.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>()
+        });
+        1e3 * largest(&pauses.collect::<Vec<_>>())
     }
 
     /// Time from the flow's start until this many bytes have arrived in order.
     fn received_ms(&self, flow: usize, size: f64) -> f64 {
-        let Some(polls) = self.rows("polls", "flow", flow) else { return f64::NAN };
-        let there = polls.get("bytes_received").iter().position(|bytes| *bytes >= size);
-        there.map_or(f64::NAN, |at| 1e3 * (polls.get("t_s")[at] - self.start_s(flow)))
+        let Some((times, got)) = self.known_counts(flow) else { return f64::NAN };
+        let there = got.iter().position(|bytes| *bytes >= size);
+        there.map_or(f64::NAN, |at| 1e3 * (times[at] - self.started_s(flow)))
     }
 
     /// Times and cwnd of the polls in a window, the bottleneck's BDP in bytes, and the smallest RTT in seconds.

@@ -8,6 +8,7 @@ use tailback_core::traffic::registry::traits;
 use tailback_measures::columns::{code, numbers, table};
 use tailback_measures::flow;
 use tailback_measures::quantile::{quantiles, weighted_quantiles};
+use tailback_measures::queue::Drain;
 use tailback_measures::run::{Run, Window, holds_queue};
 use tailback_measures::sharing::jain;
 
@@ -143,18 +144,20 @@ fn link(scenario: &Scenario, tables: &Tables, number: usize, spec: &LinkSpec) ->
     let duration_s = scenario.duration_ps as f64 / 1e12;
     let busy = total("busy_s");
     let utilisation = if spec.rate_bps.is_some() { busy / duration_s } else { f64::NAN };
-    let rate = carried_bps(scenario, tables, number);
-    let (backlogs, held) = backlogs(scenario, tables, number);
-    let [median, high] = two(&weighted_quantiles(&backlogs, &held, &[0.5, 0.95]));
+    let run = Run { scenario, tables };
+    let held = run.held_backlogs(number, Window::WHOLE);
+    let drain = Drain::of(spec, carried_bps(scenario, tables, number), duration_s);
+    let (waits, lasted): (Vec<f64>, Vec<f64>) =
+        held.iter().map(|held| (drain.seconds(held), held.lasted_s)).unzip();
+    let [median, high] = two(&weighted_quantiles(&waits, &lasted, &[0.5, 0.95]));
     let over_tcp = scenario.flows.iter().enumerate().filter(|(_, flow)| flow.tcp.is_some());
     let sharing = over_tcp.filter(|(_, flow)| flow.route.contains(&spec.name));
-    let run = Run { scenario, tables };
     let shares: Vec<f64> = sharing.map(|(flow, _)| run.goodput_bps(flow)).collect();
     json!({
         "name": spec.name,
         "utilisation": known(utilisation),
-        "queue_p50_ms": known(8e3 * median / rate),
-        "queue_p95_ms": known(8e3 * high / rate),
+        "queue_p50_ms": known(1e3 * median),
+        "queue_p95_ms": known(1e3 * high),
         "drops": total("dropped"),
         "marks": total("marked"),
         "jain": (shares.len() > 1).then(|| known(jain(&shares))),
@@ -169,30 +172,6 @@ pub fn carried_bps(scenario: &Scenario, tables: &Tables, link: usize) -> f64 {
     }
     let totals = Totals::of(tables, "links");
     8.0 * totals.get("delivered_bytes", link) / totals.get("busy_s", link)
-}
-
-/// Backlogs of a link in bytes and how long each lasted: after each event if these were recorded, otherwise at the
-/// polls. A queue without events keeps its last backlog, which is none before the first.
-fn backlogs(scenario: &Scenario, tables: &Tables, link: usize) -> (Vec<f64>, Vec<f64>) {
-    let logged = scenario.instruments.queues.contains(&scenario.links[link].name);
-    let Some(rows) = table(tables, if logged { "queue" } else { "queue_polls" }) else {
-        return (Vec::new(), Vec::new());
-    };
-    let [links, times, bytes] = ["link", "t_s", "backlog_bytes"].map(|column| numbers(rows, column));
-    let mine = (0..links.len()).filter(|row| links[*row] == link as f64);
-    let (mut instants, mut levels): (Vec<f64>, Vec<f64>) = mine.map(|row| (times[row], bytes[row])).unzip();
-    if logged {
-        let on = &scenario.instruments;
-        if on.from_ps == 0 {
-            instants.insert(0, 0.0);
-            levels.insert(0, 0.0);
-        }
-        let end_ps = on.until_ps.map_or(scenario.duration_ps, |until| until.min(scenario.duration_ps));
-        instants.push(end_ps as f64 / 1e12);
-    }
-    let held: Vec<f64> = instants.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    levels.truncate(held.len());
-    (levels, held)
 }
 
 #[cfg(test)]
@@ -272,5 +251,49 @@ mod tests {
             }
         }
         assert!(compared > 15, "{compared}");
+    }
+
+    /// As above, of `window_run.json`: the measures of windows, and the waits at a logged and a polled queue, with all or
+    /// a part of the run recorded.
+    #[test]
+    fn a_windows_values_are_those_of_the_python_package() {
+        let toml = include_str!("../../../tests/metrics/window_run.toml");
+        let kept: Value =
+            serde_json::from_str(include_str!("../../../tests/metrics/window_run.json")).unwrap();
+        let (mut compared, mut wrong) = (0, Vec::new());
+        let mut compare = |what: String, found: Option<f64>, wanted: &Value| {
+            compared += 1;
+            let is_same = match (found, wanted.as_f64()) {
+                (Some(found), None) => found.is_nan(),
+                (Some(found), Some(wanted)) => (found - wanted).abs() <= 1e-9 * wanted.abs(),
+                (None, _) => false,
+            };
+            if !is_same {
+                wrong.push(format!("{what}: {found:?} is not {wanted}"));
+            }
+        };
+        for (which, kept) in kept.as_object().expect("recordings") {
+            let recorded = kept["recorded"].as_str().expect("lines");
+            let toml = toml.replace("[instruments]\n", &format!("[instruments]\n{recorded}"));
+            let mut run = Run::start(&toml, None, false).unwrap_or_else(|said| panic!("{said:?}"));
+            while !run.advance(1_000_000).unwrap_or_else(|_| panic!("it runs")) {}
+            let finished = run.finish();
+            let (scenario, tables) = (&finished.scenario, &finished.tables);
+            let of = tailback_measures::run::Run { scenario, tables };
+            for kept in kept["windows"].as_array().expect("windows") {
+                let window = Window { start_s: kept["start_s"].as_f64(), end_s: kept["end_s"].as_f64() };
+                for (name, wanted) in kept["values"].as_object().expect("values") {
+                    compare(format!("{which} {window:?} {name}"), of.measure(name, window), wanted);
+                }
+            }
+            for link in links(scenario, tables).as_array().expect("links") {
+                let kept = &kept["links"][link["name"].as_str().expect("a name")];
+                for (name, wanted) in kept.as_object().expect("waits") {
+                    compare(format!("{which} {} {name}", link["name"]), link[name].as_f64(), wanted);
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        assert!(compared > 600, "{compared}");
     }
 }

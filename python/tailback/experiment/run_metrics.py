@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from tailback.experiment.design import refuse
 from tailback.experiment.store.axes import is_axis
 from tailback.experiment.store.index import COLUMNS
 from tailback.metrics import MissingRows, Rows, holds_queue
+from tailback.metrics.rates import known_counts
 from tailback.result import EVENTS, Result
 
 __all__ = ["ENGINES", "RunMetrics", "measurable", "measured", "totals", "totals_names"]
@@ -236,11 +238,13 @@ def _loss(result: Result, of: str, start_s: float | None, end_s: float | None) -
         return metrics.flow_loss_rate(result, of, start_s, end_s)
     if start_s is None and end_s is None:
         return metrics.drop_share_at_link(result, of)
-    # Counts packets that left the queue: a packet dropped on arrival may have no enqueue row.
+    # Counts packets that left the queue: a packet dropped on arrival may have no enqueue row. One that the wire drops
+    # has left the queue before.
     table = result.where_link("queue", of)
-    event = table["event"][_within(table["t_s"], start_s, end_s)]
-    dropped, sent = (int(np.sum(event == EVENTS.index(word))) for word in ("drop", "dequeue"))
-    return _core.drop_share_at_link(dropped, dropped + sent)
+    dropped, sent = (table["event"] == EVENTS.index(word) for word in ("drop", "dequeue"))
+    inside = _within(table["t_s"], start_s, end_s)
+    left = np.unique(table["packet"][inside & (dropped | sent)])
+    return _core.drop_share_at_link(float(np.sum(inside & dropped)), float(len(left)))
 
 
 def _dropped(result: Result, link: str, start_s: float | None, end_s: float | None) -> float:
@@ -248,10 +252,10 @@ def _dropped(result: Result, link: str, start_s: float | None, end_s: float | No
 
 
 def _backlog(result: Result, link: str, start_s: float | None, end_s: float | None) -> tuple[float, float]:
-    times, backlog = metrics.backlog_series(result, link, start_s, end_s)
-    if len(times) < 2:
+    backlog, held = metrics.held_backlogs(result, link, start_s, end_s)
+    if not len(held):
         return math.nan, math.nan
-    return float(np.sum(backlog[:-1] * np.diff(times)) / (times[-1] - times[0])), float(backlog.max())
+    return float(np.sum(backlog * held) / np.sum(held)), float(backlog.max())
 
 
 def _polled(column: str, of: Callable[[Any], Any]) -> Callable[[Result, str, float | None, float | None], float]:
@@ -287,17 +291,20 @@ def _ramp_ms(result: Result, flow: str, *_: float | None) -> float:
     headers = (40.0 if row.get("ip") == 6 else 20.0) + 20.0 + 12.0
     gained = (got - np.interp(time - base, time, got)) * mtu / (mtu - headers)
     there = np.flatnonzero((gained >= 0.9 * rate / 8.0 * base) & (time >= time[0] + base))
-    return 1e3 * (float(time[there[0]]) - row["start_ps"] / 1e12) if len(there) else math.nan
+    return 1e3 * (float(time[there[0]]) - _started_s(result, flow)) if len(there) else math.nan
 
 
 def longest_pause(result: Result, flow: str) -> tuple[float, float]:
-    """Start and end in seconds of the longest time without an acknowledgement for a flow. Needs polls."""
+    """Start and end in seconds of the longest time without an acknowledgement for a flow while it was on.
+
+    Needs polls. NaN for a flow that never began.
+    """
     polls = result.where_flow("polls", flow)
-    times, acked = polls["t_s"], polls["bytes_acked"].astype(np.int64)
-    row = next(row for row in result.resolved["flows"] if row["name"] == flow)
-    moved = np.concatenate(([row["start_ps"] / 1e12], times[1:][np.diff(acked) > 0], [result.duration_s]))
-    at = int(np.argmax(np.diff(moved)))
-    return float(moved[at]), float(moved[at + 1])
+    moved = polls["t_s"][np.diff(polls["bytes_acked"].astype(np.int64), prepend=0) > 0]
+    pauses: list[tuple[float, float]] = []
+    for start, stop in Rows.of(result).on_s(flow):
+        pauses += pairwise([start, *moved[(moved > start) & (moved < stop)].tolist(), stop])
+    return max(pauses, key=lambda pause: pause[1] - pause[0], default=(math.nan, math.nan))
 
 
 def _longest_pause_ms(result: Result, flow: str, *_: float | None) -> float:
@@ -310,12 +317,16 @@ def _longest_pause_ms(result: Result, flow: str, *_: float | None) -> float:
 def _received_ms(size: float) -> _Measure:
     def measure(result: Result, flow: str, *_: float | None) -> float:
         """Time from the flow's start until this many bytes have arrived in order."""
-        polls = result.where_flow("polls", flow)
-        there = np.flatnonzero(polls["bytes_received"] >= size)
-        row = next(row for row in result.resolved["flows"] if row["name"] == flow)
-        return 1e3 * (float(polls["t_s"][there[0]]) - row["start_ps"] / 1e12) if len(there) else math.nan
+        times, received = known_counts(Rows.of(result), flow)
+        there = np.flatnonzero(received >= size)
+        return 1e3 * (float(times[there[0]]) - _started_s(result, flow)) if len(there) else math.nan
 
     return measure
+
+
+def _started_s(result: Result, flow: str) -> float:
+    """When a flow started: with a `start_spread`, later than its scenario says."""
+    return float(result.numpy("flows")["started_s"][result.flow_index(flow)])
 
 
 def _window_reaches_ms(share: float) -> _Measure:

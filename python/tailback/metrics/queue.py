@@ -39,21 +39,45 @@ def is_logged(rows: Rows, link: int) -> bool:
 def held_backlogs(
     result: Any, link: int | str | None = None, start_s: float | None = None, end_s: float | None = None
 ) -> tuple[Floats, Floats]:
-    """Backlogs in bytes and the seconds for which each was held. A queue without events keeps its last backlog."""
+    """Backlogs in bytes and the seconds for which each was held.
+
+    A queue keeps its backlog until the next event or poll. A log also says what was before its first event and after
+    its last: nothing, if it is of the whole run, and the last backlog.
+    """
     rows = Rows.of(result)
-    index = rows.bottleneck if link is None else rows.link(link)
-    times, backlog = backlog_series(rows, index, start_s, end_s)
-    if is_logged(rows, index):
-        first, last = rows.recorded_s
-        begin = max(first, start_s or 0.0)
-        end = max(begin, last if end_s is None else min(last, end_s))
-        earlier, levels = backlog_series(rows, index, None, begin)
-        if len(earlier) or first == 0.0:
-            times = np.concatenate([[begin], times])
-            backlog = np.concatenate([levels[-1:] if len(levels) else [0.0], backlog])
-        times = np.append(times, end)
-        return backlog, np.diff(times)
-    return backlog[:-1], np.diff(times)
+    _, backlog, held = _held(rows, rows.bottleneck if link is None else rows.link(link), start_s, end_s)
+    return backlog, held
+
+
+def _held(rows: Rows, link: int, start_s: float | None, end_s: float | None) -> tuple[Floats, Floats, Floats]:
+    """When each backlog that lasted began in the interval, in seconds, and what `held_backlogs` returns."""
+    times, backlog = backlog_series(rows, link)
+    first, last = rows.recorded_s
+    if not is_logged(rows, link):
+        last = float(np.max(times, initial=0.0))
+    elif first == 0.0:
+        times, backlog = np.insert(times, 0, 0.0), np.insert(backlog, 0, 0.0)
+    begin = 0.0 if start_s is None else start_s
+    end = max(begin, last if end_s is None else min(end_s, last))
+    edges = np.clip(np.append(times, end), begin, end)
+    held = np.diff(edges)
+    lasted = held > 0.0
+    return edges[:-1][lasted], backlog[lasted], held[lasted]
+
+
+def _drain_s(rows: Rows, link: int, at_s: Floats, backlog: Floats) -> Floats:
+    """Seconds that a link takes to send these backlogs, each from its instant on, at the rates of its schedule."""
+    spec = rows.link_spec(link)
+    steps = [step for step in spec.get("schedule") or () if step.get("rate_bps") is not None]
+    if not steps or spec.get("framing"):
+        return np.asarray(8.0 * backlog / rows.carried_bps(link), dtype=np.float64)
+    times = [0.0, *(step["at_ps"] / 1e12 for step in steps)]
+    rates = [rows.rate_bps(link), *(float(step["rate_bps"]) for step in steps)]
+    # The last rate goes on after the run. What it never sends takes an hour.
+    times.append(max(times[-1], rows.duration_s) + 3600.0)
+    sent = np.concatenate([[0.0], np.cumsum(np.diff(times) * rates)])
+    done = np.interp(np.interp(at_s, times, sent) + 8.0 * backlog, sent, times)
+    return np.asarray(np.where(backlog > 0.0, done - at_s, 0.0), dtype=np.float64)
 
 
 @metric(title="Queue occupancy distribution", unit="byte, share of time", source="definition; time-weighted")
@@ -62,7 +86,7 @@ def occupancy_distribution(
 ) -> tuple[Floats, Floats]:
     """Backlogs in ascending order and the share of time spent at or below each."""
     backlog, held = held_backlogs(result, link, start_s, end_s)
-    if not np.any(held):
+    if not len(held):
         return np.zeros(0), np.zeros(0)
     order = np.argsort(backlog, kind="stable")
     share = np.cumsum(held[order])
@@ -80,9 +104,9 @@ def queue_delay_quantiles(
     """`quantiles` are shares of time, 0 … 1; the link is the bottleneck by default."""
     rows = Rows.of(result)
     index = rows.bottleneck if link is None else rows.link(link)
-    backlog, held = held_backlogs(rows, index, start_s, end_s)
-    found = _core.weighted_quantiles(backlog, held, [float(share) for share in quantiles])
-    return np.asarray(8.0 * found / rows.carried_bps(index), dtype=np.float64)
+    at_s, backlog, held = _held(rows, index, start_s, end_s)
+    waits = _drain_s(rows, index, at_s, backlog)
+    return np.asarray(_core.weighted_quantiles(waits, held, [float(share) for share in quantiles]), dtype=np.float64)
 
 
 @metric(title="Share of time above a fill level", unit="1", source="CAIA-TR-080818A section VII")
@@ -97,7 +121,7 @@ def time_above(
     rows = Rows.of(result)
     index = rows.bottleneck if link is None else rows.link(link)
     backlog, held = held_backlogs(rows, index, start_s, end_s)
-    if not np.any(held):
+    if not len(held):
         return float("nan")
     above = backlog > fraction * rows.limit_bytes(index)
     return float(np.sum(held[above]) / np.sum(held))

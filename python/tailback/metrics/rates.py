@@ -15,7 +15,10 @@ from .rows import DROPPED, IN_TRANSIT, LOST, Floats, NothingToMeasure, Rows, bet
 
 @measure
 def goodput(result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None) -> float:
-    """Without an interval, over all the time the flow was on; with one, from its polls, or packets for UDP."""
+    """Without an interval, over all the time the flow was on; with one, from its polls, or packets for UDP.
+
+    A reader has a goodput of the whole run only, because polls do not show what came back.
+    """
     rows = Rows.of(result)
     index = rows.flow(flow)
     if start_s is None and end_s is None:
@@ -30,11 +33,46 @@ def goodput(result: Any, flow: int | str, start_s: float | None = None, end_s: f
         packets = rows.of_flow("packets", index)
         got = between(floats(packets["received_s"]), start, end)
         return _core.goodput_bps(float(np.sum(packets["bytes"][got])), end - start)
-    polls = rows.of_flow("polls", index)
-    if not len(polls["t_s"]):
-        raise NothingToMeasure(f"{rows.flow_names[index]} was never polled")
-    at = np.interp([start, end], floats(polls["t_s"]), floats(polls["bytes_received"]))
+    if comes_back(rows, index):
+        name = rows.flow_names[index]
+        raise NothingToMeasure(f"most payload of {name} came back, which polls do not show; leave out the interval")
+    at = received_by(rows, index, np.array([start, end]))
     return _core.goodput_bps(float(at[1] - at[0]), end - start)
+
+
+def comes_back(rows: Rows, flow: int | str) -> bool:
+    """Whether most of a flow's payload came back to the end that opened the connection, as a reader's does."""
+    counts = rows.of_flow("flows", flow) if rows.has("flows") else {}
+    # Results of 0.1 do not have the reverse direction.
+    return "bytes_returned" in counts and bool(counts["bytes_returned"][0] > counts["bytes_received"][0])
+
+
+def received_by(rows: Rows, flow: int | str, at_s: Floats, column: str = "bytes_received") -> Floats:
+    """Bytes that a TCP flow's receiver had at these instants, interpolated between those at which they are known."""
+    return np.asarray(np.interp(at_s, *known_counts(rows, flow, column)), dtype=np.float64)
+
+
+def known_counts(rows: Rows, flow: int | str, column: str = "bytes_received") -> tuple[Floats, Floats]:
+    """Instants, and the bytes that a TCP flow's receiver had at each: at its start, at the polls and at its end.
+
+    The last poll is up to an interval before the end. What was not recorded is left out.
+    """
+    polls = rows.of_flow("polls", flow)
+    times, counts = floats(polls["t_s"]), floats(polls[column])
+    if rows.has("flows"):
+        of = rows.of_flow("flows", flow)
+        started, finished, received = (float(of[name][0]) for name in ("started_s", "finished_s", "bytes_received"))
+        first, last = rows.recorded_s
+        ended = rows.duration_s if np.isnan(finished) else finished
+        if first <= started < np.min(times, initial=np.inf):
+            times, counts = np.insert(times, 0, started), np.insert(counts, 0, 0.0)
+        if len(times) and times[0] < ended <= last:
+            times, counts = times[times < ended], counts[times < ended]
+            # What arrived out of order may be more than what was received.
+            times, counts = np.append(times, ended), np.append(counts, max(counts[-1], received))
+    if not len(times):
+        raise NothingToMeasure(f"{rows.flow_names[rows.flow(flow)]} was never polled")
+    return times, counts
 
 
 @metric(title="Throughput over time", unit="s, bit/s", source="tcpstat(1); CAIA-TR-110729A section III-A")
@@ -58,13 +96,9 @@ def throughput_series(result: Any, flow: int | str, bin_s: float = 1.0) -> tuple
         got = ~np.isnan(times)
         total, _ = np.histogram(times[got], bins=edges, weights=floats(packets["bytes"])[got])
         return edges[:-1], 8.0 * total.astype(np.float64) / np.diff(edges)
-    polls = rows.of_flow("polls", index)
-    if not len(polls["t_s"]):
-        raise NothingToMeasure(f"{rows.flow_names[index]} was never polled")
     # Results of 0.1 have only bytes that arrived in order.
-    arrived = polls["bytes_arrived" if "bytes_arrived" in polls else "bytes_received"]
-    at = np.interp(edges, floats(polls["t_s"]), floats(arrived), left=0.0)
-    return edges[:-1], 8.0 * np.diff(at) / np.diff(edges)
+    column = "bytes_arrived" if "bytes_arrived" in rows.of_flow("polls", index) else "bytes_received"
+    return edges[:-1], 8.0 * np.diff(received_by(rows, index, edges, column)) / np.diff(edges)
 
 
 @metric(
@@ -100,6 +134,8 @@ def flow_loss_rate(result: Any, flow: int | str, start_s: float | None = None, e
     rows = Rows.of(result)
     if start_s is None and end_s is None and rows.has("flows"):
         return totals.loss(rows, rows.tables, rows.flow(flow))
+    if comes_back(rows, flow):
+        return float("nan")
     packets = rows.of_flow("packets", flow)
     fate = packets["fate"][between(floats(packets["sent_s"]), start_s, end_s)]
     lost, known = float(np.sum(fate == LOST)), float(np.sum(fate != IN_TRANSIT))

@@ -27,7 +27,8 @@ impl Run<'_> {
 
     /// One of the values of `film`.
     pub(super) fn film(&self, flow: usize, what: &str) -> f64 {
-        let Some(rows) = self.rows("requests", "flow", flow) else { return f64::NAN };
+        let rows = self.rows("requests", "flow", flow).filter(|_| self.has_start(flow));
+        let Some(rows) = rows else { return f64::NAN };
         let answered = code("requests", "fate", "answered");
         let [asked, took, bytes, fates] =
             ["t_s", "response_time_s", "bytes", "fate"].map(|column| rows.get(column));
@@ -77,8 +78,8 @@ impl Run<'_> {
     }
 }
 
-/// RFC 3550's jitter (section 6.4.1): the mean of its estimates over the packets in order of arrival; 0 for fewer than
-/// two packets.
+/// RFC 3550's jitter (section 6.4.1): the mean of its estimates over the packets in order of arrival; 0 for one packet,
+/// NaN for none.
 pub(super) fn jitter_s(sent_s: &[f64], received_s: &[f64]) -> f64 {
     let both = received_s.iter().zip(sent_s).filter(|(received, _)| !received.is_nan());
     let mut transits: Vec<(f64, f64)> = both.map(|(received, sent)| (*received, received - sent)).collect();
@@ -91,5 +92,17 @@ pub(super) fn jitter_s(sent_s: &[f64], received_s: &[f64]) -> f64 {
             estimate
         })
         .collect();
-    if estimates.is_empty() { 0.0 } else { mean(&estimates) }
+    if transits.len() == 1 { 0.0 } else { mean(&estimates) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::jitter_s;
+
+    #[test]
+    fn one_packet_has_no_jitter_and_none_has_no_number() {
+        assert_eq!(jitter_s(&[1.0, 2.0, 3.0], &[1.5, f64::NAN, 3.5]), 0.0);
+        assert_eq!(jitter_s(&[1.0, 2.0], &[1.5, f64::NAN]), 0.0);
+        assert!(jitter_s(&[1.0], &[f64::NAN]).is_nan());
+    }
 }
