@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tailback as tb
@@ -194,6 +195,10 @@ def test_a_window_over_a_flows_life_has_its_goodput_however_rare_the_polls(short
     # A longer one has the same bytes.
     received = metrics.goodput(short, flow) * (end - start)
     assert metrics.goodput(short, flow, 0.0, 10.5) * 10.5 == pytest.approx(received, rel=1e-12)
+    [none, all_of_it] = assess.received(short, flow, np.array([0.0, 10.5]))
+    assert (none, 8.0 * all_of_it) == pytest.approx((0.0, received), rel=1e-12)
+    assert 1e6 * assess._rate(short, flow, start, end) == pytest.approx(metrics.goodput(short, flow), rel=1e-12)
+    assert assess._rate(short, "page", start, end) == 0.0
     starts, rates = metrics.throughput_series(short, flow, 0.5)
     assert rates.sum() * 0.5 == pytest.approx(received, rel=1e-12)
     assert starts[rates > 0.0].max() < end

@@ -10,12 +10,13 @@ import numpy as np
 
 from tailback import _core, metrics
 from tailback.assess.procedure import Cell
-from tailback.metrics import MissingRows
+from tailback.metrics import MissingRows, Rows
+from tailback.metrics.rates import comes_back, received_by
 from tailback.metrics.rows import Floats, between, floats
 from tailback.result import Result
 from tailback.units import Duration
 
-__all__ = ["HARMS", "REVISION", "harm", "lowest", "measure", "picture", "transfers", "ware"]
+__all__ = ["HARMS", "REVISION", "harm", "lowest", "measure", "picture", "received", "transfers", "ware"]
 
 #: Changes when `measure` does, so that old rows are not read as new ones.
 REVISION = "assess/5"
@@ -83,7 +84,7 @@ def measure(cell: Cell, result: Result) -> dict[str, float]:
         rates = [_rate(result, name) for name in long]
         out["goodput"] = sum(rates)
         if cell.after:
-            rates = [metrics.goodput(result, name, *cell.after) / 1e6 for name in long]
+            rates = [_rate(result, name, *cell.after) for name in long]
             out["goodput_after"] = sum(rates)
         # If all flows are starved, no index is defined: it counts as 0.
         out["jain"] = metrics.jain(rates) if sum(rates) else 0.0
@@ -144,20 +145,20 @@ def _of_tested(cell: Cell, result: Result, tested: Sequence[str]) -> dict[str, f
     return out
 
 
-def _rate(result: Result, flow: str) -> float:
-    """Goodput in Mbit/s while the flow was active."""
-    found = metrics.goodput(result, flow) / 1e6
+def _rate(result: Result, flow: str, start_s: float | None = None, end_s: float | None = None) -> float:
+    """Goodput in Mbit/s, by default while the flow was active; 0 in a window if most payload came back."""
+    if start_s is not None and comes_back(Rows.of(result), flow):
+        return 0.0
+    found = metrics.goodput(result, flow, start_s, end_s) / 1e6
     return found if math.isfinite(found) else 0.0
 
 
-def _received(result: Result, flow: str, at: Floats) -> Floats:
+def received(result: Result, flow: str, at_s: Floats) -> Floats:
+    """Bytes that a flow's receiver had at these instants; none of a flow without polls."""
     try:
-        polls = result.where_flow("polls", flow)
+        return received_by(Rows.of(result), flow, at_s)
     except MissingRows:
-        return np.zeros(len(at))
-    if not len(polls["t_s"]):
-        return np.zeros(len(at))
-    return np.interp(at, floats(polls["t_s"]), floats(polls["bytes_received"]))
+        return np.zeros(len(at_s))
 
 
 def lowest(result: Result, flows: Sequence[str]) -> float:
@@ -171,7 +172,7 @@ def _windows(result: Result, flows: Sequence[str]) -> Floats:
     edges = np.arange(2 * WINDOW_S, result.duration_s + 1e-9, WINDOW_S)
     if len(edges) < 2:
         return np.zeros(0)
-    return np.array([np.diff(_received(result, flow, edges)) for flow in flows]) * 8e-6 / WINDOW_S
+    return np.array([np.diff(received(result, flow, edges)) for flow in flows]) * 8e-6 / WINDOW_S
 
 
 def _starved(result: Result, flows: Sequence[str], count: int) -> float:
@@ -224,7 +225,7 @@ def picture(result: Result) -> dict[str, list[float]]:
         ("others", [flow for flow in bulk if not flow.startswith("test")]),
     ):
         if flows and "polls" in result:
-            got = np.sum([np.diff(_received(result, flow, edges)) for flow in flows], axis=0)
+            got = np.sum([np.diff(received(result, flow, edges)) for flow in flows], axis=0)
             out[name] = [round(float(value), 4) for value in 8e-6 * got / np.diff(edges)]
     if not bulk:
         flows = [row["name"] for row in result.resolved["flows"] if row["app"]["kind"] == "transfers"]

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tailback.assess.measure import ware
+from tailback.assess.measure import received, ware
 from tailback.assess.procedure import BUFFERS, SHOULD
 from tailback.assess.table import DATA_CENTRE, SLOW_START, Experiment
 from tailback.candidate import Candidate, flow_fields
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 #: Changes when `KeptPath` does, so that old rows are not read as new ones.
-REVISION = "assess-population/1"
+REVISION = "assess-population/2"
 PATHS = 256
 QUICK_PATHS = 16
 #: Seed of the scrambling and of every run.
@@ -287,12 +287,7 @@ def _links(result: Result) -> list[str]:
 def _goodput(result: Result, flows: Sequence[str]) -> float:
     """Total goodput of the flows from `FROM` on, in Mbit/s."""
     edges = np.array([FROM * result.duration_s, result.duration_s])
-    got = 0.0
-    for name in flows:
-        polls = result.where_flow("polls", name)
-        if len(polls["t_s"]):
-            first, last = np.interp(edges, floats(polls["t_s"]), floats(polls["bytes_received"]), left=0.0)
-            got += float(last - first)
+    got = sum(float(np.diff(received(result, name, edges))[0]) for name in flows)
     return 8e-6 * got / float(edges[1] - edges[0])
 
 
