@@ -16,6 +16,7 @@ from tailback.answer.compared import answer_of_comparison
 from tailback.answer.parts import LINES
 from tailback.compare import compare
 from tailback.numbers import written
+from tailback.plots.flows import carrier
 
 #: A line of 2 Mbit/s whose buffer holds half a second.
 LINE = {"rate": "2mbit", "rtt": "40ms", "queue": "500ms"}
@@ -299,3 +300,11 @@ def test_a_comparison_begins_with_the_differences_that_matter(on_and_off: tb.Res
     found = [each.text for each in answer_of_comparison(compare(both)).statements]
     assert 2 < len(found) <= LINES
     assert re.match(r"call: delay, 95 % is [\d.,]+ ms in fifo, [\d.,]+ in codel \(-[\d.]+ %\)\.", found[0])
+
+
+def test_a_scheduled_links_rate_is_its_mean_as_in_the_summary():
+    path = {"rate": "4mbit", "rtt": "40ms", "schedule": [{"at": "5s", "rate": "2mbit"}]}
+    result = tb.run(tb.dumbbell(**path, flows=[tb.bulk("reno")], duration="10s"))
+    assert result.link_summary()[0]["rate_mbps"] == 3.0
+    assert "of goodput of the 3 Mbit/s at bottleneck" in answer(result).statements[0].text
+    assert carrier(metrics.Rows.of(result), 0) == "3 Mbit/s"

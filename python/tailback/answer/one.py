@@ -167,7 +167,7 @@ def _goodput(rows: Rows, transfer: _Transfer, window: Period | None) -> Measured
 
 
 def _share(rows: Rows, link: int | None, found: list[Measured], is_whole: bool) -> Iterator[Statement]:
-    rate = math.nan if link is None else rows.rate_bps(link) / 1e6
+    rate = math.nan if link is None else rows.mean_rate_bps(link) / 1e6
     place = "" if link is None else f" at {rows.link_names[link]}"
     of = place if math.isnan(rate) else f" of the {written(rate, 3)} Mbit/s{place}"
     if len(found) == 1:

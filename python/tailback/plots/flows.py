@@ -91,10 +91,10 @@ def paths_of(results: Mapping[str, Rows]) -> str:
 
 
 def carrier(rows: Rows, link: int) -> str:
-    """The rate of a link, or the name of its medium, with its rate if it has one."""
+    """The rate of a link, in the mean over its schedule, or the name of its medium, with its rate if it has one."""
     spec = rows.link_spec(link)
     if spec.get("rate_bps") is not None:
-        return speed(rows.rate_bps(link))
+        return speed(rows.mean_rate_bps(link))
     medium = spec.get("medium")
     if not medium:
         return "trace"
