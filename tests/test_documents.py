@@ -192,8 +192,8 @@ TRUST = {
         "validation-captures.md",
         r"\*\*(?P<within>\d+) of (?P<numbers>\d+) numbers agree",
     ),
-    "the five papers | {claims} claims | Of those predicted, {printed} printed numbers and {words} in words are "
-    "reproduced, {first} and {first_words} without rules changed after results": (
+    "the five papers | {claims} claims | Of those predicted, {printed} printed numbers and {words} statements in words "
+    "are reproduced ({first} and {first_words} without the rules that changed after results)": (
         "studies/index.md",
         r"\| \*\*all\*\* \| (?P<claims>\d+) .* printed numbers (?P<printed>\d+ of \d+), \d+ %; "
         r"words (?P<words>\d+ of \d+), .* Without those marked †: printed numbers (?P<first>\d+ of \d+), \d+ %; "
@@ -224,8 +224,8 @@ def test_the_readme_counts_the_rows_of_pages_without_a_total() -> None:
     row = r"^\| `\w+` \| (\d+) \| (\d+) \|.*\| (kept up|missed)"
     flows = re.findall(row, _page("validation-flow-queues.md"), re.MULTILINE)
     cells, within = (sum(int(each[at]) for each in flows) for at in (0, 1))
-    missed = f"{sum(each[2] == 'missed' for each in flows)} of {len(flows)} queues missed their null"
-    assert f"| Linux's flow queues | {cells} cells | [{within} within both bounds; {missed}, " in readme
+    missed = f"{sum(each[2] == 'missed' for each in flows)} of {len(flows)} queues missed the rule"
+    assert f"| Linux's flow queues | {cells} cells | [{within} within both bounds; {missed}: " in readme
 
     parts = re.split(r"^## ", _page("validation.md"), flags=re.MULTILINE)
     kernel, ns2 = (
@@ -253,8 +253,8 @@ def test_how_close_to_linux_is_what_the_sampled_page_says() -> None:
     readme, index = (" ".join((ROOT / page).read_text().split()) for page in ("README.md", "docs/index.md"))
     paths = f"{cells} sampled paths with loss, AQM and reordering"
     assert f"| {paths} | {share} {alone}; 95 % asked: [{verdict}]" in readme
-    said = f"on the first {faster[1]} the same kernel on a processor four times as fast is as near to itself in"
-    assert f"{said} {faster[2]} |" in readme
+    said = f"the kernel on a processor four times as fast is as close to itself on {faster[2]} of the first {faster[1]}"
+    assert f"{said} paths |" in readme
     said = f"Of {cells} sampled paths the simulator is {of_linux} in {share}."
     assert f"{said} The rule asked for 95 %: [{verdict}]" in index
 
