@@ -153,7 +153,7 @@ WEAKNESSES: tuple[Weakness, ...] = (
     ),
     Weakness(
         "collapse",
-        "Bursts take more than half of what they leave; an even stream of as much does not",
+        "Beside bursts it uses less than 40 % of what they leave; beside an even stream of as much it does not",
         frozenset({"bursts"}),
         lambda case, seen: 0.4 * case.left_mbps / max(seen.goodput_mbps, 1e-6),
         "steady",
@@ -162,7 +162,8 @@ WEAKNESSES: tuple[Weakness, ...] = (
     ),
     Weakness(
         "lockout",
-        "Bursts drive it from one timeout into the next and take a third of what they leave; an even stream does not",
+        "Beside bursts it goes from timeout to timeout and uses less than 60 % of what they leave; beside an even "
+        "stream it does not",
         frozenset({"bursts"}),
         lambda case, seen: min(
             seen.timeouts / _timeouts_allowed(case), 0.6 * case.left_mbps / max(seen.goodput_mbps, 1e-6)
