@@ -49,7 +49,7 @@ EngineName = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help="The engine: sim, vm (a guest, 5 to 20 s per run) or live. Default: the first that has the candidate; a "
+        help="The engine: sim, vm (a guest, 5 to 60 s per run) or live. Default: the first that has the candidate; a "
         "kernel module and a program run in vm.",
     ),
 ]
