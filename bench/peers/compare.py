@@ -255,7 +255,7 @@ def page(measured: dict[str, Any], peers: dict[str, dict[str, Outcome | str]], r
             "",
             "program",
             "M packets / core s",
-            "we are",
+            "tailback is faster by",
             "goodput, Mbit/s",
             "Jain",
             "loss, %",
