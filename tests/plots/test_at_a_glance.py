@@ -658,3 +658,9 @@ def test_a_figure_for_a_paper_is_exactly_as_wide_as_asked(store, tmp_path, width
 def test_a_width_that_is_none_is_refused(store):
     done = invoke("plot", str(store), "--width", "wide")
     assert str(done.exception) == "--width wide: give inches from 1 to 40, column (3.5) or page (7.2)"
+
+
+def test_the_overview_of_a_capture_is_titled_without_a_bottleneck_and_a_seed() -> None:
+    captures = Path(__file__).parents[2] / "docs/captures"
+    opened = tb.capture.open_capture(captures / "phone.pcap.gz", captures / "gateway.pcap.gz")
+    assert plots.get("overview")(opened).axes[0].get_title(loc="left") == "phone.pcap"

@@ -52,7 +52,9 @@ def overview(results: Mapping[str, Rows], *, start: float | None = None, end: fl
             label_ends(ax, last, gap=0.16)
     axes[-1][0].set_xlabel("time (s)")
     axes[-1][0].set_xlim(0.0 if start is None else start, rows.duration_s if end is None else end)
-    axes[0][0].set_title(f"{rows.name or 'run'}: {who.path_of(rows)}, seed {rows.seed}")
+    # A capture has neither a bottleneck nor a seed.
+    setting = f": {who.path_of(rows)}, seed {rows.seed}" if rows.has_bottleneck else ""
+    axes[0][0].set_title(f"{rows.name or 'run'}{setting}")
     if many:
         figure.legend(list(shown.values()), list(shown), loc="outside lower left", ncols=min(len(shown), 6))
     return figure
