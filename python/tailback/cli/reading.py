@@ -57,7 +57,7 @@ EngineName = Annotated[
 
 Kernel = Annotated[
     str | None,
-    typer.Option("--kernel", help="The guest's kernel, from `tailback vm kernels`. Default: the first fetched, by name."),
+    typer.Option("--kernel", help="The guest's kernel, from `tailback vm kernels`. Default: the first by name."),
 ]
 
 
