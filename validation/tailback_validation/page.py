@@ -207,7 +207,7 @@ call is its one-way delay less the smallest seen.
 
 Nothing on the path is random, and each run settles into a cycle that repeats; seeds would change nothing. The
 exception is `cdg`, which draws its back-off. Its row has one draw on each side, and over 24 seeds the simulator's
-goodput has a standard deviation of 2.6 %, so luck decides that verdict. The spread below shows what other starts and
+goodput has a standard deviation of 2.6 %, so chance decides that verdict. The spread below shows what other starts and
 other queues do. Targets: goodput within 2 %, median induced voice delay and epoch within 10 %, drops within 25 %. A
 bold error misses its target.
 

@@ -95,8 +95,9 @@ segments) `reno` is the right answer.
 
 {_matrix(held)}
 
-**An algorithm left out of the training**, share of its captures answered “unknown” + its own family: {strange}. A
-stranger is often named as a relative of another family: an answer says what a flow looks like, not what it is.
+**An algorithm left out of the training**, share of its captures answered “unknown” + its own family: {strange}. An
+algorithm no tree has seen is often named as a relative of another family: an answer says what a flow looks like, not
+what it is.
 
 **Real kernels.** tcpdump at both ends between namespaces, {sum(it.is_right for it in own)} of {len(own)} right, by name
 or family, for the kernel's own algorithms; of BPF twins {right} of {len(twins)} right, {unsure} “unknown”.
