@@ -274,6 +274,9 @@ impl Endpoint for End {
         self.watch.is_established.fetch_or(progress.is_established, Relaxed);
         progress
     }
+    fn failure(&mut self) -> Option<String> {
+        self.inner.failure()
+    }
     fn flight(&mut self) -> Flight {
         // Not recorded here, because `state` includes the window.
         self.inner.flight()

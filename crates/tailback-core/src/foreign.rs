@@ -95,6 +95,10 @@ pub trait Endpoint: Send {
     fn close(&mut self, now: Time);
     /// State of the connection.
     fn progress(&mut self) -> Progress;
+    /// Why the connection failed, in the stack's words; asked for when `progress` reports a failure.
+    fn failure(&mut self) -> Option<String> {
+        None
+    }
     /// Bytes in flight and the congestion window, read around every datagram; by default as in `state`. A stack that
     /// does not report them is not checked against its window.
     fn flight(&mut self) -> Flight {

@@ -446,6 +446,7 @@ fn collect(
         faults.extend(record.fault.take().map(|(connections, fault)| (number as u32, connections, *fault)));
     }
     notes.extend(faults.iter().map(|(_, _, fault)| fault.sentence()));
+    notes.extend(seen.records.iter_mut().filter_map(|record| record.failures.take()));
     let may_damage = scenario.links.iter().any(|link| link.wire.corrupt > 0.0);
     let receiver_drops = may_damage.then(|| seen.emulated.path.receiver_drops.table());
     let faults = (!faults.is_empty()).then(|| tailback_core::engine::stack_faults(&faults));

@@ -129,6 +129,8 @@ struct End {
     stream: Option<StreamId>,
     is_readable: bool,
     progress: Progress,
+    /// Why the connection failed.
+    failure: Option<String>,
     eliciting: u64,
     written: u64,
     scratch: Vec<u8>,
@@ -172,6 +174,7 @@ impl End {
             stream: None,
             is_readable: false,
             progress: Progress::default(),
+            failure: None,
             eliciting: 0,
             written: 0,
             scratch: Vec::new(),
@@ -201,6 +204,7 @@ impl End {
                         ConnectionError::LocallyClosed | ConnectionError::ApplicationClosed(_)
                     );
                     self.progress.has_failed = !is_wanted;
+                    self.failure = (!is_wanted).then(|| reason.to_string());
                 }
                 Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
                     self.stream = connection.streams().accept(Dir::Bi);
@@ -334,6 +338,10 @@ impl Endpoint for End {
 
     fn progress(&mut self) -> Progress {
         self.progress
+    }
+
+    fn failure(&mut self) -> Option<String> {
+        self.failure.clone()
     }
 
     fn flight(&mut self) -> Flight {

@@ -73,6 +73,19 @@ fn a_transfer_ends_when_its_last_byte_is_there() {
 }
 
 #[test]
+fn a_connection_that_fails_says_why() {
+    for (stack, cc) in all() {
+        let mut scenario = path(60, vec![over(&stack, cc, "bulk")]);
+        scenario.links[0].wire.loss = 1.0;
+        let tables = run(&scenario);
+        assert_eq!(column(&tables, "flows", "connections_failed")[0], 1.0, "{stack} {cc}");
+        let [warning] = &tables.warnings[..] else { panic!("{stack} {cc}: {:?}", tables.warnings) };
+        assert!(warning.contains("flow theirs: its connection failed at "), "{warning}");
+        assert!(!warning.contains("gives no reason"), "{warning}");
+    }
+}
+
+#[test]
 fn requests_are_answered_on_an_open_connection() {
     for (stack, cc) in all() {
         let mut asking = over(&stack, cc, "request-response");

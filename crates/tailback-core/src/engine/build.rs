@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::connections::{Blueprint, Recipe};
-use super::foreign::Foreign;
+use super::foreign::{Failed, Foreign};
 use super::network::flow::Flow;
 use super::network::foreign::NOT_FOREIGN;
 use super::parts::{Parts, refuse};
@@ -400,6 +400,7 @@ impl Building<'_> {
             under_way: 0,
             busy_at: Time::ZERO,
             busy: 0,
+            failed: Failed::default(),
             is_faulty: false,
         })
     }

@@ -61,6 +61,17 @@ pub struct Foreign {
     pub busy: u32,
     /// The stack had a fault: the flow is over.
     pub is_faulty: bool,
+    /// Connections that failed.
+    pub failed: Failed,
+}
+
+/// Connections of a flow that ended although neither side closed them.
+#[derive(Debug, Default)]
+pub struct Failed {
+    /// Their number.
+    pub count: u64,
+    /// When the first one failed, and why if the stack reports it.
+    pub first: Option<(Time, Option<String>)>,
 }
 
 /// A connection.
@@ -440,6 +451,28 @@ impl Foreign {
             _ => half.is_finishing = true,
         }
         Wanted::Service(live.serial)
+    }
+
+    /// Counts a connection that failed at `now` for a reason that the stack may report.
+    pub fn note_failure(&mut self, now: Time, why: Option<String>) {
+        self.failed.count += 1;
+        self.failed.first.get_or_insert((now, why));
+    }
+
+    /// The sentence in a result's warnings if connections failed.
+    pub fn failures(&self) -> Option<String> {
+        let (at, why) = self.failed.first.as_ref()?;
+        let (name, version, flow) = (&self.name, self.stack.version(), &self.flow_name);
+        let why = why.as_deref().unwrap_or("its stack gives no reason");
+        let whose = if self.failed.count == 1 { "its connection" } else { "the first of its connections" };
+        let count = match self.failed.count {
+            1 => String::new(),
+            count => format!("; {count} of {} failed", self.opened),
+        };
+        Some(format!(
+            "{name} {version}, flow {flow}: {whose} failed at {} s ({why}){count}",
+            at.as_secs_f64()
+        ))
     }
 
     /// The earliest wake of this flow's ends.

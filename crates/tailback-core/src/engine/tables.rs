@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::connections::Tally;
+use super::foreign::Foreign;
 use super::network::Network;
 use super::network::foreign::NOT_FOREIGN;
 use crate::foreign::StackFault;
@@ -46,6 +47,7 @@ pub fn collect<P: Probe>(mut network: Network<P>) -> Tables {
         tables.tables.push(stack_faults(&network.faults));
         tables.warnings.extend(network.faults.iter().map(|(_, _, fault)| fault.sentence()));
     }
+    tables.warnings.extend(network.foreign.iter().filter_map(Foreign::failures));
     network.probe.finish(&mut tables);
     tables
 }

@@ -181,6 +181,8 @@ pub struct FlowRecord {
     pub socket_drops: u64,
     /// The rule that the foreign stack broke, and how many connections that ended.
     pub fault: Option<(u64, Box<StackFault>)>,
+    /// The sentence on the foreign stack's connections that failed.
+    pub failures: Option<String>,
 }
 
 impl FlowRecord {
@@ -200,6 +202,7 @@ impl FlowRecord {
             congestion: Vec::new(),
             socket_drops: 0,
             fault: None,
+            failures: None,
         }
     }
 

@@ -360,7 +360,11 @@ impl Flow<'_> {
     }
 
     /// Ends a connection that is over at both ends or failed at one.
-    fn close_hosted(&mut self, (serial, _): Which, now: Time, has_failed: bool) -> io::Result<()> {
+    fn close_hosted(&mut self, (serial, side): Which, now: Time, has_failed: bool) -> io::Result<()> {
+        if has_failed {
+            let why = self.ask((serial, side), now, |half, _| half.endpoint.failure()).flatten();
+            self.hosted().flow.note_failure(now, why);
+        }
         let hosted = self.hosted();
         let Some(at) = hosted.flow.live.iter().position(|live| live.serial == serial) else { return Ok(()) };
         let mut live = hosted.flow.live.remove(at);
@@ -393,6 +397,7 @@ impl Flow<'_> {
         for wire in std::mem::take(&mut self.hosted().wires).into_values() {
             self.count_drops(&wire);
         }
+        self.record.failures = self.hosted().flow.failures();
     }
 
     /// Polls the connection opened last.

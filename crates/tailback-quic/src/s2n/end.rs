@@ -216,6 +216,10 @@ impl<const IS_CLIENT: bool> Endpoint for End<IS_CLIENT> {
         self.progress
     }
 
+    fn failure(&mut self) -> Option<String> {
+        self.counters.failure.get().cloned()
+    }
+
     fn flight(&mut self) -> Flight {
         Flight { cwnd: self.counters.cwnd.load(Relaxed), in_flight: self.counters.in_flight.load(Relaxed) }
     }

@@ -1,7 +1,7 @@
 //! Observes s2n-quic's controllers and events.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use s2n_quic_core::connection;
 use s2n_quic_core::event::{self, api};
@@ -28,6 +28,7 @@ pub struct Counters {
     pub congestion_events: AtomicU64,
     pub is_closed: AtomicBool,
     pub has_failed: AtomicBool,
+    pub failure: OnceLock<String>,
 }
 
 /// Receives the connection's events.
@@ -59,6 +60,9 @@ impl event::Subscriber for Events {
             matches!(event.error, connection::Error::Closed { .. } | connection::Error::Application { .. });
         self.0.is_closed.store(true, Relaxed);
         self.0.has_failed.store(!is_wanted, Relaxed);
+        if !is_wanted {
+            let _ = self.0.failure.set(event.error.to_string());
+        }
     }
 }
 

@@ -280,7 +280,11 @@ impl<P: Probe> Network<P> {
     }
 
     /// Removes a connection that is closed at both ends, or has failed at one.
-    fn close_foreign(&mut self, (foreign, serial, _): Which, has_failed: bool) {
+    fn close_foreign(&mut self, (foreign, serial, side): Which, has_failed: bool) {
+        if has_failed {
+            let why = self.ask((foreign, serial, side), |half, _| half.endpoint.failure()).flatten();
+            self.foreign[foreign].note_failure(self.now, why);
+        }
         let it = &mut self.foreign[foreign];
         let Some(at) = it.live.iter().position(|live| live.serial == serial) else { return };
         let mut live = it.live.remove(at);
