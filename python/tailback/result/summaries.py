@@ -213,11 +213,12 @@ def as_html(result: Result) -> str:
 
 
 def _notes(result: Result, summaries: list[list[dict[str, Any]]]) -> list[str]:
-    """What a transport did wrong, why values are absent, and what ran on a kernel."""
+    """The run's warnings, why values are absent, and what ran on a kernel."""
     rows = [row for table in summaries for row in table]
     absent = {why for column, why in _ABSENT.items() if any(row.get(column, 0) is None for row in rows)}
-    # The numbers of a flow whose stack did wrong are of the time before.
-    return [*(f"warning: {fault}" for fault in result.faults), *sorted(absent), *_controls(result)]
+    # What a run on a kernel notes is printed by the command, except what its transports did wrong.
+    warnings = result.faults or [each for each in result.meta["warnings"] if each not in result.meta.get("notes", [])]
+    return [*(f"warning: {warning}" for warning in warnings), *sorted(absent), *_controls(result)]
 
 
 _WHOSE = {"kernel": "the kernel's", "twin": "tailback's BPF twin", "own": "a BPF source"}
