@@ -346,6 +346,17 @@ def test_a_transports_dossier_names_the_version_that_was_judged() -> None:
     assert candidate("cubic").version == ""
 
 
+def test_connections_that_fail_are_listed(store: Path) -> None:
+    done = tb.assess("quinn,cc=bbr", quick=True, only=["congestion-collapse"], store=store, seeds=2)
+    failed, opened = done.lost["collapse-crowd-64", "quinn bbr"]
+    assert 0 < failed < opened == 128
+    assert f"| 64 flows over 1 Mbit/s | quinn bbr | {failed} | 128 |" in done.markdown()
+    assert done.to_json()["connections_failed"][0] == {
+        "cell": "collapse-crowd-64", "flows": "quinn bbr", "failed": failed, "of": 128
+    }  # fmt: skip
+    assert not any(label in ("cubic", "reno") for _, label in done.lost)
+
+
 def test_a_transports_windows_hold_what_a_satellites_path_and_queue_hold() -> None:
     """quinn's own 1.25 MB would let it have 16.7 of 20 Mbit/s at most."""
     cell = by_name()["geo"]

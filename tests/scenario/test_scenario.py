@@ -527,7 +527,7 @@ def test_empty_and_unreadable_files(tmp_path: Path) -> None:
 
 def test_a_flow_s_key_that_its_application_has_is_sent_to_params():
     text = 'duration = "5s"\n[dumbbell]\nrate = "10mbit"\nrtt = "40ms"\n[[flow]]\napp = "udp-cbr"\nrate = "1mbit"\n'
-    with pytest.raises(tb.ScenarioError, match="parameter of udp-cbr: write params = { rate = … }"):
+    with pytest.raises(tb.ScenarioError, match=r"parameter of udp-cbr: write params = \{ rate = … \}"):
         tb.Scenario.from_toml(text)
     assert tb.Scenario.from_toml(text.replace('rate = "1mbit"', 'params = { rate = "1mbit" }'))
 

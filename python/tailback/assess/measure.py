@@ -123,6 +123,8 @@ def _of_tested(cell: Cell, result: Result, tested: Sequence[str]) -> dict[str, f
         return float(sum(totals[column][index] for index in at))
 
     out: dict[str, float] = {}
+    if failed := total("connections_failed"):
+        out["connections_failed"], out["connections"] = failed, total("connections")
     # `flow_loss_rate` of the flows under test together.
     sent, received, dropped = (total(f"packets_{word}") for word in ("sent", "received", "dropped"))
     out["loss"] = _core.loss_of_totals(sent, received, dropped, 0.0, 0.0)

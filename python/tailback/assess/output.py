@@ -175,6 +175,10 @@ def as_json(done: Assessment) -> dict[str, Any]:
         "discovery": dict(
             zip(("tested", "decided_alone", "decided"), sections.discovery_counts(done), strict=True), level=LEVEL
         ),
+        "connections_failed": [
+            {"cell": cell, "flows": label, "failed": failed, "of": opened}
+            for (cell, label), (failed, opened) in done.lost.items()
+        ],
         "population": done.population.to_json() if done.population else None,
         "criteria": [
             {

@@ -99,6 +99,8 @@ class Assessment:
     population_held: int = 0
     #: Series of the pictures, from the first seed, by cell and label.
     pictures: dict[tuple[str, str], dict[str, list[float]]] = field(default_factory=dict)
+    #: Connections that failed and that were opened, of all seeds, by cell and label; only where some failed.
+    lost: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     #: Folder of the dossier, for the commands in it.
     folder: str = ""
     interrupted: bool = False
@@ -571,6 +573,11 @@ class _Work:
             runs.setdefault((cell, way), {})[mine_seed] = row["error"] if row["status"] != "ok" else row
             if row.get("picture") and runs is self._runs:
                 done.pictures[cell, way] = json.loads(row["picture"])
+        done.lost = {
+            at: (sum(int(row["connections_failed"]) for row in failed), sum(int(row["connections"]) for row in failed))
+            for at, runs in self._runs.items()
+            if (failed := [row for row in runs.values() if isinstance(row, dict) and row.get("connections_failed")])
+        }
         done.run += finished.run
         kept = [*self._runs.values(), *(self._of_controls.values() if self._is_whole else ())]
         done.reused = self._of_paths + sum(map(len, kept)) - done.run

@@ -1,4 +1,4 @@
-"""A dossier's sections on its population of paths and on its own errors, for Markdown and for HTML."""
+"""A dossier's sections on its population of paths, its failed connections and its own errors, in Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -47,6 +47,8 @@ def sections(done: Assessment) -> list[Section]:
     out = []
     if done.population is not None:
         out.append(_of_paths(done, done.population))
+    if any(label == done.candidate.label for _, label in done.lost):
+        out.append(_of_lost(done))
     out.append(_of_errors(done))
     return out
 
@@ -142,6 +144,20 @@ def _judged(each: population.Judged) -> str:
 
 def _points(value: float) -> str:
     return f"{100 * value:.1f}" if math.isfinite(value) else "–"
+
+
+def _of_lost(done: Assessment) -> Section:
+    cells = {cell.name: cell.label for cell in done.cells()}
+    rows = tuple(
+        (cells[cell], label, str(failed), str(opened))
+        for (cell, label), (failed, opened) in done.lost.items()
+        if cell in cells
+    )
+    text = (
+        "A flow whose connection fails sends no more, so it harms nobody. What a cell below says of its flows is of "
+        "the time before. Seeds without a failure are left out."
+    )
+    return Section("lost", "Connections that failed", (text, Table(("cell", "flows", "failed", "of"), rows, (2, 3))))
 
 
 def discovery_counts(done: Assessment) -> tuple[int, int, int]:
