@@ -112,6 +112,17 @@ def test_what_is_not_there_is_named() -> None:
         stack_versions.tried_with("quiche", tb.suites.read("transport/alone"), "bbr", "subject.loss < 3%")
 
 
+def test_a_scenario_may_name_the_transport_that_is_bisected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = tmp_path / "judge"
+    judge.write_text('#!/bin/sh\ngrep -E "transport|new_reno" "$1" && exit 3\nprintf "Passed\\n1.0\\nwhy\\n"\n')
+    judge.chmod(0o755)
+    monkeypatch.setattr(versions, "program", lambda crate, version: judge)
+    flows = [tb.bulk("new_reno", transport="noq", name="subject")]
+    scenario = tb.dumbbell(rate="10mbit", rtt="40ms", flows=flows, duration="5s")
+    found = stack_versions.tried_with("noq-proto", scenario, "bbr3", "subject.loss < 3%")("1.1.0")
+    assert not isinstance(found, str), found
+
+
 def test_a_version_as_a_candidate_wants_consent_and_an_adapter(world: Path) -> None:
     with pytest.raises(TailbackError, match="is code, which would be run"):
         tb.candidate("noq-proto@1.1.0,cc=bbr3")

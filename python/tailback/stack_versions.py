@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from tailback import suites
 from tailback.errors import TailbackError
 from tailback.files import write_text
 from tailback.scenario import Scenario
@@ -26,6 +27,11 @@ def tried_with(crate: str, scenario: Scenario, cc: str, expect: str) -> Callable
     """The `attempt` argument of `vm.bisected.bisect`: compile a version, run `scenario`, judge `expect` over seeds."""
     versions.demand_adapter(crate)
     given = scenario.to_dict()
+    # The version takes its place; the program knows no other transport.
+    for at in suites.subjects(given):
+        flow = given["flow"][at]
+        given["flow"][at] = {key: flow[key] for key in flow if key not in ("transport", "stack", "receiver_stack")}
+        given["flow"][at]["cc"] = "cubic"
     given["expect"] = {**given.get("expect", {}), "conditions": [expect]}
     text = Scenario.from_dict(given).to_toml()
 

@@ -44,6 +44,7 @@ __all__ = [
     "opened",
     "read",
     "shown",
+    "subjects",
     "with_candidate",
 ]
 
@@ -244,10 +245,11 @@ def opened(folder: Path) -> Suite | None:
 
 def has_subject(scenario: Scenario, replaces: str = "cc") -> bool:
     """Whether it has a subject for a candidate to replace; a suite's known answers have none and run unchanged."""
-    return replaces == "queue" or bool(_subjects(scenario.to_dict()))
+    return replaces == "queue" or bool(subjects(scenario.to_dict()))
 
 
-def _subjects(fields: Mapping[str, Any]) -> list[int]:
+def subjects(fields: Mapping[str, Any]) -> list[int]:
+    """Numbers of the flows that a candidate replaces, in a scenario's table."""
     flows = [str(row.get("name", "")) for row in fields.get("flow", ())]
     return [at for at, name in enumerate(flows) if name == "subject" or name.startswith("subject-")]
 
@@ -274,8 +276,8 @@ def candidates_changes(scenario: Scenario, candidate: Candidate, replaces: str =
         queue = table(value, "discipline", "pie,target=20ms") if isinstance(value, str) else value
         found = ({"limit": limit} if limit else {}) | queue
         return {"dumbbell.queue": {key: item for key, item in found.items() if item is not None}}
-    subjects = _subjects(fields)
-    if not subjects:
+    found_at = subjects(fields)
+    if not found_at:
         fix = f'Call the flows that it takes over "subject" or "subject-…". There are: {", ".join(scenario.flow_names)}'
         problem = "there is no flow for a candidate to take over"
         raise ScenarioError([Problem("flow", None, problem, fix, scenario._file)])
@@ -284,8 +286,8 @@ def candidates_changes(scenario: Scenario, candidate: Candidate, replaces: str =
         app = table(value, example="media,priority=2") if isinstance(value, str) else value
         params = {key: item for key, item in app.items() if key != "name"}
         changes = {"app": app.get("name"), "params": params}
-        return {f"flow[{at}].{key}": item for at in subjects for key, item in changes.items()}
-    return {f"flow[{at}].{key}": item for at in subjects for key, item in flow_fields(value).items()}
+        return {f"flow[{at}].{key}": item for at in found_at for key, item in changes.items()}
+    return {f"flow[{at}].{key}": item for at in found_at for key, item in flow_fields(value).items()}
 
 
 def bounds_of_its_own(

@@ -68,7 +68,7 @@ pub struct Foreign {
 /// Connections of a flow that ended although neither side closed them.
 #[derive(Debug, Default)]
 pub struct Failed {
-    /// Their number.
+    /// Number of connections that failed.
     pub count: u64,
     /// When the first one failed, and why if the stack reports it.
     pub first: Option<(Time, Option<String>)>,
