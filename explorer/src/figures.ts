@@ -1,7 +1,7 @@
 // Figures of a run by name, for the sentences of the tours and the conditions that test them.
 
 import type { Outcome } from './engine';
-import { groups, numbers, pick, resolved, word } from './series';
+import { groups, numbers, pick, resolved, waiting, word } from './series';
 
 const REDUCTIONS = ['recovery-entered', 'timeout', 'cwr-entered'];
 /** What a flow does once its first growth is over. */
@@ -96,8 +96,9 @@ export function figures(outcome: Outcome): Record<string, number> {
       const rows = backlogs.get(number);
       if (rows) {
         const polls = outcome.tables['queue_polls']!;
-        const waits = pick(numbers(polls, 'backlog_bytes'), rows, 8e3 / spec.rate_bps);
+        const wait = waiting(outcome, number);
         const t = pick(numbers(polls, 't_s'), rows);
+        const waits = pick(numbers(polls, 'backlog_bytes'), rows).map((bytes, at) => wait(bytes, t[at]!));
         const late = waits.filter((_, at) => t[at]! > end * SETTLED);
         put('queue_max_ms', quantile(waits, 1));
         put('queue_low_ms', quantile(late, 0.05));

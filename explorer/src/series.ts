@@ -65,6 +65,7 @@ export interface Resolved {
     rate_bps: number | null;
     framing?: unknown;
     delay_ps: number;
+    schedule?: { at_ps: number; rate_bps?: number | null }[];
     queue: { discipline: string; params: Record<string, unknown> };
   }[];
   flows: {
@@ -138,17 +139,16 @@ function queues(outcome: Outcome, scenario: Resolved): Panel {
   if (!polls) return panel;
   const t = numbers(polls, 't_s');
   const backlog = numbers(polls, 'backlog_bytes');
-  const found: { line: Line; most: number; scale: number; link: number; held: boolean }[] = [];
+  const found: { line: Line; most: number; waits: ReturnType<typeof waiting>; link: number; held: boolean }[] = [];
   for (const [link, rows] of groups(polls, 'link')) {
     const spec = scenario.links[link];
     if (!spec) continue;
-    const carried = spec.framing ? sentAt(outcome, link) : (spec.rate_bps ?? carriedBy(outcome, link, scenario));
-    const scale = carried > 0 ? 8e3 / carried : 0;
-    const y = pick(backlog, rows, scale);
+    const waits = waiting(outcome, link);
+    const y = Float64Array.from(rows, (row) => waits(backlog[row]!, t[row]!));
     let most = 0;
     for (const value of y) most = Math.max(most, value);
     const label = spec.rate_bps === null ? `${spec.name} (at the rate it carried)` : spec.name;
-    found.push({ line: { key: `link:${spec.name}`, label, x: pick(t, rows), y }, most, scale, link, held: most > 0 });
+    found.push({ line: { key: `link:${spec.name}`, label, x: pick(t, rows), y }, most, waits, link, held: most > 0 });
   }
   found.sort((a, b) => b.most - a.most);
   const drops = outcome.tables['queue'];
@@ -159,13 +159,14 @@ function queues(outcome: Outcome, scenario: Resolved): Panel {
   for (const [rank, each] of shown.entries()) {
     panel.lines.push({ ...each.line, rank });
     const limit = scenario.links[each.link]!.queue.params['limit_bytes'];
-    if (typeof limit === 'number' && each.scale > 0 && limit * each.scale < 3 * each.most) {
-      const end = durationOf(outcome);
+    // At a rate that changes, a full queue is no level.
+    const full = typeof limit === 'number' && !rateSteps(scenario.links[each.link]!).length ? each.waits(limit, 0) : 0;
+    if (full > 0 && full < 3 * each.most) {
       panel.lines.push({
         key: `${each.line.key}:full`,
         label: `${scenario.links[each.link]!.name} is full`,
-        x: [0, end],
-        y: [limit * each.scale, limit * each.scale],
+        x: [0, durationOf(outcome)],
+        y: [full, full],
         level: true,
       });
     }
@@ -177,7 +178,7 @@ function queues(outcome: Outcome, scenario: Resolved): Panel {
       if (event !== 'drop' && event !== 'mark') continue;
       panel.marks.push({
         t: when[row]!,
-        y: held[row]! * each.scale,
+        y: each.waits(held[row]!, when[row]!),
         table: 'queue',
         row,
         what: event,
@@ -186,6 +187,35 @@ function queues(outcome: Outcome, scenario: Resolved): Panel {
     }
   }
   return panel;
+}
+
+/** Rates of a link's schedule and when each begins, in seconds; none if its rate is constant or not its own. */
+function rateSteps(spec: Resolved['links'][number]): [number, number][] {
+  if (!spec.rate_bps || spec.framing) return [];
+  return (spec.schedule ?? []).flatMap((step) =>
+    typeof step.rate_bps === 'number' ? [[step.at_ps / 1e12, step.rate_bps] as [number, number]] : [],
+  );
+}
+
+/** For how many ms a link sends a backlog (bytes) that it has at a time (s): at the rates of its schedule. */
+export function waiting(outcome: Outcome, link: number): (bytes: number, at: number) => number {
+  const scenario = resolved(outcome);
+  const spec = scenario.links[link]!;
+  const carried = spec.framing ? sentAt(outcome, link) : (spec.rate_bps ?? carriedBy(outcome, link, scenario));
+  const steps = rateSteps(spec);
+  if (!steps.length) return (bytes) => (carried > 0 ? (8e3 * bytes) / carried : 0);
+  return (bytes, at) => {
+    let [left, now, rate] = [8 * bytes, at, carried];
+    for (const [when, next] of steps) {
+      if (when > now && left > rate * (when - now)) {
+        left -= rate * (when - now);
+        now = when;
+      } else if (when > now) break;
+      rate = next;
+    }
+    // What an outage at the end of the schedule keeps is drawn until the run's end.
+    return 1e3 * (now - at + (left > 0 ? (rate > 0 ? left / rate : Math.max(0, durationOf(outcome) - now)) : 0));
+  };
 }
 
 function carriedBy(outcome: Outcome, link: number, scenario: Resolved): number {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { magnified, read, write } from '../src/document';
 import { figures, holds } from '../src/figures';
-import { panels, resolved, segments } from '../src/series';
+import { panels, resolved, segments, waiting } from '../src/series';
 import { felt, opinion } from '../src/words';
 import { run, wasm } from './engine';
 
@@ -37,6 +37,34 @@ test('a_full_queue_is_as_long_as_the_line_that_says_so_and_drops_lie_there', () 
   const drops = queue.marks.filter((mark) => mark.what === 'drop');
   expect(drops).toHaveLength(outcome.links[0]!.drops);
   for (const drop of drops) expect(drop.y).toBeGreaterThan(full - 2);
+});
+
+test('a_wait_follows_the_rates_of_a_schedule', () => {
+  const changing = run(`
+duration = "12s"
+[[link]]
+name = "cell"
+from = "a"
+to = "b"
+rate = "8mbit"
+delay = "20ms"
+queue = "100kB"
+duplex = true
+schedule = [{ at = "4s", rate = "2mbit" }, { at = "6s", rate = "0bit" }, { at = "7s", rate = "8mbit" }]
+[[flow]]
+name = "download"
+from = "a"
+to = "b"
+`);
+  const wait = waiting(changing, 0);
+  expect(wait(100_000, 1)).toBeCloseTo(100);
+  expect(wait(100_000, 4.5)).toBeCloseTo(400);
+  // 50 kB in the 200 ms before the outage of a second, 50 kB after it.
+  expect(wait(100_000, 5.8)).toBeCloseTo(200 + 1000 + 50);
+  expect(wait(0, 6.5)).toBeCloseTo(0);
+  const [line, ...more] = panels(changing)[0]!.lines;
+  expect(Math.max(...Array.from(line!.y))).toBeGreaterThan(1200);
+  expect(more.filter((each) => each.level)).toEqual([]);
 });
 
 test('each_reduction_can_be_asked_about_by_its_row', () => {

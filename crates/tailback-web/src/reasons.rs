@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use tailback_core::params::Card;
 use tailback_core::scenario::{self, LinkSpec, QueueSpec, Scenario};
 use tailback_core::{cc, queue};
+use tailback_measures::queue::{Drain, Held};
 
 /// A row of `queue` or `congestion` with codes as words, and the sender's state at the previous poll.
 pub struct Asked<'a> {
@@ -48,7 +49,10 @@ fn queue_event(scenario: &Scenario, row: &Value) -> Option<Value> {
     let (event, reason) = (text(row, "event"), text(row, "reason"));
     let card = queue::registry::cards().iter().find(|card| card.name == link.queue.discipline)?;
     let (backlog, bytes) = (number(row, "backlog_bytes"), number(row, "bytes"));
-    let waits_ms = link.ip_rate_bps().map_or(f64::NAN, |rate| 8e3 * backlog / rate as f64);
+    let waits_ms = link.ip_rate_bps().map_or(f64::NAN, |rate| {
+        let drain = Drain::of(link, rate as f64, scenario.duration_ps as f64 / 1e12);
+        1e3 * drain.seconds(&Held { at_s: number(row, "t_s"), bytes: backlog, lasted_s: 0.0 })
+    });
     let formula = match (event, reason) {
         ("drop", "wire") => wire(link),
         ("drop", "policer") => policer(link),
