@@ -154,8 +154,8 @@ def _of_lost(done: Assessment) -> Section:
         if cell in cells
     )
     text = (
-        "A flow whose connection fails sends no more, so it does no more harm. What a cell below says of its flows is of "
-        "the time before. Seeds without a failure are left out."
+        "A flow whose connection fails sends no more, so it does no more harm. What a cell below says of its flows is "
+        "of the time before. Seeds without a failure are left out."
     )
     return Section("lost", "Connections that failed", (text, Table(("cell", "flows", "failed", "of"), rows, (2, 3))))
 
