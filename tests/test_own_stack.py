@@ -133,7 +133,8 @@ def test_what_a_stack_may_not_do_ends_its_flow_and_the_others_go_on(
     assert "warning: c:" in str(result)
     assert says in warning
     assert f"c:{source} 1, flow mine" in warning
-    assert result.flow_summary()[1]["goodput_mbps"] > 8.0
+    # What the stack sent beyond its window before it was stopped costs Reno some reductions.
+    assert result.flow_summary()[1]["goodput_mbps"] > (8.0 if "beyond" in says else 9.0)
 
 
 @in_c
