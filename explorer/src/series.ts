@@ -213,8 +213,9 @@ export function waiting(outcome: Outcome, link: number): (bytes: number, at: num
       } else if (when > now) break;
       rate = next;
     }
-    // What an outage at the end of the schedule keeps is drawn until the run's end.
-    return 1e3 * (now - at + (left > 0 ? (rate > 0 ? left / rate : Math.max(0, durationOf(outcome) - now)) : 0));
+    // As in tailback_measures::queue::Drain, what is never sent takes an hour.
+    const never = Math.max(steps.at(-1)![0], durationOf(outcome)) + 3600 - now;
+    return 1e3 * (now - at + (left > 0 ? Math.min(rate > 0 ? left / rate : never, never) : 0));
   };
 }
 
